@@ -46,7 +46,7 @@ def cover(ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: C
     for name in wanted:
         check_open(pick(requests, name))
     queue, gone = open_queue(ledger, samples), frozenset(forget_ids)
-    answered = tuple(dict.fromkeys(wanted)) or tuple(answerable(ledger, samples))
+    answered = tuple(dict.fromkeys(wanted)) or tuple(_whole(queue))
     named: set[str] = set()
     for name in answered:
         _check_known(requests[name], queue)
@@ -74,7 +74,10 @@ def answerable(ledger: Ledger, names: Iterable[str], among: Collection[str] | No
     Raises:
         InputError: there is none; it says how many wait for names that these data do not hold.
     """
-    queue = open_queue(ledger, names)
+    return _whole(open_queue(ledger, names), among)
+
+
+def _whole(queue: Queue, among: Collection[str] | None = None) -> dict[str, tuple[str, ...]]:
     found = {id: held for id, held in queue.whole.items() if among is None or id in among}
     if not found:
         first = next((f" ({id}: {missing} unknown)" for id, missing in queue.elsewhere.items()), "")

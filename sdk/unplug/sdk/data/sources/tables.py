@@ -188,17 +188,15 @@ def _header(handle: TextIO, what: str, columns: Collection[str], needed: str, be
     line, before = handle.readline(), 1
     if hint := _SEPARATOR.fullmatch(line.rstrip("\r\n")):  # what spreadsheets write for each other
         line, before = handle.readline(), 2
+    if "\0" in line:
+        raise DataError(what, "it holds NUL characters, as UTF-16 and UTF-32 without their mark do", "Save it as UTF-8")
     read = {separator: _names(line, separator) for separator in (hint[1] if hint else SEPARATORS)}
     folded = {separator: [_column(name, columns, beginning) for name in names] for separator, names in read.items()}
     separator = next((separator for separator, found in folded.items() if needed in found), None)
     if separator is None:
         near = near_column(max((len(names), names) for names in read.values())[1], needed)
         why = f"it has no column {needed!r}{f'; {near!r} may be it' if near else ''}"
-        if not line.strip():
-            why = "its first line is empty"
-        elif "\0" in line:
-            why = "it holds NUL characters, as UTF-16 and UTF-32 without their mark do"
-        raise DataError(what, why, "Name the columns in the first line" if "\0" not in line else "Save it as UTF-8")
+        raise DataError(what, why if line.strip() else "its first line is empty", "Name the columns in the first line")
     names, found = read[separator], folded[separator]
     kept = [name for name in found if name]
     if twice := next((name for name in kept if kept.count(name) > 1), None):

@@ -41,7 +41,7 @@ def test_a_swap_leaves_who_came_before_to_the_old_model() -> None:
     async def story() -> None:
         old, new = Named("old"), Named("new")
         batcher = Batcher(batch=4, wait_seconds=0.05, waiting=50)
-        batcher.start()
+        running = asyncio.create_task(batcher.run())
         before = [ask(batcher, old) for _ in range(6)]
         await asyncio.sleep(0.2)
         after = [ask(batcher, new) for _ in range(3)]
@@ -51,7 +51,9 @@ def test_a_swap_leaves_who_came_before_to_the_old_model() -> None:
         assert {item["model"] for item in await asyncio.gather(*before)} == {"old"}
         assert {item["model"] for item in await asyncio.gather(*after)} == {"new"}
         assert old.runs == [4, 2] and new.runs == [3]
-        await batcher.stop()
+        await batcher.drain()
+        running.cancel()
+        batcher.close()
 
     asyncio.run(story())
 
@@ -60,7 +62,7 @@ def test_too_many_are_told_and_an_error_reaches_those_who_asked() -> None:
     async def story() -> None:
         broken, good = Named("broken"), Named("good")
         batcher = Batcher(batch=1, wait_seconds=0, waiting=2)
-        batcher.start()
+        running = asyncio.create_task(batcher.run())
         first = ask(batcher, broken)
         await asyncio.sleep(0.1)
         waiting = [ask(batcher, good) for _ in range(2)]
@@ -72,7 +74,9 @@ def test_too_many_are_told_and_an_error_reaches_those_who_asked() -> None:
         with pytest.raises(ArtifactError):
             await first
         assert [item["model"] for item in await asyncio.gather(*waiting)] == ["good", "good"], "the next ones are answered"
-        await batcher.stop()
+        await batcher.drain()
+        running.cancel()
+        batcher.close()
 
     asyncio.run(story())
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.sdk.service.conftest import Place
 
 from unplug.core import InputError
-from unplug.sdk.service import Jobs, ServiceTables
-from unplug.sdk.service.jobs import MOST_ATTEMPTS
+from unplug.sdk.service import Jobs, ReleaseJob, ServiceTables
+from unplug.sdk.service.jobs import MOST_ATTEMPTS, RecipeKey
 
 
 class Clock:
@@ -19,6 +21,11 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def complete(place: Place, jobs: Jobs, job: ReleaseJob, **said: Any) -> bool:
+    with place.tables.writing() as connection:
+        return jobs.complete(connection, job, **said)
 
 
 def test_one_job_waits_and_one_runs(anywhere: Place) -> None:
@@ -32,7 +39,7 @@ def test_one_job_waits_and_one_runs(anywhere: Place) -> None:
     assert new and second.id != first.id, "one that has begun covers nobody new"
     assert jobs.claim("x", 10) is None, "one at a time"
     assert jobs.pin(taken, ["A", "B"]) and jobs.report(taken, {"done": 1}) and jobs.keep_result(taken, {"requests": ["A"]})
-    assert jobs.finish(taken)
+    assert complete(anywhere, jobs, taken)
     done = jobs.get(first.id)
     assert done is not None and done.state == "done" and done.requests == ("A", "B") and done.result == {"requests": ["A"]}
     then = jobs.claim("x", 10)
@@ -55,10 +62,11 @@ def test_who_lost_a_job_changes_nothing_any_more(anywhere: Place) -> None:
     assert other is not None and (other.id, other.fence, other.attempts) == (slept.id, 2, 2)
     assert not any((
         jobs.renew(slept, 10), jobs.pin(slept, ["Z"]), jobs.report(slept, {}), jobs.keep_result(slept, {"requests": ["Z"]}),
-        jobs.give_back(slept), jobs.finish(slept, error="Z"), jobs.finish(slept),
+        jobs.give_back(slept), jobs.fail(slept, "Z"), complete(anywhere, jobs, slept),
     ))  # fmt: skip
     assert jobs.get(slept.id) == other, "not one word of the first one counted"
-    assert jobs.finish(other) and not jobs.finish(other), "an end is an end"
+    assert complete(anywhere, jobs, other) and not complete(anywhere, jobs, other), "an end is an end"
+    assert not jobs.fail(other, "Z")
 
 
 def test_a_job_that_is_given_back_is_taken_at_once_and_not_counted(place: Place) -> None:
@@ -80,6 +88,70 @@ def test_a_job_that_kills_its_workers_is_given_up(place: Place) -> None:
     assert jobs.claim("w", 1) is None
     given_up = jobs.get(asked.id)
     assert given_up is not None and given_up.state == "failed" and "ended 5 times without a word" in str(given_up.error)
+
+
+def test_a_job_with_a_result_is_never_given_up(place: Place) -> None:
+    clock = Clock()
+    jobs = Jobs(place.tables, clock)
+    jobs.ask()
+    for number in range(3 * MOST_ATTEMPTS):
+        taken = jobs.claim("w", 1)
+        assert taken is not None and taken.attempts == number + 1
+        assert number > 0 or jobs.keep_result(taken, {"requests": ["A"]})
+        clock.now += 2
+    assert jobs.counts() == {"running": 1}
+
+
+def test_certificates_are_work_of_their_own_that_can_fail_without_the_release(place: Place) -> None:
+    clock = Clock()
+    jobs = Jobs(place.tables, clock)
+    jobs.ask()
+    job = jobs.claim("w", 10)
+    assert job is not None and complete(place, jobs, job, certify=True)
+    jobs.ask()
+    taken = jobs.claim("w", 10)
+    assert taken is not None and (taken.id, taken.state, taken.certificates) == (job.id, "done", "due")
+    then = jobs.claim("x", 10)
+    assert then is not None and then.id != job.id, "others go on meanwhile"
+    assert jobs.fail(then, "Z") and not jobs.fail(taken, "Z") and not complete(place, jobs, taken), "its end was before"
+    for _ in range(MOST_ATTEMPTS):
+        clock.now += 20
+        taken = jobs.claim("w", 10) or taken
+    assert taken.fence == 1 + MOST_ATTEMPTS
+    given_up = jobs.get(job.id)
+    assert given_up is not None and (given_up.state, given_up.certificates) == ("done", "failed")
+    assert not jobs.certified(taken, {"a": "b"}), "and who slept changes nothing"
+
+
+def test_servers_of_two_recipes_take_their_own_jobs_alone(anywhere: Place) -> None:
+    age, plugin = (Jobs(anywhere.tables, recipe=RecipeKey(name=name, sha256=name)) for name in ("age", "plugin"))
+    first, _ = age.ask()
+    assert first.model == "age" and plugin.claim("p", 10) is None
+    second, new = plugin.ask()
+    assert new and second.id != first.id
+    taken = age.claim("a", 10), plugin.claim("p", 10)
+    assert [item and item.id for item in taken] == [first.id, second.id], "neither waits for the other"
+
+
+def test_a_name_stands_for_one_recipe_and_goes_to_the_next_with_what_waits(place: Place) -> None:
+    clock = Clock()
+    old, new = (Jobs(place.tables, clock, RecipeKey(name="age", sha256=text)) for text in ("old", "new"))
+    nobodys, _ = Jobs(place.tables, clock).ask()
+    old.hold_name(10)
+    taken = old.claim("w", 5)
+    assert taken is not None and taken.id == nobodys.id, "of a version that did not say whose it is"
+    clock.now += 9
+    with pytest.raises(InputError, match="another recipe or --folder has that name"):
+        new.hold_name(10)
+    old.hold_name(10)
+    clock.now += 11
+    new.hold_name(10)
+    again = new.claim("v", 5)
+    assert again == replace(taken, fence=2, attempts=2), "the operator changed the recipe: the job goes on"
+    with pytest.raises(InputError, match="another recipe"):
+        old.hold_name(10)
+    new.leave_name()
+    old.hold_name(10)
 
 
 def test_tables_of_a_newer_version_and_none_are_refused(place: Place) -> None:

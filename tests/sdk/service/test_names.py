@@ -111,7 +111,7 @@ def test_the_release_itself_answers_whole_requests_alone(
     _, place = asked
     assert place.settings.recipe is not None
     seen: list[tuple[str, ...]] = []
-    monkeypatch.setattr("unplug.plugins.load_checkpoint", lambda *_: None, raising=False)
+    monkeypatch.setattr("unplug.plugins.load_checkpoint", lambda *_: SimpleNamespace(sha256="0" * 64), raising=False)
     monkeypatch.setattr("unplug.sdk.tasks.task_of", lambda *_, **__: SimpleNamespace(image_size=16), raising=False)
     monkeypatch.setattr("unplug.sdk.releasing.release", lambda *args, **_: seen.append(args[2]), raising=False)
     for id, names in {"whole": ["subject:person-3 "], "half": HALF, "typo": ["subject:persn-12"]}.items():

@@ -225,10 +225,13 @@ def record(
     opened = open_ledger(where)
     entry = opened.record(kind, requests, note=note, facts=facts)
     about = f" about {', '.join(entry.requests)}" if entry.requests else ""
+    others = [name for name in dict.fromkeys(requests) if name not in entry.requests]
     known = opened.requests() if kind == "answered" else {}
     stays = {name: remainder_on_record(known[name]) for name in entry.requests if known}
     value = {"entry": entry.sequence, "kind": kind, "requests": list(entry.requests), "facts": facts}
-    lines = [f"entry {entry.sequence}: {kind}{about}", *(f"warning: {name}: {text}" for name, text in stays.items())]
+    lines = [f"entry {entry.sequence}: {kind}{about}"]
+    lines += [f"{name} stays open: other models hold samples of it" for name in others]
+    lines += [*(f"warning: {name}: {text}" for name, text in stays.items())]
     return Outcome(value=value | ({"stays": stays} if stays else {}), text="\n".join(lines))
 
 

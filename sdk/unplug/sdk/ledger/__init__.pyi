@@ -28,6 +28,13 @@ from .queue import Queue as Queue
 from .queue import open_queue as open_queue
 from .queue import opening_for as opening_for
 from .read_so_far import Contents as Contents
+from .releases import RELEASE as RELEASE
+from .releases import OnRecord as OnRecord
+from .releases import answered_in as answered_in
+from .releases import made_from as made_from
+from .releases import models_left as models_left
+from .releases import releases_of as releases_of
+from .releases import with_all_before as with_all_before
 from .requests import Request as Request
 from .requests import pick as pick
 from .roles import role_sql as role_sql

@@ -30,7 +30,7 @@ class Session:
     """
 
     def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
 
     def rows(self, since: int = 0) -> Iterator[Row]:
         """All rows from a number on, by their number, one after the other.
@@ -40,35 +40,35 @@ class Session:
         """
         these = entries.c.sequence >= since
         longest = [sa.func.max(sa.func.length(column)) for column in (entries.c.body, entries.c.edge, entries.c.signature)]
-        sizes = self._connection.execute(sa.select(*longest).where(these)).one()
+        sizes = self.connection.execute(sa.select(*longest).where(these)).one()
         if any(
             (size or 0) > limit for size, limit in zip(sizes, (MAX_BODY_BYTES, MAX_EDGE_BYTES, MAX_EDGE_BYTES), strict=True)
         ):
             raise InputError("the ledger", "it holds a row that is larger than any entry", "Restore it from a copy")
-        for row in self._connection.execute(sa.select(entries).where(these).order_by(entries.c.sequence)):
+        for row in self.connection.execute(sa.select(entries).where(these).order_by(entries.c.sequence)):
             yield _row(row.sequence, row.body, row.edge, row.signature)
 
     def insert(self, row: Row) -> None:
         """Adds a row."""
         values = {"sequence": row.sequence, "body": row.body, "edge": row.edge, "signature": row.signature}
-        self._connection.execute(sa.insert(entries).values(values))
+        self.connection.execute(sa.insert(entries).values(values))
 
     def salts(self) -> dict[str, str]:
         """Request to salt, of all that were not shredded."""
-        return {row.request: row.salt for row in self._connection.execute(sa.select(salts))}
+        return {row.request: row.salt for row in self.connection.execute(sa.select(salts))}
 
     def salt(self, request: str) -> str | None:
         """The salt of one request; None where it was shredded."""
-        found: str | None = self._connection.execute(sa.select(salts.c.salt).where(salts.c.request == request)).scalar()
+        found: str | None = self.connection.execute(sa.select(salts.c.salt).where(salts.c.request == request)).scalar()
         return found
 
     def put_salt(self, request: str, salt: str) -> None:
         """Keeps the salt of a new request."""
-        self._connection.execute(sa.insert(salts).values(request=request, salt=salt))
+        self.connection.execute(sa.insert(salts).values(request=request, salt=salt))
 
     def drop_salt(self, request: str) -> None:
         """Deletes the salt of a request; SQLite overwrites it with zeros."""
-        self._connection.execute(sa.delete(salts).where(salts.c.request == request))
+        self.connection.execute(sa.delete(salts).where(salts.c.request == request))
 
 
 class Database:

@@ -16,12 +16,15 @@ from . import clock
 from .entries import MAX_BODY_BYTES, MAX_NOTE, OFFSET, RECORDED, Entry, Kind, read_entry
 from .notes import Signer, Verifier
 from .read_so_far import Contents, ReadSoFar
+from .releases import IN_PART, RELEASE, STAGE, models_left, releases_of
 from .requests import Request, due_of, pick, requests_of
 from .rows import Row, identity_of, signed_row
 from .signing import signing_key
 from .subjects import digests_of, held_as, new_salt, salt_digest
 
 if TYPE_CHECKING:  # the package that they need is imported when a ledger is opened
+    import sqlalchemy as sa
+
     from .database import Database, Session
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}")
@@ -266,31 +269,49 @@ class Ledger:
             return adding.append(kind, requests=(id,), note=reason)
 
     def record(
-        self, kind: str, ids: Sequence[str] = (), *, note: str = "", facts: Mapping[str, str] | None = None, once: str = "",
-    ) -> Entry:  # fmt: skip
+        self,
+        kind: str,
+        ids: Sequence[str] = (),
+        *,
+        note: str = "",
+        facts: Mapping[str, str] | None = None,
+        once: str = "",
+        along: Callable[[sa.Connection], None] | None = None,
+    ) -> Entry:
         """Adds what was done: a step, a try, an audit, a release (which ends the wait in the queue), whom one told.
+
+        A release of one of several models that hold samples of a request is a step for that one; see `models_left`.
 
         Args:
             kind: one of `RECORDED`, or ``touched``.
             ids: the requests that it is about.
             note: free text, without names.
-            facts: by name, hashes of what belongs to it.
+            facts: by name, hashes of what belongs to it; of a release, ``original_sha256`` says which weights it started from.
             once: the name of a fact: an entry of this kind that holds the same value of it is this one, and nothing is added.
+            along: writes into other tables of this database; that and the entry are there together, or neither is. What it
+                raises ends both.
 
         Raises:
-            InputError: an unknown kind or request; or a release or an answer to a request that is over.
+            InputError: an unknown kind or request; or a release or an answer to a request that is over; or a release that
+                does not say of which of several models.
         """
         if kind not in (*RECORDED, "touched"):
             raise InputError(f"kind {kind}", "no such thing is recorded", f"Use one of {', '.join(RECORDED)}")
         _check_note(note)
         with self._adding() as adding:
+            if along is not None:
+                along(adding.session.connection)
             for entry in reversed(adding.entries) if once else ():
                 if entry.kind == kind and entry.facts.get(once) == (facts or {})[once]:
                     return entry
             found = _waiting if kind in ("release", "answered") else pick
             about = tuple(found(adding.requests, name).id for name in dict.fromkeys(ids))
             day = adding.offset if kind == "answered" else {}  # on which the person was told, in time or not
-            return adding.append(cast(Kind, kind), requests=about, note=note, facts={**(facts or {}), **day})
+            told = {**(facts or {}), **day}
+            if kind == RELEASE and (waiting := _waiting_for_others(adding, about, told)):
+                adding.append("step", requests=waiting, note=note, facts={STAGE: IN_PART, **told})
+                about = tuple(name for name in about if name not in waiting)
+            return adding.append(cast(Kind, kind), requests=about, note=note, facts=told)
 
     def shred(self, id: str) -> tuple[Entry, bool]:
         """Deletes the salt of a request that is over: from then on nobody, with any key, can tell whom it named.
@@ -358,6 +379,18 @@ def _held_digests(request: Request, names: Sequence[str], adding: _Addition) -> 
         why = f"it does not hold {len(missing)} of the {len(names)} names (number {', '.join(missing[:5])})"
         raise InputError(f"request {request.id}", why, "Write them as they were written when it was added")
     return tuple(sorted({digest for own in held for digest in own}))
+
+
+def _waiting_for_others(adding: _Addition, ids: Sequence[str], facts: Mapping[str, str]) -> tuple[str, ...]:
+    """Those of some requests that a release does not end, for other models hold samples of them as well."""
+    new = Entry(sequence=len(adding.entries), kind=RELEASE, at="", requests=tuple(ids), facts=facts)
+    releases = tuple(releases_of([*adding.entries, new]))
+    left = {name: models_left(name, adding.requests[name].history, releases) for name in ids}
+    for name, models in left.items():
+        if len(models) > 1 and releases[-1].began is None:
+            why = f"{len(models)} models hold samples of it, and this does not say from which one it started"
+            raise InputError(f"request {name}", why, "Add --set original_sha256=HASH, as `unplug ledger show` lists them")
+    return tuple(name for name, models in left.items() if models and releases[-1].began is not None)
 
 
 def _waiting(requests: dict[str, Request], id: str) -> Request:

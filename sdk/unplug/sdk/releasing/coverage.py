@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from unplug.core import InputError
 from unplug.sdk.data import Dataset, named_samples
-from unplug.sdk.ledger import Ledger, Queue, Request, open_queue, pick
+from unplug.sdk.ledger import Ledger, Queue, Request, answered_in, open_queue, pick, releases_of
 
 TAKE_OUT = "Check the data; `unplug ledger withdraw ID --person NAME` takes a mistyped name, or one of other data, out of it"
 OVER = "A request that is over stays so; leave it out, or add a new one"
@@ -27,7 +27,7 @@ class Coverage:
     others: int
 
 
-def cover(ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: Collection[str]) -> Coverage:
+def cover(ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: Collection[str], model: str) -> Coverage:
     """The requests that a release answers: each is open, and all whom it names are in the forget set.
 
     A ledger holds keyed digests: names of the data are tried against those of each request.
@@ -37,16 +37,22 @@ def cover(ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: C
         wanted: their ids; none stands for all that are `answerable`.
         dataset: what the model was trained on.
         forget_ids: samples that are forgotten.
+        model: SHA-256 of the weights that the release starts from.
 
     Raises:
-        InputError: no such request; it is over or was released; it names somebody whom the data do not hold or the forget set
-            leaves out; none is answerable. Or the operator's key is another than the digests were made with.
+        InputError: no such request; it is over or was released, or this model has forgotten it and others have not; it
+            names somebody whom the data do not hold or the forget set leaves out; none is answerable. Or the operator's
+            key is another than the digests were made with.
     """
     requests, samples = ledger.requests(), named_samples(dataset.samples)
+    done = answered_in(model, releases_of(ledger.entries()))
     for name in wanted:
         check_open(pick(requests, name))
+        if name in done:
+            why = "this model has forgotten it, and it waits for others that hold samples of it"
+            raise InputError(f"request {name}", why, f"Release those: `unplug ledger show {name}` lists them")
     queue, gone = open_queue(ledger, samples), frozenset(forget_ids)
-    answered = tuple(dict.fromkeys(wanted)) or tuple(_whole(queue))
+    answered = tuple(dict.fromkeys(wanted)) or tuple(_whole(queue, done))
     named: set[str] = set()
     for name in answered:
         _check_known(requests[name], queue)
@@ -58,7 +64,7 @@ def cover(ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: C
     return Coverage(requests=answered, others=len(gone - named))
 
 
-def answerable(ledger: Ledger, names: Iterable[str], among: Collection[str] | None = None) -> dict[str, tuple[str, ...]]:
+def answerable(ledger: Ledger, names: Iterable[str], model: str | None = None) -> dict[str, tuple[str, ...]]:
     """Open requests that a release over some data can answer: the data hold everybody whom they name.
 
     One that the data hold in part is left open, for nobody may be told of half a request that it is done.
@@ -66,7 +72,7 @@ def answerable(ledger: Ledger, names: Iterable[str], among: Collection[str] | No
     Args:
         ledger: with the requests.
         names: sample ids of the data, and ``subject:NAME`` of the people in them.
-        among: ids of the requests that are meant; None stands for all.
+        model: SHA-256 of the weights that the release starts from: what it has forgotten is left out; None leaves nothing out.
 
     Returns:
         Id to the names of the data that it names.
@@ -74,14 +80,17 @@ def answerable(ledger: Ledger, names: Iterable[str], among: Collection[str] | No
     Raises:
         InputError: there is none; it says how many wait for names that these data do not hold.
     """
-    return _whole(open_queue(ledger, names), among)
+    done = frozenset[str]() if model is None else answered_in(model, releases_of(ledger.entries()))
+    return _whole(open_queue(ledger, names), done)
 
 
-def _whole(queue: Queue, among: Collection[str] | None = None) -> dict[str, tuple[str, ...]]:
-    found = {id: held for id, held in queue.whole.items() if among is None or id in among}
+def _whole(queue: Queue, done: Collection[str]) -> dict[str, tuple[str, ...]]:
+    found = {id: held for id, held in queue.whole.items() if id not in done}
     if not found:
         first = next((f" ({id}: {missing} unknown)" for id, missing in queue.elsewhere.items()), "")
         why = f"these data hold all names of no open request; {len(queue.elsewhere)} name somebody else{first}"
+        if done & queue.whole.keys():
+            why = f"this model has forgotten all that is open, and {', '.join(sorted(done))[:60]} wait for other models"
         raise InputError("the queue", why, TAKE_OUT)
     return found
 

@@ -6,8 +6,7 @@ by what checkpoint records and the ledger say of what was made from what.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,36 +15,14 @@ from unplug.core import StillHeld, UnplugError, counted, read_json, sha256_file
 from unplug.plugins import BINDING, RECORD
 from unplug.sdk.bundle import MANIFEST, Manifest, Signing, bundle_id, read_manifest
 from unplug.sdk.data import Split, named_samples, opened
-from unplug.sdk.ledger import Entry, Ledger, Queue, open_queue
+from unplug.sdk.ledger import Ledger, OnRecord, Queue, made_from, open_queue, releases_of, with_all_before
 
 from .stages import Stages
 
 FORGOTTEN = ("released", "answered")
 """States of requests whom no later release may bring back; who withdrew may be in it again."""
-RELEASE = "release"
-"""The fact that all entries of one release share, and the kind of its last."""
 NEAR = tuple(f"{folder}/{RECORD}" for folder in ("*", ".*.release/*", "work/*"))
 """Records of the checkpoints of earlier releases, below a folder that holds a bundle or a model."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class OnRecord:
-    """A release that the ledger tells of; None where it does not say.
-
-    Args:
-        entry: its number.
-        requests: that it answered.
-        began, shipped: SHA-256 of the weights that it started from, and of those in its bundle.
-        bundle: SHA-256 of its manifest.
-        whole: whether its requests name everybody whom it forgot.
-    """
-
-    entry: int
-    requests: tuple[str, ...]
-    began: str | None
-    shipped: str | None
-    bundle: str | None
-    whole: bool
 
 
 class Origins:
@@ -61,7 +38,7 @@ class Origins:
     def __init__(self, stages: Stages, out: Path, earlier: Sequence[Path], ledger: Ledger | None) -> None:
         self.stages, self.out, self.earlier, self.ledger = stages, out, earlier, ledger
         self.held = frozenset(stages.split.retain)
-        self.releases = () if ledger is None else tuple(_releases(ledger.entries()))
+        self.releases = () if ledger is None else tuple(releases_of(ledger.entries()))
 
     @cached_property
     def records(self) -> Mapping[str, tuple[Path, Mapping[str, Any]]]:
@@ -86,18 +63,12 @@ class Origins:
 
     def before(self, *models: str) -> frozenset[str]:
         """Some models, and all from which they were made, as far as anybody says."""
-        made_from: dict[str, set[str | None]] = {
-            item.shipped: {item.began} for item in self.releases if item.shipped and item.began
-        }
+        parents = made_from(self.releases)
         for sha256, (_, record) in self.records.items():
             lineage = record.get("lineage") or {}
-            made_from.setdefault(sha256, set()).update({lineage.get("original_sha256"), *lineage.get("ancestors", ())})
-        found: set[str] = set()
-        level = set(models)
-        while level:
-            found |= level
-            level = {parent for one in level for parent in made_from.get(one, ()) if parent} - found
-        return frozenset(found)
+            named = {lineage.get("original_sha256"), *lineage.get("ancestors", ())}
+            parents.setdefault(sha256, set()).update(one for one in named if one)
+        return with_all_before(models, parents)
 
     @cached_property
     def ours(self) -> frozenset[str]:
@@ -277,23 +248,3 @@ def _json(path: Path) -> Mapping[str, Any]:
     except UnplugError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _releases(entries: Iterable[Entry]) -> Iterator[OnRecord]:
-    """All releases of a ledger, in their order."""
-    begun: dict[str, Mapping[str, str]] = {}
-    shipped: dict[str, str] = {}
-    for entry in entries:
-        facts, number = entry.facts, entry.facts.get(RELEASE, "")
-        if facts.get("stage") == "begin":
-            begun[number] = facts
-        elif entry.kind == "try" and facts.get("ships") == "yes" and "model_sha256" in facts:
-            shipped[number] = facts["model_sha256"]
-        elif entry.kind == RELEASE:
-            first = begun.get(number, {})
-            bundle = next((facts[name] for name in ("bundle_sha256", "bundle", "sha256 manifest.json") if name in facts), None)
-            yield OnRecord(
-                entry=entry.sequence, requests=entry.requests, began=first.get("model_sha256", facts.get("original_sha256")),
-                shipped=shipped.get(number, facts.get("model_sha256")), bundle=bundle,
-                whole=first.get("samples_of_others") == "0",
-            )  # fmt: skip

@@ -27,7 +27,7 @@ from unplug.core import (
 )
 from unplug.plugins import Checkpoint
 from unplug.sdk.bundle import BundleCheckFailed, Gate, Publication, Signing, bundle_id, verify_bundle
-from unplug.sdk.ledger import Entry, Ledger
+from unplug.sdk.ledger import RELEASE, Entry, Ledger
 
 from .coverage import check_open, cover
 from .finished import StageRecord
@@ -36,8 +36,6 @@ from .stages import Stages
 
 FILE = ".answer.json"
 """Hidden: the other JSON files of a work folder are reports."""
-RELEASE = "release"
-"""The fact that holds the number of the release, in each of its entries."""
 AUDITS = ("audit",)
 """Stages that are entries of the kind ``audit``; all others are steps."""
 
@@ -165,6 +163,8 @@ class Recording:
 
     def end(self, out: Path, say: Callable[[str], None]) -> None:
         """Tells that the bundle is at its place; who was answered or withdrew since it was signed is past waiting."""
+        if self.ended:
+            return
         found = self.ledger.requests()
         over = [name for name in self.answer.requests if not found[name].waiting]
         facts = {"bundle_sha256": bundle_id(out), "name": self.signing.publication.name}
@@ -204,7 +204,7 @@ def begin(answering: Answering, stages: Stages, out: Path, signing: Signing | No
         found = Recording(ledger, known, _naming(signing, known.requests), resumed=True)
         if found.ended or found.published(out):
             return found
-    covered = cover(ledger, answering.requests, stages.dataset, stages.forget_ids)
+    covered = cover(ledger, answering.requests, stages.dataset, stages.forget_ids, stages.original.sha256)
     if known is not None and (known.made_from, known.requests) == (made_from, covered.requests):
         found = Recording(ledger, known, _naming(signing, known.requests), resumed=True)
     else:

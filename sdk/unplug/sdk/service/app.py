@@ -36,6 +36,7 @@ from .shield import Shield
 from .state import HERE, MayMeasure, Parts, Rates, problems
 from .tables import ServiceTables
 from .tokens import Gate
+from .watching import Watch
 from .work import JobThread
 
 LOG = logging.getLogger("unplug.service")
@@ -43,6 +44,7 @@ PAGE = Path(__file__).with_name("page")
 ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
 DECODERS = 4
 """Pictures that are decoded at once in one process; one of the largest takes 200 MB meanwhile."""
+END_SECONDS = 60.0
 ABOUT = "Requests to be forgotten, the releases that answer them, and the models that came of it."
 
 
@@ -63,20 +65,26 @@ def make_app(settings: ServeSettings) -> FastAPI:
     async def life(app: FastAPI) -> AsyncIterator[None]:
         here = await _parts(settings, metrics)
         app.state.parts = here
+        watch, threads = here.watch, [here.watch.thread("inbox", here.inbox.run)]
         work = None
         if settings.recipe is not None:
             work = JobThread(settings, settings.recipe, here.jobs, here.ledger)
-            work.start()
-        orphaned = asyncio.create_task(_end_with_parent(multiprocessing.parent_process()))
+            threads.append(watch.thread("jobs", work.run))
+        watch.task("hub", here.hub.run)
+        watch.task("batcher", here.batcher.run)
+        watch.task("parent", lambda: _end_with_parent(multiprocessing.parent_process()))
         try:
             yield
         finally:
-            orphaned.cancel()
+            watch.stop()
             if work is not None:
-                await asyncio.to_thread(work.stop)
-            await here.hub.stop()
-            await here.batcher.stop()
-            await asyncio.to_thread(here.inbox.close)
+                work.stop()
+            here.inbox.close()
+            await here.batcher.drain()
+            await watch.end_tasks()
+            for thread in threads:
+                await asyncio.to_thread(thread.join, END_SECONDS)
+            here.batcher.close()
             here.tables.close()
 
     app = FastAPI(title="unplug serve", version=VERSION, description=ABOUT, docs_url=None, redoc_url=None, lifespan=life)
@@ -92,7 +100,7 @@ def make_app(settings: ServeSettings) -> FastAPI:
 
 async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
     tables, ledger = ServiceTables(settings.ledger, pooled=True), open_ledger(settings.ledger, pooled=True)
-    jobs, limits = Jobs(tables), settings.limits
+    jobs, limits = Jobs(tables, recipe=settings.recipe_key), settings.limits
     batcher = Batcher(
         batch=limits.batch, wait_seconds=limits.batch_wait_ms / 1000, waiting=limits.waiting,
         ran=lambda model, count: metrics.batches.labels(model.model_type).observe(count),
@@ -106,8 +114,8 @@ async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
     hub = Hub(ledger, jobs, settings.poll_seconds, on_event)
     await hub.start()
     await served.refresh()
-    batcher.start()
     return Parts(
+        watch=Watch(),
         settings=settings, tables=tables, ledger=ledger, jobs=jobs, gate=Gate(tables=tables), metrics=metrics,
         inbox=Inbox(ledger), hub=hub, batcher=batcher, served=served, decoding=asyncio.Semaphore(DECODERS),
         rates=Rates(rate=limits.rate, burst=limits.burst),
@@ -136,7 +144,8 @@ def _add_own_routes(app: FastAPI) -> None:
 
     @app.get("/ready", tags=["server"], responses={503: {"model": Ready, "description": "Not ready"}})
     async def ready(here: HERE, response: Response) -> Ready:
-        """Whether requests can be taken: the database answers, and the model that is to be served is there."""
+        """Whether requests can be taken: the database answers and can be written, what works in the background does, and
+        the model that is to be served is there."""
         try:
             await asyncio.to_thread(here.jobs.last_event)
             database = True
@@ -144,9 +153,10 @@ def _add_own_routes(app: FastAPI) -> None:
             database = False
         wanted = here.settings.recipe is not None and (here.settings.recipe.artifact is not None or here.served.row is not None)
         model = here.batcher.model is not None if wanted else None
-        good = database and model is not False
+        down = [*here.watch.down(), *(["ledger"] if here.inbox.late else [])]
+        good = database and model is not False and not down
         response.status_code = 200 if good else 503
-        return Ready(status="ready" if good else "not ready", database=database, model=model)
+        return Ready(status="ready" if good else "not ready", database=database, model=model, down=down)
 
     text: dict[int | str, dict[str, Any]] = {
         200: {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from unplug.core import UnplugError
 from unplug.sdk.inference import Embedded
 
+DRAIN_SECONDS = 20.0
+
 
 class Busy(UnplugError):
-    """More pictures wait for the model than may."""
+    """More wait than may."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +47,8 @@ class Batcher:
         self._batch, self._wait, self._ran = batch, wait_seconds, ran
         self._queue: asyncio.Queue[_Picture] = asyncio.Queue(waiting)
         self._model: Embedded | None = None
+        self._left: _Picture | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="model")
-        self._task: asyncio.Task[None] | None = None
 
     @property
     def model(self) -> Embedded | None:
@@ -57,18 +59,14 @@ class Batcher:
         """From here on this one answers; pictures that came before are answered by the model that they came to."""
         self._model = model
 
-    def start(self) -> None:
-        """Begins to run; called within the event loop."""
-        self._task = asyncio.create_task(self._run())
+    async def drain(self) -> None:
+        """Waits until the pictures that came are answered, as long as that may take; `close` follows."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._queue.join(), DRAIN_SECONDS)
 
-    async def stop(self) -> None:
-        """Ends; pictures that wait are answered first."""
-        if self._task is not None:
-            await self._queue.join()
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        self._executor.shutdown()
+    def close(self) -> None:
+        """Lets go of what runs the model."""
+        self._executor.shutdown(wait=False)
 
     async def answer(self, model: Embedded, pixels: NDArray[uint8]) -> dict[str, Any]:
         """What a model says of one picture.
@@ -87,27 +85,36 @@ class Batcher:
             raise Busy("the model", "too many pictures wait for it", "Try again in a moment") from error
         return await picture.answer
 
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """Answers pictures, for ever."""
         loop = asyncio.get_running_loop()
-        left: _Picture | None = None
         while True:
-            pictures = [left or await self._queue.get()]
-            left = await self._more(pictures, loop.time() + self._wait)
-            model = pictures[0].model
-            pixels = [picture.pixels for picture in pictures]
+            pictures = [self._left or await self._queue.get()]
+            self._left = None
             try:
-                answers = await loop.run_in_executor(self._executor, model.answer, pixels)
-            except Exception as error:  # noqa: BLE001 (whoever waits must be told, whatever it is)
+                self._left = await self._more(pictures, loop.time() + self._wait)
+                await self._answer(pictures)
+            except BaseException as error:  # whoever waits must be told, whatever it is
+                ended = not isinstance(error, Exception)
+                why = Busy("the model", "what runs it was ended", "Try again in a moment") if ended else error
                 for picture in pictures:
                     if not picture.answer.done():
-                        picture.answer.set_exception(error)
-            else:
-                self._ran(model, len(pictures))
-                for picture, answer in zip(pictures, answers, strict=True):
-                    if not picture.answer.done():  # its reader may be gone
-                        picture.answer.set_result(answer)
-            for _ in pictures:
-                self._queue.task_done()
+                        picture.answer.set_exception(why)
+                if ended:
+                    raise
+            finally:
+                for _ in pictures:
+                    self._queue.task_done()
+
+    async def _answer(self, pictures: list[_Picture]) -> None:
+        model = pictures[0].model
+        pixels = [picture.pixels for picture in pictures]
+        loop = asyncio.get_running_loop()
+        answers = await loop.run_in_executor(self._executor, model.answer, pixels)
+        for picture, answer in zip(pictures, answers, strict=True):
+            if not picture.answer.done():  # its reader may be gone
+                picture.answer.set_result(answer)
+        self._ran(model, len(pictures))
 
     async def _more(self, pictures: list[_Picture], until: float) -> _Picture | None:
         """Adds what comes in time; returns the first picture of another model, which opens the next run."""

@@ -41,22 +41,15 @@ class Hub:
         self._ledger, self._jobs, self._poll, self._on_event = ledger, jobs, poll_seconds, on_event
         self._news = asyncio.Condition()
         self._kept: deque[Happening] = deque(maxlen=KEPT)
+        self._untold: deque[JobEvent] = deque()
         self._last = 0
         self.contents: Contents | None = None
         """The ledger at the last look."""
-        self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """The first look, and the task that goes on looking."""
+        """The first look; `run` goes on looking."""
         self._last = await asyncio.to_thread(self._jobs.last_event)
         self.contents = await asyncio.to_thread(self._ledger.contents)
-        self._task = asyncio.create_task(self._run())
-
-    async def stop(self) -> None:
-        """Ends the looking."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
 
     async def wait(self, seconds: float) -> None:
         """Until there are news, or for so long."""
@@ -82,7 +75,8 @@ class Hub:
             Happening(event=event, requests=frozenset(job.requests if (job := covered[event.job]) else ())) for event in found
         ]
 
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """Looks, for ever."""
         while True:
             await asyncio.sleep(self._poll)
             try:
@@ -91,12 +85,14 @@ class Hub:
             except UnplugError as error:  # the database is away; `/ready` says so, and the next look may find it
                 LOG.error("the database cannot be read", extra={"error": type(error).__name__})
                 continue
-            if not new and contents is self.contents:
-                continue
-            self.contents = contents
-            for item in new:
-                self._kept.append(item)
-                self._last = item.event.number
-                await self._on_event(item.event)
-            async with self._news:
-                self._news.notify_all()
+            if new or contents is not self.contents:
+                self.contents = contents
+                for item in new:
+                    self._kept.append(item)
+                    self._untold.append(item.event)
+                    self._last = item.event.number
+                async with self._news:
+                    self._news.notify_all()
+            while self._untold:  # one that fails is told again
+                await self._on_event(self._untold[0])
+                self._untold.popleft()

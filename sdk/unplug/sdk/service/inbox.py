@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from unplug.core import InputError
 from unplug.sdk.ledger import Ledger, Request, Submission
 
-MOST = 200
+from .batching import Busy
+
+MOST, MOST_NAMES = 200, 5000
 """Of one transaction: every one of them waits for the last."""
+MOST_WAITING = 1000
+LATE_SECONDS = 5.0
+"""Whoever waits longer than this waits for something that does not come: requests are not taken then."""
 Outcome = tuple[Request, bool]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Letter:
     submission: Submission
+    came: float = field(default_factory=time.monotonic)
     answer: Future[Outcome] = field(default_factory=Future)
 
 
@@ -31,41 +37,71 @@ class Inbox:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._letters: SimpleQueue[_Letter | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
-        self._thread.start()
+        self._since: float | None = None
+
+    @property
+    def late(self) -> bool:
+        """Whether those that are being added wait for longer than any transaction takes."""
+        since = self._since
+        return since is not None and time.monotonic() - since > LATE_SECONDS
 
     def put(self, submission: Submission) -> Future[Outcome]:
-        """The request as the ledger holds it, and whether it is new; or the `UnplugError` that refused it."""
+        """The request as the ledger holds it, and whether it is new; or the `UnplugError` that refused it.
+
+        Whoever cancels the future before its turn has not asked; what has begun is added all the same.
+
+        Raises:
+            Busy: too many wait.
+        """
+        if self._letters.qsize() >= MOST_WAITING:
+            raise Busy("the ledger", "too many requests wait for it", "Try again in a moment")
         letter = _Letter(submission=submission)
         self._letters.put(letter)
         return letter.answer
 
     def close(self) -> None:
-        """Adds what came until now, and ends."""
+        """Has `run` add what came until now, and return."""
         self._letters.put(None)
-        self._thread.join(timeout=60)
 
-    def _run(self) -> None:
-        while (first := self._letters.get()) is not None:
-            letters, ended = [first], False
-            while len(letters) < MOST and not self._letters.empty():
-                if (more := self._letters.get()) is None:
-                    ended = True
-                    break
-                letters.append(more)
-            self._add(letters)
-            if ended:
-                return
+    def run(self) -> None:
+        """Adds what comes, until it is closed."""
+        ended = False
+        while not ended:
+            letters, ended = self._next()
+            self._since = min((letter.came for letter in letters), default=None)
+            try:
+                self._add(letters)
+            finally:
+                self._since = None
+
+    def _next(self) -> tuple[list[_Letter], bool]:
+        """Letters for one transaction, and whether the box was closed behind them."""
+        letters, names = list[_Letter](), 0
+        while len(letters) < MOST and names < MOST_NAMES:
+            try:  # a wait without an end could not be interrupted
+                letter = self._letters.get(timeout=0.0 if letters else 1.0)
+            except Empty:
+                break
+            if letter is None:
+                return letters, True
+            if letter.answer.set_running_or_notify_cancel():
+                letters.append(letter)
+                names += len(letter.submission.names)
+        return letters, False
 
     def _add(self, letters: list[_Letter]) -> None:
         try:
             found = self._ledger.add_all([letter.submission for letter in letters])
-        except Exception as error:  # noqa: BLE001 (whoever waits must be told, whatever it is)
+            for letter, outcome in zip(letters, found, strict=True):
+                if isinstance(outcome, InputError):
+                    letter.answer.set_exception(outcome)
+                else:
+                    letter.answer.set_result(outcome)
+        except BaseException as error:  # whoever waits must be told, whatever it is
+            ended = not isinstance(error, Exception)
+            why = Busy("the ledger", "what writes it was ended", "Try again in a moment") if ended else error
             for letter in letters:
-                letter.answer.set_exception(error)
-            return
-        for letter, outcome in zip(letters, found, strict=True):
-            if isinstance(outcome, InputError):
-                letter.answer.set_exception(outcome)
-            else:
-                letter.answer.set_result(outcome)
+                if not letter.answer.done():
+                    letter.answer.set_exception(why)
+            if ended:
+                raise

@@ -1,5 +1,8 @@
 """The job queue: releases that are asked for, taken by one worker at a time, and never finished by two.
 
+Each job is of one recipe, and only servers of that one take it. A job whose release ended may have certificates due, which is
+work of its own, taken and left like the release.
+
 A worker takes a job with a lease and a *fence*, a number that grows with every taking. It renews the lease while it works.
 Where it dies, the lease ends and another worker takes the job with the next fence; every later word of the first one carries
 the old fence and is refused. So a worker that only slept, and believes that it still has the job, changes nothing.
@@ -18,11 +21,27 @@ from typing import Any, Literal, cast
 
 import sqlalchemy as sa
 
-from .tables import ServiceTables, events, jobs, models, time_now
+from unplug.core import InputError
+
+from .tables import ServiceTables, events, jobs, models, recipes, time_now
 
 State = Literal["queued", "running", "done", "failed"]
 MOST_ATTEMPTS = 5
-"""So often a job may take its worker with it before it is given up."""
+"""So often a job may take its worker with it before it is given up; one that has a result never is."""
+Certificates = Literal["due", "done", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeKey:
+    """Which recipe a job is of.
+
+    Args:
+        name: of the model; at any moment it stands for one recipe.
+        sha256: of all that the recipe and its server's folder say.
+    """
+
+    name: str
+    sha256: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +52,13 @@ class ReleaseJob:
         id: opaque.
         state: queued, running, done or failed.
         fence: grows with every taking.
-        attempts: how often it was taken.
+        attempts: how often it was taken, for its release or, once that ended, for its certificates.
         created, started, finished: UTC times, or None.
         requests: ids of the requests that it covers; empty until it begins.
         result: what the runner returned, or None.
         error: what went wrong, in words that name nobody, or None.
+        model: the name in its recipe, or None before a server took it.
+        certificates: how far those are, or None where the release leaves none.
     """
 
     id: str
@@ -50,6 +71,8 @@ class ReleaseJob:
     requests: tuple[str, ...] = ()
     result: Mapping[str, Any] | None = None
     error: str | None = None
+    model: str | None = None
+    certificates: Certificates | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +83,7 @@ class JobEvent:
         number: orders all events of a service.
         job: its id.
         at: UTC time.
-        kind: queued, taken, begun, progress, done or failed.
+        kind: queued, taken, begun, progress, done, failed or certified.
         data: more, JSON-ready.
     """
 
@@ -77,50 +100,120 @@ class Jobs:
     Args:
         tables: where it lies.
         clock: seconds, of the leases; the workers of one queue share one.
+        recipe: whose jobs are asked for and taken; None is those of nobody yet.
     """
 
-    def __init__(self, tables: ServiceTables, clock: Any = time.time) -> None:
-        self._tables, self._clock = tables, clock
+    def __init__(self, tables: ServiceTables, clock: Any = time.time, recipe: RecipeKey | None = None) -> None:
+        self._tables, self._clock, self._recipe = tables, clock, recipe
+        self._labels = {"recipe": recipe.name if recipe else None, "recipe_sha256": recipe.sha256 if recipe else None}
+        self._ours = sa.and_(
+            *(jobs.c[name].is_(value) if value is None else jobs.c[name] == value for name, value in self._labels.items())
+        )
+
+    def hold_name(self, lease_seconds: float) -> None:
+        """Says that the recipe's name stands for it, and takes over jobs of that name whose server is gone.
+
+        Args:
+            lease_seconds: for how long, unless it is said again.
+
+        Raises:
+            InputError: a server of another recipe has the name.
+        """
+        if self._recipe is None:
+            return
+        name, now = self._recipe.name, self._clock()
+        query = sa.select(recipes).where(recipes.c.name == name)
+        with self._tables.reading() as connection:
+            row = connection.execute(query).first()
+        if row is not None and row.sha256 == self._recipe.sha256 and row.lease > now + lease_seconds / 2:
+            return
+        with self._tables.writing() as connection:
+            row = connection.execute(query).first()
+            if row is not None and row.sha256 != self._recipe.sha256 and row.lease > now:
+                why = "a server with another recipe or --folder has that name on this ledger"
+                fix = f"End it, wait {lease_seconds:g} s where it was killed, or give this recipe another name"
+                raise InputError(f"model {name}", why, fix)
+            if row is None or row.sha256 != self._recipe.sha256:
+                named = sa.or_(jobs.c.recipe == name, jobs.c.recipe.is_(None))
+                connection.execute(sa.update(jobs).where(named).values(**self._labels))
+            connection.execute(sa.delete(recipes).where(recipes.c.name == name))
+            values = {"name": name, "sha256": self._recipe.sha256, "lease": now + lease_seconds}
+            connection.execute(sa.insert(recipes).values(**values))
+
+    def leave_name(self) -> None:
+        """Lets another recipe have the name at once."""
+        if self._recipe is not None:
+            with self._tables.writing() as connection:
+                ours = sa.and_(recipes.c.name == self._recipe.name, recipes.c.sha256 == self._recipe.sha256)
+                connection.execute(sa.update(recipes).where(ours).values(lease=0.0))
 
     def ask(self) -> tuple[ReleaseJob, bool]:
         """A job that has not begun: the one that waits already, or a new one; and whether it is new."""
         with self._tables.writing() as connection:
-            waiting = connection.execute(sa.select(jobs).where(jobs.c.state == "queued").limit(1)).first()
+            query = sa.select(jobs).where(jobs.c.state == "queued", self._ours).limit(1)
+            waiting = connection.execute(query).first()
             if waiting is not None:
                 return _job(waiting), False
             id = f"J-{secrets.token_hex(8)}"
             last = connection.execute(sa.select(sa.func.max(jobs.c.number))).scalar() or 0
             values = {"id": id, "number": last + 1, "state": "queued", "fence": 0, "attempts": 0, "requests": "[]"}
-            connection.execute(sa.insert(jobs).values(created=time_now(), **values))
+            connection.execute(sa.insert(jobs).values(created=time_now(), **values, **self._labels))
             _tell(connection, id, "queued", {})
             return _job(connection.execute(sa.select(jobs).where(jobs.c.id == id)).one()), True
 
     def claim(self, worker: str, lease_seconds: float) -> ReleaseJob | None:
-        """Takes a job: one whose worker is gone, else the oldest that waits, and none while another one is at work.
+        """Takes a job: one whose worker is gone, else one with certificates due, else the oldest that waits.
+
+        While another worker has a release, nothing is taken.
 
         Args:
             worker: who takes it.
             lease_seconds: for how long, unless it is renewed.
         """
         with self._tables.reading() as connection:  # most of the time nothing is to be had, and writers need not wait for that
-            if _free(connection, self._clock()) is None:
+            if self._free(connection) is None:
                 return None
         with self._tables.writing() as connection:
-            now = self._clock()
-            if (open_ := _free(connection, now)) is None:
+            if (free := self._free(connection)) is None:
                 return None
+            if free.attempts >= MOST_ATTEMPTS and (free.state == "done" or free.result is None):
+                return self._give_up(connection, free)
             taken = {
-                "state": "running", "fence": open_.fence + 1, "attempts": open_.attempts + 1, "worker": worker,
-                "lease": now + lease_seconds, "started": open_.started or time_now(),
-            }  # fmt: skip
-            if open_.attempts >= MOST_ATTEMPTS:
-                why = f"its worker ended {open_.attempts} times without a word"
-                taken |= {"state": "failed", "error": why, "finished": time_now(), "lease": None}
-            connection.execute(sa.update(jobs).where(jobs.c.id == open_.id).values(**taken))
-            _tell(connection, open_.id, "failed" if "error" in taken else "taken", {"attempt": taken["attempts"]})
-            if "error" in taken:
-                return None
-            return _job(connection.execute(sa.select(jobs).where(jobs.c.id == open_.id)).one())
+                "state": "done" if free.state == "done" else "running",
+                "fence": free.fence + 1,
+                "attempts": free.attempts + 1,
+                "worker": worker,
+                "lease": self._clock() + lease_seconds,
+                "started": free.started or time_now(),
+            }
+            connection.execute(sa.update(jobs).where(jobs.c.id == free.id).values(**taken))
+            if free.state != "done":
+                _tell(connection, free.id, "taken", {"attempt": taken["attempts"]})
+            return _job(connection.execute(sa.select(jobs).where(jobs.c.id == free.id)).one())
+
+    def _give_up(self, connection: sa.Connection, row: Any) -> None:
+        """Ends what took its worker with it too often."""
+        why = f"its worker ended {row.attempts} times without a word"
+        if row.state == "done":
+            values: dict[str, Any] = {"certificates": "failed"}
+            _tell(connection, row.id, "certified", {"error": why})
+        else:
+            values = {"state": "failed", "error": why, "finished": time_now()}
+            _tell(connection, row.id, "failed", {"attempt": row.attempts, "error": why})
+        connection.execute(sa.update(jobs).where(jobs.c.id == row.id).values(lease=None, worker=None, **values))
+
+    def _free(self, connection: sa.Connection) -> Any:
+        """The row of the job to take, or None."""
+        now = self._clock()
+
+        def first(*wanted: sa.ColumnElement[bool]) -> Any:
+            return connection.execute(sa.select(jobs).where(self._ours, *wanted).order_by(jobs.c.number).limit(1)).first()
+
+        running = first(jobs.c.state == "running")
+        if running is not None:
+            return running if (running.lease or 0) <= now else None
+        due = first(jobs.c.certificates == "due", sa.func.coalesce(jobs.c.lease, 0.0) <= now)
+        return due or first(jobs.c.state == "queued")
 
     def renew(self, job: ReleaseJob, lease_seconds: float) -> bool:
         """Keeps a job; False where it is another's by now."""
@@ -152,26 +245,41 @@ class Jobs:
             _tell(connection, job.id, "progress", data)
             return True
 
-    def finish(self, job: ReleaseJob, *, error: str | None = None, model: Mapping[str, str] | None = None) -> bool:
-        """Ends a job.
+    def fail(self, job: ReleaseJob, error: str) -> bool:
+        """Ends a job that has no result; False where it is another's by now."""
+        with self._tables.writing() as connection:
+            return _end(connection, job, "failed", {"error": error})
+
+    def complete(
+        self, connection: sa.Connection, job: ReleaseJob, *, model: Mapping[str, str] | None = None, certify: bool = False
+    ) -> bool:
+        """Ends a job whose release the same transaction records.
 
         Args:
+            connection: of a transaction that has the tables to itself.
             job: as it was taken.
-            error: why it failed; None says that it is done.
-            model: of a job that is done, what is served from now on: ``name``, ``artifact`` and ``sha256``.
+            model: what is served from now on: ``name``, ``artifact`` and ``sha256``; None leaves that.
+            certify: whether certificates are due.
 
         Returns:
             False, with nothing changed, where it is another's by now.
         """
-        state = "done" if error is None else "failed"
+        due = {"certificates": "due", "attempts": 0} if certify else {}
+        if not _end(connection, job, "done", {}, **due):
+            return False
+        if model is not None:
+            put_model(connection, job=job.id, **model)
+        return True
+
+    def certified(self, job: ReleaseJob, files: Mapping[str, str], error: str | None = None) -> bool:
+        """Adds the certificates to the files of a job that is done, or says why there are none."""
+        result = {**(job.result or {}), "files": {**(job.result or {}).get("files", {}), **files}}
         with self._tables.writing() as connection:
             if not _holds(connection, job):
                 return False
-            ended = {"state": state, "error": error, "finished": time_now(), "lease": None, "worker": None}
-            connection.execute(sa.update(jobs).where(jobs.c.id == job.id).values(**ended))
-            if model is not None:
-                put_model(connection, job=job.id, **model)
-            _tell(connection, job.id, state, {} if error is None else {"error": error})
+            values = {"result": json.dumps(result), "certificates": "failed" if error else "done", "lease": None}
+            connection.execute(sa.update(jobs).where(jobs.c.id == job.id).values(**values))
+            _tell(connection, job.id, "certified", {"files": len(files)} | ({"error": error} if error else {}))
             return True
 
     def get(self, id: str) -> ReleaseJob | None:
@@ -220,17 +328,20 @@ def put_model(connection: sa.Connection, *, name: str, artifact: str, sha256: st
     connection.execute(sa.insert(models).values(**values))
 
 
-def _free(connection: sa.Connection, now: float) -> Any:
-    """The row of the job to take: that of a worker whose lease ended, else the oldest that waits while none is at work."""
-    running = connection.execute(sa.select(jobs).where(jobs.c.state == "running").limit(1)).first()
-    if running is not None:
-        return running if (running.lease or 0) <= now else None
-    return connection.execute(sa.select(jobs).where(jobs.c.state == "queued").order_by(jobs.c.number)).first()
+def _end(connection: sa.Connection, job: ReleaseJob, state: State, told: Mapping[str, Any], **values: Any) -> bool:
+    if job.state != "running" or not _holds(connection, job):
+        return False
+    ended = {"state": state, "finished": time_now(), "lease": None, "worker": None, **told, **values}
+    connection.execute(sa.update(jobs).where(jobs.c.id == job.id).values(**ended))
+    _tell(connection, job.id, state, told)
+    return True
 
 
 def _holds(connection: sa.Connection, job: ReleaseJob) -> bool:
-    row = connection.execute(sa.select(jobs.c.fence, jobs.c.state).where(jobs.c.id == job.id)).first()
-    return row is not None and row.fence == job.fence and row.state == "running"
+    row = connection.execute(sa.select(jobs).where(jobs.c.id == job.id)).first()
+    if row is None or row.fence != job.fence or row.state != job.state:
+        return False
+    return row.state == "running" or row.certificates == "due"
 
 
 def _tell(connection: sa.Connection, job: str, kind: str, data: Mapping[str, Any]) -> None:
@@ -244,5 +355,6 @@ def _job(row: sa.Row[Any]) -> ReleaseJob:
     return ReleaseJob(
         id=row.id, state=cast(State, row.state), fence=row.fence, attempts=row.attempts, created=row.created,
         started=row.started, finished=row.finished, requests=tuple(json.loads(row.requests)),
-        result=None if row.result is None else json.loads(row.result), error=row.error,
+        result=None if row.result is None else json.loads(row.result), error=row.error, model=row.recipe,
+        certificates=cast(Certificates | None, row.certificates),
     )  # fmt: skip

@@ -27,6 +27,7 @@ FIELDS = (
     "model",
     "sha256",
     "batched",
+    "work",
 )
 """What may stand in a line. ``route`` is the template of a path, without what stood in its place; ``token`` is an id."""
 OURS = ("unplug.service",)

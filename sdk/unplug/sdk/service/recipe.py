@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from unplug.core import STRICT, InputError, read_dataclass
+from unplug.core import STRICT, InputError, json_sha256, read_dataclass
+
+from .jobs import RecipeKey
 
 VARIABLE = "UNPLUG_SERVE"
 MAX_RECIPE_BYTES = 2**20
@@ -143,6 +145,14 @@ class ServeSettings:
     lease_seconds: float = 15.0
     poll_seconds: float = 0.25
     workers: int = 1
+
+    @property
+    def recipe_key(self) -> RecipeKey | None:
+        """Whose jobs this server takes; None without a recipe."""
+        if self.recipe is None:
+            return None
+        said = {"recipe": asdict(self.recipe), "folder": str(Path(self.folder).resolve())}
+        return RecipeKey(name=self.recipe.name, sha256=json_sha256(said))
 
     def to_environment(self) -> None:
         """Hands the settings to the processes that are started from here on."""

@@ -23,11 +23,13 @@ class Before:
         checkpoint: what it forgot; the next goes on from there, so that whoever was forgotten stays so.
         bundle: its folder.
         number: how many there were.
+        weights: SHA-256 of those that any of them started from or shipped.
     """
 
     checkpoint: str
     bundle: str | None
     number: int
+    weights: Sequence[str] = ()
 
 
 def run_release(job: Job) -> Reply:
@@ -84,7 +86,6 @@ def _release(
     recipe: ServeRecipe, values: Mapping[str, Any], before: Before | None, out: Path, work: Path, say: Any
 ) -> tuple[Sequence[str], str]:
     """The ids of the requests that are answered, and the folder of the checkpoint that forgot them."""
-    from unplug.plugins import load_checkpoint
     from unplug.sdk.data import load_dataset, named_samples, resolve_names
     from unplug.sdk.ledger import open_ledger
     from unplug.sdk.releasing import ReleaseConfig, answerable, cover, gates_from, release
@@ -92,13 +93,14 @@ def _release(
     from unplug.sdk.training import pick_device
 
     device = pick_device(recipe.device)
-    original = load_checkpoint(recipe.checkpoint if before is None else before.checkpoint)
+    original = _start(recipe, before)
     task = task_of(original, device=device)
     dataset = load_dataset(recipe.data, task.image_size, show=False)
     ledger = open_ledger(values["ledger"])
-    found = answerable(ledger, named_samples(dataset.samples), values["requests"])
+    open_ = answerable(ledger, named_samples(dataset.samples), original.sha256)
+    found = {id: names for id, names in open_.items() if id in values["requests"]}
     forgotten = resolve_names(sorted({name for names in found.values() for name in names}), dataset, "the queue")
-    answered = cover(ledger, tuple(found), dataset, forgotten).requests
+    answered = cover(ledger, tuple(found), dataset, forgotten, original.sha256).requests
     config = ReleaseConfig(
         method=recipe.method, options=recipe.options, budget=recipe.budget, references=recipe.references,
         fleet=None if recipe.fleet is None else Path(recipe.fleet), targets=recipe.targets, precisions=recipe.precisions,
@@ -111,6 +113,19 @@ def _release(
     )  # fmt: skip
     retrained = recipe.method == "retrain" and not (work / "unlearned").is_dir()
     return answered, str(work / ("retrained" if retrained else "unlearned"))
+
+
+def _start(recipe: ServeRecipe, before: Before | None) -> Any:
+    """The model that the last release left; or the recipe's, where somebody put another there since."""
+    from unplug.plugins import load_checkpoint
+
+    if before is None:
+        return load_checkpoint(recipe.checkpoint)
+    if before.weights and Path(recipe.checkpoint).exists():
+        given = load_checkpoint(recipe.checkpoint)
+        if given.sha256 not in before.weights:
+            return given
+    return load_checkpoint(before.checkpoint)
 
 
 def _signing(recipe: ServeRecipe, before: Before | None, answered: Sequence[str]) -> Any:

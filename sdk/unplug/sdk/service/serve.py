@@ -25,7 +25,8 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
         host, port: where it listens; a proxy in front of it speaks TLS.
 
     Raises:
-        InputError: no ledger is there, its key is missing, or the recipe's file or data are none.
+        InputError: no ledger is there, its key is missing, the recipe's file or data are none, or a server of another
+            recipe has its name.
         MissingExtraError: ``[serve]`` is not installed.
     """
     require_modules(MODULES, "serve")
@@ -42,8 +43,10 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
     tables = ServiceTables(settings.ledger)
     tables.create()
     if settings.recipe is not None:
+        from .jobs import Jobs
         from .models import put_first_model
 
+        Jobs(tables, recipe=settings.recipe_key).hold_name(settings.lease_seconds)
         put_first_model(tables, settings.recipe)
     with temporary_folder("unplug-metrics-") as numbers:
         os.environ[FOLDER] = str(numbers)

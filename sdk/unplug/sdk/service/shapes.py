@@ -99,6 +99,8 @@ class JobShape(BaseModel):
     requests: list[str]
     files: list[str] = Field(description="What may be fetched: the bundle, and certificates.")
     error: str | None
+    model: str | None = Field(description="Of which model; null before a server took it.")
+    certificates: Literal["due", "done", "failed"] | None = Field(description="Null where the release leaves none.")
 
 
 class JobList(BaseModel):
@@ -156,3 +158,4 @@ class Ready(BaseModel):
     status: Literal["ready", "not ready"]
     database: bool
     model: bool | None = Field(description="Null where no model is to be served.")
+    down: list[str] = Field(description="What should work in the background and does not.")

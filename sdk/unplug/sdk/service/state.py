@@ -24,6 +24,7 @@ from .recipe import ServeSettings
 from .shapes import Problem
 from .tables import ServiceTables
 from .tokens import ApiToken, Gate
+from .watching import Watch
 
 MOST_BUCKETS = 10_000
 BEARER = HTTPBearer(auto_error=False, description="A token of `unplug serve token add`.")
@@ -45,6 +46,7 @@ class Parts:
     served: Served
     rates: Rates
     names: DataNames | None
+    watch: Watch
     decoding: asyncio.Semaphore
 
     @property

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Column, Double, Integer, MetaData, Table, Tex
 from unplug.sdk.ledger import Chain, SqlStore
 
 CHAIN = Chain(
-    scripts=Path(__file__).with_name("migrations"), version_table="service_version", head="0001", known=("0001",),
+    scripts=Path(__file__).with_name("migrations"), version_table="service_version", head="0002", known=("0001", "0002"),
     absent="no service was set up there", make="unplug serve",
 )  # fmt: skip
 NUMBER = BigInteger().with_variant(Integer, "sqlite")
@@ -27,6 +27,10 @@ jobs = Table(
     Column("fence", NUMBER), Column("attempts", NUMBER), Column("worker", Text), Column("lease", Double),
     Column("created", Text), Column("started", Text),
     Column("finished", Text), Column("requests", Text), Column("result", Text), Column("error", Text),
+    Column("recipe", Text), Column("recipe_sha256", Text), Column("certificates", Text),
+)  # fmt: skip
+recipes = Table(
+    "service_recipes", metadata, Column("name", Text, primary_key=True), Column("sha256", Text), Column("lease", Double),
 )  # fmt: skip
 events = Table(
     "service_events", metadata, Column("number", NUMBER, primary_key=True, autoincrement=False), Column("job", Text),

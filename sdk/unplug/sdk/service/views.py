@@ -41,5 +41,5 @@ def job_shape(job: ReleaseJob) -> JobShape:
     files = sorted((job.result or {}).get("files", {})) if job.state == "done" else []
     return JobShape(
         id=job.id, state=job.state, created=job.created, started=job.started, finished=job.finished, attempts=job.attempts,
-        requests=list(job.requests), files=files, error=job.error,
+        requests=list(job.requests), files=files, error=job.error, model=job.model, certificates=job.certificates,
     )  # fmt: skip

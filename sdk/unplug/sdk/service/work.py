@@ -13,8 +13,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unplug.core import CheckFailed, ConversionError, GateFailed, StillHeld, UnplugError, call_in_child
-from unplug.sdk.ledger import Ledger
+from unplug.core import (
+    CheckFailed,
+    ConversionError,
+    GateFailed,
+    InputError,
+    OutputError,
+    StillHeld,
+    UnplugError,
+    call_in_child,
+)
+from unplug.sdk.ledger import Ledger, releases_of
 from unplug.sdk.releasing import answerable
 
 from .certifying import certify_requests
@@ -27,12 +36,43 @@ STAGE = re.compile(r"[a-z][a-z ()0-9]{0,40}")
 """Of a line of progress that much is told: what stands before its first other sign names a stage, and nobody."""
 
 
+class _Lost(Exception):
+    """The job is another's by now."""
+
+
+class _RunnerFailed(Exception):
+    """What the runner raised, to be told from the same kind of error of our own."""
+
+    def __init__(self, error: UnplugError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def check_result(result: Mapping[str, Any], asked: Sequence[str]) -> None:
+    """Refuses what no runner may return; see `run_release`.
+
+    Raises:
+        UnplugError: it is not of the form, or answers requests that it was not asked about.
+    """
+    texts = ("bundle", "bundle_id", "checkpoint", "artifact", "sha256")
+    good = isinstance(requests := result.get("requests"), list) and all(isinstance(id, str) for id in requests)
+    good = good and all(isinstance(result.get(name), str | None) for name in texts)
+    good = good and isinstance(weights := result.get("weights") or [], list) and all(isinstance(one, str) for one in weights)
+    good = good and isinstance(files := result.get("files") or {}, dict) and all(isinstance(one, str) for one in files.values())
+    if not good or bool(result.get("artifact")) != bool(result.get("sha256")):
+        raise UnplugError(
+            "the release", "its runner returned something of another form", "See `run_release` for what it returns"
+        )
+    if strange := {*result["requests"]} - {*asked}:
+        raise UnplugError("the release", f"its runner answered {len(strange)} requests that it was not asked about", "Mend it")
+
+
 class JobThread:
     """Takes jobs and works on them, one after the other.
 
     Args:
         settings: with a recipe.
-        jobs: the queue.
+        jobs: the queue, of that recipe.
         ledger: where releases are recorded.
     """
 
@@ -40,39 +80,44 @@ class JobThread:
         self._settings, self._recipe, self._jobs, self._ledger = settings, recipe, jobs, ledger
         self._name = f"{socket.gethostname()}-{os.getpid()}"
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
-
-    def start(self) -> None:
-        """Begins to look for jobs."""
-        self._thread.start()
 
     def stop(self) -> None:
-        """Ends the work: a job that is under way is left to others at once, as far as it came."""
+        """Has `run` return: a job that is under way is left to others at once, as far as it came."""
         self._stop.set()
-        self._thread.join(timeout=30)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Looks for jobs, until it is stopped.
+
+        Raises:
+            InputError: a server of another recipe has the name of this one.
+        """
         while not self._stop.wait(self._settings.poll_seconds):
             try:
+                self._jobs.hold_name(self._settings.lease_seconds)
                 job = self._jobs.claim(self._name, self._settings.lease_seconds)
-                if job is not None:
+                if job is not None and job.state == "done":
+                    self._certify(job)
+                elif job is not None:
                     self._work(job)
-            except (UnplugError, OSError) as error:  # database or disk are away: what we had, another worker takes
+            except (OutputError, OSError) as error:  # database or disk are away: what we had, another worker takes
                 LOG.error("jobs cannot be worked on", extra={"error": type(error).__name__})
+        self._jobs.leave_name()
 
     def _work(self, job: ReleaseJob) -> None:
         LOG.info("job taken", extra={"job": job.id, "fence": job.fence, "attempt": job.attempts})
         with self._kept(job) as lost:
             try:
                 result = job.result or self._compute(job, lost)
-            except UnplugError as error:
+            except OutputError:  # the database is away
+                raise
+            except Exception as error:  # noqa: BLE001 (a runner may raise anything, and the job must end)
                 if self._stop.is_set():
                     self._jobs.give_back(job)
                 elif not lost.is_set():
-                    self._fail(job, error)
+                    self._fail(job, error.error if isinstance(error, _RunnerFailed) else error)
                 return
-        if result is not None:
-            self._complete(job, result)
+            if result is not None:
+                self._complete(job, result)
 
     @contextlib.contextmanager
     def _kept(self, job: ReleaseJob) -> Iterator[threading.Event]:
@@ -93,86 +138,110 @@ class JobThread:
                 if self._stop.is_set() or not self._jobs.renew(job, self._settings.lease_seconds):
                     lost.set()
                     return
-            except UnplugError as error:  # tried again, as long as the lease lasts
+            except Exception as error:  # noqa: BLE001 (tried again, as long as the lease lasts)
                 LOG.error("a lease could not be renewed", extra={"job": job.id, "error": type(error).__name__})
 
     def _compute(self, job: ReleaseJob, lost: threading.Event) -> Mapping[str, Any] | None:
         """What the runner returns, kept in the job; None where the job is another's by now."""
-        requests = job.requests or tuple(answerable(self._ledger, DataNames(self._recipe.data).now()))
+        before = self._before()
+        left = before["weights"][-1] if before and before["weights"] else None
+        requests = job.requests or tuple(answerable(self._ledger, DataNames(self._recipe.data).now(), left))
         if not self._jobs.pin(job, requests):
             return None
-        folder = Path(self._settings.folder) / "jobs" / job.id
+        folder = self._folder(job)
         folder.mkdir(0o700, parents=True, exist_ok=True)
         values = {
             "recipe": asdict(self._recipe), "ledger": self._settings.ledger, "folder": str(folder), "job": job.id,
-            "fence": job.fence, "requests": list(requests), "before": self._before(job),
+            "fence": job.fence, "requests": list(requests), "before": before,
         }  # fmt: skip
 
         def told(done: int, total: int, text: str) -> None:
             stage = STAGE.match(text)
             self._jobs.report(job, {"done": done, "total": total, "stage": stage[0].strip() if stage else "at work"})
 
-        result = call_in_child(
-            self._recipe.runner, values, what="the release", timeout=3600 * self._recipe.hours, progress=told, cancel=lost
-        ).values
-        if not isinstance(result.get("requests"), list):
-            raise UnplugError("the release", "its runner returned no list of requests", "See `run_release` for what it returns")
+        hours = 3600 * self._recipe.hours
+        try:
+            result = call_in_child(
+                self._recipe.runner, values, what="the release", timeout=hours, progress=told, cancel=lost
+            ).values
+        except UnplugError as error:
+            raise _RunnerFailed(error) from error
+        check_result(result, requests)
         return result if self._jobs.keep_result(job, result) else None
 
-    def _before(self, job: ReleaseJob) -> dict[str, Any] | None:
-        """What the release before this one left, for this one to go on from."""
-        done = [item for item in self._jobs.newest(1000) if item.state == "done" and item.result and item.id != job.id]
-        if not done or done[0].result is None or "checkpoint" not in done[0].result:
+    def _before(self) -> dict[str, Any] | None:
+        """What the release before this one left, for this one to go on from: the ledger says which that was.
+
+        Raises:
+            InputError: nothing is known of the job that made it.
+        """
+        releases = releases_of(self._ledger.entries())
+        mine = [item for item in releases if item.name == self._recipe.name and item.job and not item.in_part]
+        if not mine:
             return None
-        return {"checkpoint": done[0].result["checkpoint"], "bundle": done[0].result.get("bundle"), "number": len(done)}
+        last = self._jobs.get(str(mine[-1].job))
+        if last is None or last.result is None:
+            what = f"release {mine[-1].entry} of the ledger"
+            raise InputError(what, "this service has no job of it", "Restore the service's tables with the ledger")
+        if "checkpoint" not in last.result:
+            return None
+        weights = [sha256 for item in mine for sha256 in (item.began, item.shipped) if sha256]
+        left = {name: last.result.get(name) for name in ("checkpoint", "bundle")}
+        return {**left, "number": len(mine), "weights": weights}
 
     def _complete(self, job: ReleaseJob, result: Mapping[str, Any]) -> None:
-        """Ledger first, and there once for each job; then the job and the model in one step, which the fence guards."""
-        if not self._jobs.renew(job, self._settings.lease_seconds):
-            return
+        """The ledger's entry, the end of the job and the model that is served from now on: all of them, or none."""
         waiting = {item.id for item in self._ledger.requests().values() if item.waiting}
-        facts = {"job": job.id, "bundle": str(result.get("bundle_id") or ""), "model": self._recipe.name}
-        facts |= dict(zip(("original_sha256", "model_sha256"), map(str, result.get("weights") or ()), strict=False))
         answered = [id for id in result["requests"] if id in waiting]
-        self._ledger.record("release", answered, facts=facts, once="job")
-        if not self._certify(job, answered, result):
-            if self._stop.is_set():
-                self._jobs.give_back(job)
-            return
+        facts = {"job": job.id, "bundle": str(result.get("bundle_id") or ""), "model": self._recipe.name}
+        facts |= dict(zip(("original_sha256", "model_sha256"), result.get("weights") or (), strict=False))
         model = None
         if result.get("artifact"):
             model = {"name": self._recipe.name, "artifact": result["artifact"], "sha256": result["sha256"]}
-        if self._jobs.finish(job, model=model):
+        certify = self._recipe.sign is not None and bool(result.get("bundle"))
+
+        def end(connection: Any) -> None:
+            if not self._jobs.complete(connection, job, model=model, certify=certify):
+                raise _Lost
+
+        with contextlib.suppress(_Lost):
+            self._ledger.record("release", answered, facts=facts, once="job", along=end)
             LOG.info("job done", extra={"job": job.id, "requests": len(answered)})
 
-    def _certify(self, job: ReleaseJob, answered: Sequence[str], result: Mapping[str, Any]) -> bool:
-        """Adds the certificates to the job's files. A release is none the worse without: what is wrong is logged, and kept.
-
-        Returns:
-            False where the job is another's by now, or this process shall stop.
-        """
-        folder = Path(self._settings.folder) / "jobs" / job.id
+    def _certify(self, job: ReleaseJob) -> None:
+        """Adds the certificates to the files of a release. It is none the worse without: what is wrong is logged, and kept."""
+        entries = [entry for entry in self._ledger.entries() if entry.kind == "release" and entry.facts.get("job") == job.id]
+        answered = [id for entry in entries for id in entry.requests]
         with self._kept(job) as lost:
             try:
-                files = certify_requests(self._recipe, self._ledger, answered, result, folder, lost)
-            except UnplugError as error:
+                files = certify_requests(self._recipe, self._ledger, answered, job.result or {}, self._folder(job), lost)
+            except OutputError:
+                raise
+            except Exception as error:  # noqa: BLE001 (certificates may be issued by hand)
                 LOG.error("no certificates", extra={"job": job.id, "error": type(error).__name__})
                 self._keep_error(job, error)
-                return True
-            if lost.is_set():
-                return False
-        return not files or self._jobs.keep_result(job, {**result, "files": {**result.get("files", {}), **files}})
+                self._jobs.certified(job, {}, type(error).__name__)
+            else:
+                if self._stop.is_set():
+                    self._jobs.give_back(job)
+                elif not lost.is_set():
+                    self._jobs.certified(job, files)
 
-    def _fail(self, job: ReleaseJob, error: UnplugError) -> None:
+    def _fail(self, job: ReleaseJob, error: Exception) -> None:
         """Only what names no data says in public what was wrong: other messages stay in the job's folder."""
         told = f"{error.what}: {error.why}" if isinstance(error, GateFailed | StillHeld) else type(error).__name__
         self._keep_error(job, error)
         level = logging.WARNING if isinstance(error, CheckFailed) else logging.ERROR
         kind = "crash" if isinstance(error, ConversionError) else type(error).__name__
         LOG.log(level, "job failed", extra={"job": job.id, "error": kind})
-        self._jobs.finish(job, error=told)
+        self._jobs.fail(job, told)
 
-    def _keep_error(self, job: ReleaseJob, error: UnplugError) -> None:
-        path = Path(self._settings.folder) / "jobs" / job.id / "error.txt"
-        path.parent.mkdir(0o700, parents=True, exist_ok=True)
-        path.write_text(f"{error}\n", encoding="utf-8")
+    def _folder(self, job: ReleaseJob) -> Path:
+        return Path(self._settings.folder) / "jobs" / job.id
+
+    def _keep_error(self, job: ReleaseJob, error: Exception) -> None:
+        try:
+            self._folder(job).mkdir(0o700, parents=True, exist_ok=True)
+            (self._folder(job) / "error.txt").write_text(f"{error}\n", encoding="utf-8")
+        except OSError as problem:  # the end of the job counts more
+            LOG.error("why it failed could not be kept", extra={"job": job.id, "error": type(problem).__name__})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import os
 import signal
@@ -59,9 +60,11 @@ class Running:
 
     def kill_all(self) -> None:
         """kill -9 of the server and of whatever it started, as when the machine goes off."""
-        for item in [*psutil.Process(self.process.pid).children(recursive=True), psutil.Process(self.process.pid)]:
-            if item.is_running():
-                item.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            server = psutil.Process(self.process.pid)
+            for item in [*server.children(recursive=True), server]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    item.kill()
         self.process.wait(30)
 
     def end(self) -> None:

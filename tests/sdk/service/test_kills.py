@@ -73,7 +73,7 @@ def settled(url: str, place: Place) -> bool:
         assert all(job["state"] != "failed" for job in jobs), jobs
         told = [path.read_text() for path in Path(place.settings.folder).glob("jobs/*/error.txt")]
         assert all(job["certificates"] != "failed" for job in jobs), told
-        return all(job["certificates"] == "done" for job in jobs)
+        return all(job["certificates"] == "done" for job in jobs if job["requests"])
 
 
 def test_killed_at_random_moments(make_place: Callable[..., Place], tmp_path: Path) -> None:

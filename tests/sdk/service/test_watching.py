@@ -133,6 +133,15 @@ def test_a_runner_that_returns_nonsense_fails_its_job_and_nothing_else(
     assert Jobs(place.tables).counts() == {"failed": 1}
 
 
+def test_a_release_that_finds_nothing_left_to_do_is_done(place: Place) -> None:
+    """Two jobs were asked for, and the first answers all that is open when it begins."""
+    with TestClient(make_app(place.settings), headers=place.headers) as client:
+        first = Jobs(place.tables, recipe=place.settings.recipe_key).ask()[0].id
+        until(lambda: client.get(f"/releases/{first}").json()["state"] == "done")
+        assert client.get(f"/releases/{first}").json()["requests"] == []
+    assert [entry.kind for entry in place.ledger.entries()] == ["opened"]
+
+
 def test_the_hub_tells_again_what_could_not_be_told(place: Place) -> None:
     told: list[str] = []
 

@@ -250,6 +250,11 @@ class Jobs:
         with self._tables.writing() as connection:
             return _end(connection, job, "failed", {"error": error})
 
+    def drop(self, job: ReleaseJob) -> bool:
+        """Ends a job for which nothing is left to do: the one before it answered all that is open."""
+        with self._tables.writing() as connection:
+            return _end(connection, job, "done", {})
+
     def complete(
         self, connection: sa.Connection, job: ReleaseJob, *, model: Mapping[str, str] | None = None, certify: bool = False
     ) -> bool:

@@ -142,7 +142,10 @@ class JobThread:
                 LOG.error("a lease could not be renewed", extra={"job": job.id, "error": type(error).__name__})
 
     def _compute(self, job: ReleaseJob, lost: threading.Event) -> Mapping[str, Any] | None:
-        """What the runner returns, kept in the job; None where the job is another's by now."""
+        """What the runner returns, kept in the job; None where the job is another's by now, or there is nothing to do."""
+        if not job.requests and not any(item.state == "open" for item in self._ledger.requests().values()):
+            self._jobs.drop(job)
+            return None
         before = self._before()
         left = before["weights"][-1] if before and before["weights"] else None
         requests = job.requests or tuple(answerable(self._ledger, DataNames(self._recipe.data).now(), left))

@@ -4,9 +4,10 @@
 
 A service of two worker processes on loopback, with releases that cost nothing (`benchmarks.service_job`) and a small model of
 random weights, which takes the time of a trained one. Clients do one thing after another, with a pause of 0.5 to 1.5 s between:
-submit a request (some of them twice with one key, as after a lost answer), look at it, list what is due, ask the model. At the
-end the ledger is held against what was told: every request that was acknowledged is there once, nothing else is, and no release
-was recorded twice.
+submit a request (some of them twice with one key, as after a lost answer), look at it, list what is due, ask the model. With
+``--lock 40`` somebody holds the database for 40 s in the middle: a submission that was not acknowledged is sent again with its
+key, and once a second ``/ready`` is asked. At the end the ledger is held against what was told: every request that was
+acknowledged is there once, nothing else is, and no release was recorded twice.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import io
 import json
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -40,6 +42,8 @@ PEOPLE = 1000
 AGAIN = 0.1
 """So many submissions are sent a second time with the same key."""
 PAUSE = (0.5, 1.5)
+LATE = 7.0
+"""Seconds after which a lock is one that ``/ready`` has to tell of: five, and what is between two questions."""
 
 
 @dataclass(kw_only=True)
@@ -50,6 +54,8 @@ class Seen:
     statuses: collections.Counter[str] = field(default_factory=collections.Counter)
     keys: dict[str, set[str]] = field(default_factory=lambda: collections.defaultdict(set))
     news: collections.Counter[str] = field(default_factory=collections.Counter)
+    ready: list[tuple[float, bool, bool]] = field(default_factory=list)
+    """Seconds since the beginning, whether the database was locked, whether the service said that it is ready."""
 
 
 class Connection:
@@ -84,12 +90,12 @@ class Connection:
 async def client(number: int, token: str, until: float, seen: Seen, picture: bytes) -> None:
     """One client, until the time is over."""
     draw, own, connection = random.Random(number), list[str](), Connection(token)
-    sent = 0
+    sent, acknowledged = 0, True
     await asyncio.sleep(draw.uniform(0, PAUSE[1]))
     while time.monotonic() < until:
         kind = draw.choices(KINDS, WEIGHTS)[0] if own else "submit"
         again = kind == "submit" and draw.random() < AGAIN
-        if kind == "submit":
+        if kind == "submit" and acknowledged:
             sent += 1
         for _ in range(2 if again else 1):
             started = time.perf_counter()
@@ -100,7 +106,8 @@ async def client(number: int, token: str, until: float, seen: Seen, picture: byt
                 connection.close()
             seen.milliseconds[kind].append(1000 * (time.perf_counter() - started))
             seen.statuses[f"{kind} {status}"] += 1
-            if kind == "submit" and status in (200, 201):
+            acknowledged = kind != "submit" or status in (200, 201)
+            if kind == "submit" and acknowledged:
                 seen.keys[f"key-{number:04}-{sent}"].add(said["id"])
                 seen.news[said["id"]] += said["new"]
                 own.append(said["id"])
@@ -178,14 +185,34 @@ def model_file(folder: Path) -> tuple[Path, bytes]:
     return made[0].path, out.getvalue()
 
 
-async def run_clients(count: int, seconds: float, token: str, picture: bytes) -> tuple[Seen, list[float]]:
+async def hold_database(ledger: Path, after: float, seconds: float, until: float, seen: Seen) -> None:
+    """Locks the ledger's file for some seconds, and asks once a second whether the service is ready."""
+    begun, connection = time.monotonic(), sqlite3.connect(ledger, isolation_level=None)
+    locked = False
+    while (at := time.monotonic()) < until:
+        if seconds and locked != (after <= at - begun < after + seconds):
+            locked = not locked
+            connection.execute("BEGIN IMMEDIATE" if locked else "ROLLBACK")
+        asked = Connection("")
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
+            status, _ = await asyncio.wait_for(asked.ask("GET", "/ready"), 10)
+            seen.ready.append((round(at - begun, 1), locked, status == 200))
+        asked.close()
+        await asyncio.sleep(1)
+    connection.close()
+
+
+async def run_clients(
+    count: int, seconds: float, token: str, picture: bytes, ledger: Path, lock: float
+) -> tuple[Seen, list[float]]:
     """All clients at once; and the host's load meanwhile."""
     seen, loads = Seen(), list[float]()
     until = time.monotonic() + seconds
+    holder = asyncio.create_task(hold_database(ledger, (seconds - lock) / 2, lock, until, seen))
     clients = [asyncio.create_task(client(number, token, until, seen, picture)) for number in range(count)]
     async for load in load_averages(until):
         loads.append(load)
-    await asyncio.gather(*clients)
+    await asyncio.gather(*clients, holder)
     return seen, loads
 
 
@@ -209,9 +236,20 @@ def found_wrong(seen: Seen, folder: Path) -> dict[str, int]:
     return {
         "acknowledged": len(told), "in_the_ledger": len(there), "lost": len(told - there.keys()),
         "unasked": len(there.keys() - told), "doubled": sum(len(ids) > 1 for ids in seen.keys.values()),
-        "new_twice": sum(count != 1 for count in seen.news.values()), "releases": len(releases), "answered": len(answered),
+        "new_twice": sum(count > 1 for count in seen.news.values()), "releases": len(releases), "answered": len(answered),
         "answered_twice": sum(count > 1 for count in answered.values()), "findings": len(findings),
     }  # fmt: skip
+
+
+def readiness(seen: Seen) -> dict[str, int]:
+    """How often ``/ready`` said yes and no, while the database was locked for longer than a transaction takes, and else."""
+    found = collections.Counter[str]()
+    since: float | None = None
+    for at, locked, good in seen.ready:
+        since = (at if since is None else since) if locked else None
+        late = since is not None and at - since > LATE
+        found[f"{'locked' if late else 'just locked' if locked else 'open'}: {'ready' if good else 'not ready'}"] += 1
+    return dict(sorted(found.items()))
 
 
 def percentiles(values: list[float]) -> dict[str, float]:
@@ -240,29 +278,44 @@ def told(facts: Mapping[str, Any]) -> str:
         f"{facts['clients']} clients for {facts['seconds']:.0f} s on loopback, {facts['workers']} workers on {facts['cores']} "
         f"hyperthreads that the clients ran on as well, SQLite; the machine's load was {facts['load_before']:.1f} before and "
         f"{facts['load_mean']:.1f} on average meanwhile, its own in it. Of {asked:,} answers "
-        f"({facts['per_second']:.0f} a second) {bad} were no success. {checked['acknowledged']:,} requests were acknowledged, "
+        f"({facts['per_second']:.0f} a second) {bad} were no success{locked(facts)}. "
+        f"{checked['acknowledged']:,} requests were acknowledged, "
         f"{checked['in_the_ledger']:,} are in the ledger, {checked['lost']} lost, {checked['doubled']} doubled; "
         f"{checked['releases']} releases answered {checked['answered']:,} of them, {checked['answered_twice']} twice."
+    )
+
+
+def locked(facts: Mapping[str, Any]) -> str:
+    """What happened while the database was locked."""
+    if not facts["lock_s"]:
+        return ""
+    ready = facts["ready"]
+    held = [ready.get(f"locked: {word}", 0) for word in ("not ready", "ready")]
+    return (
+        f", while somebody held the database for {facts['lock_s']:.0f} s in the middle: from {LATE:.0f} s on `/ready` "
+        f"answered {held[0]} of {sum(held)} times that it was not ready, and each client sent again what was not acknowledged"
     )
 
 
 @click.command()
 @click.option("--clients", type=click.IntRange(1, 1000), default=200, show_default=True)
 @click.option("--seconds", type=float, default=120.0, show_default=True)
+@click.option("--lock", type=float, default=0.0, show_default=True, help="Seconds for which the database is locked.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("docs/data/service.json"), show_default=True)
-def main(clients: int, seconds: float, out: Path) -> None:
+def main(clients: int, seconds: float, lock: float, out: Path) -> None:
     """Load a service, and hold its ledger against what it told."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         artifact, picture = model_file(folder)
         before = os.getloadavg()[0]
         with service(folder, artifact) as token:
-            seen, loads = asyncio.run(run_clients(clients, seconds, token, picture))
+            seen, loads = asyncio.run(run_clients(clients, seconds, token, picture, folder / "ledger.db", lock))
         checked = found_wrong(seen, folder)
     every = [value for values in seen.milliseconds.values() for value in values]
     facts = {
         "schema": "unplug-service-load/1", "clients": clients, "seconds": seconds, "workers": WORKERS, "cores": cores(),
-        "pause_s": list(PAUSE), "load_before": before, "load_mean": float(np.mean(loads)),
+        "pause_s": list(PAUSE), "lock_s": lock, "ready": readiness(seen), "load_before": before,
+        "load_mean": float(np.mean(loads)),
         "latency_ms": {kind: percentiles(values) for kind, values in seen.milliseconds.items()} | {"all": percentiles(every)},
         "per_second": len(every) / seconds, "statuses": dict(sorted(seen.statuses.items())), "checked": checked,
         "versions": versions(),

@@ -23,7 +23,7 @@ from unplug.core import (
     UnplugError,
     call_in_child,
 )
-from unplug.sdk.ledger import Ledger, releases_of
+from unplug.sdk.ledger import Ledger, answered_in, releases_of
 from unplug.sdk.releasing import answerable
 
 from .certifying import certify_requests
@@ -143,11 +143,12 @@ class JobThread:
 
     def _compute(self, job: ReleaseJob, lost: threading.Event) -> Mapping[str, Any] | None:
         """What the runner returns, kept in the job; None where the job is another's by now, or there is nothing to do."""
-        if not job.requests and not any(item.state == "open" for item in self._ledger.requests().values()):
-            self._jobs.drop(job)
-            return None
         before = self._before()
         left = before["weights"][-1] if before and before["weights"] else None
+        waiting = {item.id for item in self._ledger.requests().values() if item.state == "open"}
+        if not job.requests and not waiting - answered_in(str(left), releases_of(self._ledger.entries())):
+            self._jobs.drop(job)
+            return None
         requests = job.requests or tuple(answerable(self._ledger, DataNames(self._recipe.data).now(), left))
         if not self._jobs.pin(job, requests):
             return None

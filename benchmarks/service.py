@@ -42,8 +42,8 @@ PEOPLE = 1000
 AGAIN = 0.1
 """So many submissions are sent a second time with the same key."""
 PAUSE = (0.5, 1.5)
-LATE = 7.0
-"""Seconds after which a lock is one that ``/ready`` has to tell of: five, and what is between two questions."""
+LATE = 3.0
+"""Seconds after which ``/ready`` has to tell of a lock: what it waits itself, and what is between two questions."""
 
 
 @dataclass(kw_only=True)

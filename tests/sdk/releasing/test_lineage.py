@@ -356,6 +356,21 @@ def test_the_ledger_shows_whom_the_forget_set_must_cover(story: Story) -> None:
     assert "nothing shows that whom it forgot stay forgotten" in said, "two more of whom no request says who they are"
 
 
+def test_who_waits_for_other_models_stays_forgotten_in_this_one(story: Story) -> None:
+    for model in (story.original.sha256, "e" * 64):
+        story.ledger.record("touched", ["T-1"], facts={"model_sha256": model, "samples": "3"})
+    story.told()
+    assert story.ledger.requests()["T-1"].state == "open"
+    assert "request T-1: it was released in part" in story.refused(story.original, story.ben, ledger=story.ledger)
+    story.starts(story.unlearned, story.ben, ledger=story.ledger)
+    answering = Answering(ledger=story.ledger, requests=("T-1",))
+    with pytest.raises(InputError, match="this model has forgotten it, and it waits for others"):
+        release(
+            story.unlearned, story.dataset, story.pictures[story.anna], story.folder / "two.unplug", story.folder / "work",
+            EXACT, device=CPU, say=lambda _: None, signing=story.signing(), answering=answering,
+        )  # fmt: skip
+
+
 def test_it_names_the_newest_model_that_came_of_it(story: Story) -> None:
     story.told()
     second = forgotten(

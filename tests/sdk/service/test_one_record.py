@@ -61,7 +61,7 @@ def released(place: Place, *bodies: Mapping[str, Any]) -> str:
             assert client.post("/requests", json=body, headers={"Idempotency-Key": f"key-{number:04}"}).status_code < 300
         job: str = client.post("/releases").json()["id"]
         deadline = time.monotonic() + 30
-        while (found := client.get(f"/releases/{job}").json())["state"] not in ("done", "failed"):
+        while (found := client.get(f"/releases/{job}").json()).get("state") not in ("done", "failed"):
             assert time.monotonic() < deadline, found
             time.sleep(0.02)
         assert found["state"] == "done", found["error"]

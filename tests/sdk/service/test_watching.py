@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.sdk.service.conftest import Place, without_recipe
+from tests.sdk.service.conftest import OPEN, Place, without_recipe
 
 from unplug.core import OutputError
 from unplug.sdk.ledger import Ledger
@@ -93,7 +95,9 @@ def test_work_that_fails_again_and_again_is_told_as_down_until_it_works() -> Non
     watch.stop()
 
 
-def test_a_request_that_waited_too_long_takes_nobody_with_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_waited_too_long_takes_nobody_with_it(
+    make_place: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its answer is cancelled while the ledger is locked: the next ones are answered all the same."""
     locked, entered, real = threading.Event(), threading.Event(), Ledger.add_all
 
@@ -103,19 +107,34 @@ def test_a_request_that_waited_too_long_takes_nobody_with_it(place: Place, monke
         return real(self, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Ledger, "add_all", slow)
-    monkeypatch.setattr("unplug.sdk.service.inbox.LATE_SECONDS", 0.5)
-    object.__setattr__(place.settings.limits, "total_seconds", 1.0)
+    place = make_place(limits=replace(OPEN, total_seconds=2.0))
     with TestClient(make_app(without_recipe(place.settings)), headers=place.headers) as client:
         try:
             assert submit(client, "key-number-1") == 503 and entered.is_set()
             assert submit(client, "key-number-2") == 503
-            assert client.get("/ready").json()["down"] == ["ledger"]
         finally:
             locked.set()
         until(lambda: client.get("/ready").status_code == 200)
         assert submit(client, "key-number-3") == 201
         assert submit(client, "key-number-1") == 200, "what had begun was added"
         assert submit(client, "key-number-2") == 201, "what had not was given up, as its client was told"
+
+
+def test_a_locked_database_is_told_and_waited_for(place: Place) -> None:
+    with TestClient(make_app(without_recipe(place.settings)), headers=place.headers) as client:
+        held = sqlite3.connect(place.where, isolation_level=None)
+        held.execute("BEGIN IMMEDIATE")
+        sent = [threading.Thread(target=submit, args=(client, f"key-number-{number}")) for number in range(50)]
+        for thread in sent:
+            thread.start()
+        assert client.get("/ready").json() == {"status": "not ready", "database": False, "model": None, "down": []}
+        assert client.get("/requests").status_code == 200, "reading goes on"
+        held.execute("ROLLBACK")
+        held.close()
+        for thread in sent:
+            thread.join(SOON)
+        assert client.get("/ready").status_code == 200
+    assert len(place.ledger.requests()) == 50
 
 
 @pytest.mark.parametrize("result", [{"requests": [{}]}, {"requests": ["strange"]}, {"requests": []} | {"files": {"a": 1}}])

@@ -145,7 +145,9 @@ def check_start(stages: Stages, out: Path, signing: Signing | None, ledger: Ledg
 def _check_answered(known: Origins) -> None:
     """No request that is over may be undone."""
     queue = known.queue(*FORGOTTEN)
-    for name, names in queue.of.items():
+    in_part = {name for item in known.releases if item.in_part and _related(known, item) for name in item.requests}
+    open_ = {name: names for name, names in known.queue("open").of.items() if name in in_part}
+    for name, names in {**queue.of, **open_}.items():
         if back := known.held & {sample for one in names for sample in known.samples[one]}:
             raise _undone(known, name, f"{counted(len(back), 'sample')} that it names")
     for name in queue.shredded:
@@ -156,13 +158,19 @@ def _check_answered(known: Origins) -> None:
 
 def _comes_before(known: Origins, item: OnRecord) -> bool:
     """Whether this release starts beside what another one shipped, at what that one started from or before."""
-    return item.began is not None and item.shipped not in known.ours and bool(known.ours & known.before(item.began))
+    return item.shipped not in known.ours and _related(known, item)
+
+
+def _related(known: Origins, item: OnRecord) -> bool:
+    """Whether this release starts at what another one started from, or before or after that."""
+    return item.began is not None and bool(known.ours & known.before(item.began))
 
 
 def _undone(known: Origins, name: str, held: str) -> StillHeld:
     assert known.ledger is not None
     request = known.ledger.requests()[name]
-    why = f"it was {request.state}, and the model that this release starts from still holds {held}"
+    state = "released in part" if request.state == "open" else request.state
+    why = f"it was {state}, and the model that this release starts from still holds {held}"
     start = known.start(_shipped(known, _answered_by(known, name)))
     return StillHeld(f"request {name}", why, f"{start}, or name them in the forget file again")
 

@@ -8,6 +8,7 @@ import logging
 import multiprocessing
 import signal
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,12 @@ ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
 DECODERS = 4
 """Pictures that are decoded at once in one process; one of the largest takes 200 MB meanwhile."""
 END_SECONDS = 60.0
+WAIT_SHARE = 0.8
+"""Of the time of a request, for another writer of the database."""
+PROBE_SECONDS = 1.0
+"""So long `/ready` waits for other writers, which need a few milliseconds each."""
+THREADS = 40
+"""For work that waits: those of a few requests that wait for a locked database must not be all there are."""
 ABOUT = "Requests to be forgotten, the releases that answer them, and the models that came of it."
 
 
@@ -86,6 +93,7 @@ def make_app(settings: ServeSettings) -> FastAPI:
                 await asyncio.to_thread(thread.join, END_SECONDS)
             here.batcher.close()
             here.tables.close()
+            here.probe.close()
 
     app = FastAPI(title="unplug serve", version=VERSION, description=ABOUT, docs_url=None, redoc_url=None, lifespan=life)
     # A redirect would go to a host and a scheme that nobody vouches for, before anybody is known.
@@ -99,8 +107,12 @@ def make_app(settings: ServeSettings) -> FastAPI:
 
 
 async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
-    tables, ledger = ServiceTables(settings.ledger, pooled=True), open_ledger(settings.ledger, pooled=True)
-    jobs, limits = Jobs(tables, recipe=settings.recipe_key), settings.limits
+    limits = settings.limits
+    wait = WAIT_SHARE * limits.total_seconds  # a thread that waits for longer waits for a client that is gone
+    tables = ServiceTables(settings.ledger, wait_seconds=wait, pooled=True)
+    ledger = open_ledger(settings.ledger, wait_seconds=wait, pooled=True)
+    jobs = Jobs(tables, recipe=settings.recipe_key)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="answers"))
     batcher = Batcher(
         batch=limits.batch, wait_seconds=limits.batch_wait_ms / 1000, waiting=limits.waiting,
         ran=lambda model, count: metrics.batches.labels(model.model_type).observe(count),
@@ -115,7 +127,7 @@ async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
     await hub.start()
     await served.refresh()
     return Parts(
-        watch=Watch(),
+        watch=Watch(), probe=ServiceTables(settings.ledger, wait_seconds=PROBE_SECONDS, pooled=True),
         settings=settings, tables=tables, ledger=ledger, jobs=jobs, gate=Gate(tables=tables), metrics=metrics,
         inbox=Inbox(ledger), hub=hub, batcher=batcher, served=served, decoding=asyncio.Semaphore(DECODERS),
         rates=Rates(rate=limits.rate, burst=limits.burst),
@@ -146,14 +158,10 @@ def _add_own_routes(app: FastAPI) -> None:
     async def ready(here: HERE, response: Response) -> Ready:
         """Whether requests can be taken: the database answers and can be written, what works in the background does, and
         the model that is to be served is there."""
-        try:
-            await asyncio.to_thread(here.jobs.last_event)
-            database = True
-        except UnplugError:
-            database = False
+        database = await asyncio.to_thread(_can_write, here.probe)
         wanted = here.settings.recipe is not None and (here.settings.recipe.artifact is not None or here.served.row is not None)
         model = here.batcher.model is not None if wanted else None
-        down = [*here.watch.down(), *(["ledger"] if here.inbox.late else [])]
+        down = list(here.watch.down())
         good = database and model is not False and not down
         response.status_code = 200 if good else 503
         return Ready(status="ready" if good else "not ready", database=database, model=model, down=down)
@@ -178,6 +186,15 @@ def _add_own_routes(app: FastAPI) -> None:
         if name not in ASSETS:
             raise HTTPException(404, "there is no such file")
         return FileResponse(PAGE / name, media_type=ASSETS[name])
+
+
+def _can_write(tables: ServiceTables) -> bool:
+    """Whether the database can be written now."""
+    try:
+        with tables.writing():
+            return True
+    except UnplugError:
+        return False
 
 
 def _gauges(here: Parts) -> Mapping[str, Mapping[str, float]]:

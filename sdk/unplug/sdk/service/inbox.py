@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -15,15 +14,12 @@ from .batching import Busy
 MOST, MOST_NAMES = 200, 5000
 """Of one transaction: every one of them waits for the last."""
 MOST_WAITING = 1000
-LATE_SECONDS = 5.0
-"""Whoever waits longer than this waits for something that does not come: requests are not taken then."""
 Outcome = tuple[Request, bool]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Letter:
     submission: Submission
-    came: float = field(default_factory=time.monotonic)
     answer: Future[Outcome] = field(default_factory=Future)
 
 
@@ -37,13 +33,6 @@ class Inbox:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._letters: SimpleQueue[_Letter | None] = SimpleQueue()
-        self._since: float | None = None
-
-    @property
-    def late(self) -> bool:
-        """Whether those that are being added wait for longer than any transaction takes."""
-        since = self._since
-        return since is not None and time.monotonic() - since > LATE_SECONDS
 
     def put(self, submission: Submission) -> Future[Outcome]:
         """The request as the ledger holds it, and whether it is new; or the `UnplugError` that refused it.
@@ -68,11 +57,7 @@ class Inbox:
         ended = False
         while not ended:
             letters, ended = self._next()
-            self._since = min((letter.came for letter in letters), default=None)
-            try:
-                self._add(letters)
-            finally:
-                self._since = None
+            self._add(letters)
 
     def _next(self) -> tuple[list[_Letter], bool]:
         """Letters for one transaction, and whether the box was closed behind them."""

@@ -47,6 +47,7 @@ class Parts:
     rates: Rates
     names: DataNames | None
     watch: Watch
+    probe: ServiceTables
     decoding: asyncio.Semaphore
 
     @property

@@ -60,6 +60,7 @@ class Submission:
     identity: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
     known: KnownNames | None = None
+    places: bool = True
 
 
 class Ledger:
@@ -200,7 +201,7 @@ class Ledger:
         name = item.id or f"R-{secrets.token_hex(6)}"
         if name in adding.requests:
             return self._same(adding.requests[name], item.names, adding), False
-        names = checked_names(item.names, item.known)
+        names = checked_names(item.names, item.known, places=item.places)
         day = item.received or adding.today
         if day > adding.today:
             raise InputError(f"request {name}", f"it was received on {day}, which is to come", "Check --received and the clock")

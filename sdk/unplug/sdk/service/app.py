@@ -27,6 +27,7 @@ from .inbox import Inbox
 from .jobs import JobEvent, Jobs
 from .metrics import Metrics
 from .models import Served
+from .owners import Desk, TooMany
 from .recipe import ServeSettings
 from .routes_jobs import router as job_routes
 from .routes_models import router as model_routes
@@ -93,6 +94,7 @@ def make_app(settings: ServeSettings) -> FastAPI:
 async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
     tables, ledger = ServiceTables(settings.ledger, pooled=True), open_ledger(settings.ledger, pooled=True)
     jobs, limits = Jobs(tables), settings.limits
+    desk = Desk(ledger, tables, limits)
     batcher = Batcher(
         batch=limits.batch, wait_seconds=limits.batch_wait_ms / 1000, waiting=limits.waiting,
         ran=lambda model, count: metrics.batches.labels(model.model_type).observe(count),
@@ -109,7 +111,7 @@ async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
     batcher.start()
     return Parts(
         settings=settings, tables=tables, ledger=ledger, jobs=jobs, gate=Gate(tables=tables), metrics=metrics,
-        inbox=Inbox(ledger), hub=hub, batcher=batcher, served=served, decoding=asyncio.Semaphore(DECODERS),
+        desk=desk, inbox=Inbox(desk), hub=hub, batcher=batcher, served=served, decoding=asyncio.Semaphore(DECODERS),
         rates=Rates(rate=limits.rate, burst=limits.burst),
         names=None if settings.recipe is None else DataNames(settings.recipe.data),
     )  # fmt: skip
@@ -204,6 +206,8 @@ def _add_errors(app: FastAPI) -> None:
         if isinstance(error, OutputError):
             LOG.error("the database cannot be written", extra={"error": type(error).__name__})
             return answer(503, "the database cannot be written now", {"Retry-After": "5"})
+        if isinstance(error, TooMany):
+            return answer(429, f"{error.what}: {error.why}", {"Retry-After": "60"})
         if isinstance(error, InputError):
             return answer(409, f"{error.what}: {error.why}")
         raise error

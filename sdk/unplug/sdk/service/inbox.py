@@ -10,6 +10,8 @@ from queue import SimpleQueue
 from unplug.core import InputError
 from unplug.sdk.ledger import Ledger, Request, Submission
 
+from .owners import Desk
+
 MOST = 200
 """Of one transaction: every one of them waits for the last."""
 Outcome = tuple[Request, bool]
@@ -28,7 +30,7 @@ class Inbox:
         ledger: where they go.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger | Desk) -> None:
         self._ledger = ledger
         self._letters: SimpleQueue[_Letter | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)

@@ -180,6 +180,13 @@ class Jobs:
             row = connection.execute(sa.select(jobs).where(jobs.c.id == id)).first()
             return None if row is None else _job(row)
 
+    def superseded(self, job: ReleaseJob) -> bool:
+        """Whether a later release is done."""
+        own = sa.select(jobs.c.number).where(jobs.c.id == job.id).scalar_subquery()
+        with self._tables.reading() as connection:
+            later = sa.select(jobs.c.id).where(jobs.c.number > own, jobs.c.state == "done").limit(1)
+            return connection.execute(later).first() is not None
+
     def newest(self, limit: int) -> tuple[ReleaseJob, ...]:
         """The last jobs, the newest first."""
         with self._tables.reading() as connection:

@@ -1,25 +1,66 @@
-"""uvicorn's HTTP/1.1 protocol with an end to how long headers may take: else slow ones hold every connection."""
+"""uvicorn's HTTP/1.1 protocol, where lines end as the standard says and whoever sends nothing keeps nobody out."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import h11
+from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 10.0
+ODD_LINE = re.compile(rb"(?<!\r)\n|\n[ \t]")
+"""One that ends with a bare LF or goes on below: two programs in a row may read other headers out of it."""
+
+
+class _StrictLines(ReceiveBuffer):
+    """Bytes that came, out of which headers and trailers are taken."""
+
+    def maybe_extract_lines(self) -> list[bytearray] | None:
+        """All lines up to an empty one, where that is there."""
+        before = bytes(self)
+        lines = super().maybe_extract_lines()
+        if lines is not None and ODD_LINE.search(before, 0, len(before) - len(self)):
+            raise h11.RemoteProtocolError("a line of the headers does not end with CR LF")
+        return lines
 
 
 class PatientProtocol(H11Protocol):
-    """Closes a connection whose request does not come: its first, or one of which a part has come."""
+    """Closes a connection whose request does not come: its first, or one of which a part has come.
+
+    Where more are open than may be, the one whose request has been awaited longest is closed at once.
+    """
 
     _deadline: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.conn._receive_buffer = _StrictLines()
+        # uvicorn would refuse every request beyond, and `/health` with them; `Shield` knows which one it is.
+        self._most, self.limit_concurrency = self.limit_concurrency, None
+        self._since = self.loop.time()
 
     def connection_made(self, transport: Any) -> None:
         """The first request is awaited from here on."""
         super().connection_made(transport)
         self._await_headers()
+        if self._most is not None and len(self.connections) > self._most:
+            others = [item for item in self.connections if isinstance(item, PatientProtocol) and item is not self]
+            if waiting := [item for item in others if item.awaited]:
+                min(waiting, key=lambda item: item._since)._close()
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a request is awaited, or the rest of one."""
+        begun = self.cycle is not None and not self.cycle.response_complete
+        return not self.transport.is_closing() and not (begun and not self.cycle.more_body)
+
+    def on_response_complete(self) -> None:
+        """The next request is awaited from here on."""
+        self._since = self.loop.time()
+        super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         """Bytes came: either they complete the headers, or the time goes on that began with their first byte."""

@@ -89,9 +89,12 @@ class ServeLimits:
         header_bytes: most bytes of all headers of a request.
         total_seconds: seconds from the headers of a request to its answer; streams apart.
         stream_seconds: seconds of a stream of events, after which its reader comes again.
-        connections: connections open at once in each worker; more are answered 503.
+        connections: connections open at once in each worker; beyond that the oldest without a request is closed, and where
+            all have one the answer is 503.
         rate: requests a second of one token in each worker.
         burst: requests of one token at once.
+        open_requests: requests of one token that nobody was forgotten for yet; more are answered 429.
+        open_names: names in them, which are counted as they were sent; more are answered 429.
         batch: most pictures in one run of the model.
         batch_wait_ms: milliseconds that the first of them waits for others.
         waiting: pictures that may wait for the model; more are answered 503.
@@ -105,6 +108,8 @@ class ServeLimits:
     connections: int = 1000
     rate: float = 100.0
     burst: int = 200
+    open_requests: int = 10_000
+    open_names: int = 100_000
     batch: int = 8
     batch_wait_ms: float = 4.0
     waiting: int = 128
@@ -112,7 +117,7 @@ class ServeLimits:
     ranges: ClassVar[dict[str, tuple[float, float]]] = {
         "body_bytes": (1024, 2**26), "picture_bytes": (1024, 2**26), "header_bytes": (1024, 2**20),
         "total_seconds": (1.0, 3600.0), "stream_seconds": (0.1, 86_400.0), "connections": (1, 100_000), "rate": (0.01, 1e6),
-        "burst": (1, 1_000_000), "batch": (1, 256), "batch_wait_ms": (0.0, 1000.0), "waiting": (1, 100_000),
+        "burst": (1, 1_000_000), "open_requests": (1, 10_000_000), "open_names": (1, 100_000_000), "batch": (1, 256), "batch_wait_ms": (0.0, 1000.0), "waiting": (1, 100_000),
     }  # fmt: skip
 
     def __post_init__(self) -> None:

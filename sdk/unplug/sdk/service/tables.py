@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Column, Double, Integer, MetaData, Table, Tex
 from unplug.sdk.ledger import Chain, SqlStore
 
 CHAIN = Chain(
-    scripts=Path(__file__).with_name("migrations"), version_table="service_version", head="0001", known=("0001",),
+    scripts=Path(__file__).with_name("migrations"), version_table="service_version", head="0002", known=("0001", "0002"),
     absent="no service was set up there", make="unplug serve",
 )  # fmt: skip
 NUMBER = BigInteger().with_variant(Integer, "sqlite")
@@ -36,11 +36,15 @@ models = Table(
     "service_models", metadata, Column("name", Text, primary_key=True), Column("artifact", Text), Column("sha256", Text),
     Column("job", Text), Column("since", Text),
 )  # fmt: skip
+owners = Table(
+    "service_owners", metadata, Column("request", Text, primary_key=True), Column("token", Text),
+    Column("names", NUMBER), Column("at", Text), Column("over", Integer),
+)  # fmt: skip
 
 
-def time_now() -> str:
-    """Now, as every table says it: UTC, whole seconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def time_now(ago: float = 0.0) -> str:
+    """Now or some seconds ago, as every table says it: UTC, whole seconds."""
+    return (datetime.now(UTC) - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class ServiceTables:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from unplug.core import STRICT, InputError, read_dataclass
+from unplug.core import STRICT, InputError, expanded, read_dataclass
 
 VARIABLE = "UNPLUG_SERVE"
 MAX_RECIPE_BYTES = 2**20
@@ -71,11 +71,13 @@ class ServeRecipe:
         if not found.name.replace("-", "").replace("_", "").replace(".", "").isalnum() or len(found.name) > 60:
             raise InputError(f"name {found.name[:60]!r}", "it stands in URLs", "Use up to 60 letters, digits and . _ -")
         here = path.resolve().parent
-        places = ("checkpoint", "fleet", "certification", "artifact", "public")
-        given = {name: str(here / value) for name in places if (value := getattr(found, name)) is not None}
+        places = ["checkpoint", "fleet", "certification", "artifact", "public"]
+        if not (found.sign or "").startswith(("command:", "env:")):
+            places.append("sign")
+        given = {name: str(here / expanded(value)) for name in places if (value := getattr(found, name)) is not None}
         kind, _, argument = found.data.partition(":")
-        if argument and (here / argument).exists():
-            given["data"] = f"{kind}:{here / argument}"
+        if argument and kind != "synth":
+            given["data"] = f"{kind}:{here / expanded(argument)}"
         return replace(found, **given)  # type: ignore[arg-type]  # all of them are texts
 
 

@@ -74,7 +74,7 @@ async def fetch(job: JOB, name: FILE, here: HERE, _: MayRelease) -> FileResponse
     if name not in recorded:
         raise HTTPException(404, "there is no such file of this release")
     if not lasting(name) and await asyncio.to_thread(here.jobs.superseded, found):
-        raise HTTPException(410, "a later release has superseded this one: its model may hold whom that one forgot")
+        raise HTTPException(410, "a later release has superseded this one")
     path = FilePath(recorded[name]).resolve()
     own = (FilePath(here.settings.folder) / "jobs" / found.id).resolve()
     if not path.is_relative_to(own) or not path.is_file():  # what a runner recorded must lie in the folder of its job

@@ -251,7 +251,7 @@ def test_names_become_ids_in_the_datas_order(tmp_path: Path, dataset: Dataset, c
         ('{"subjects": ["one"], "subjects": ["two"]}', "a key stands in it twice"), ('{"samples": 3}', "not a valid request"),
         ('{"samples": null}', "not a valid request"), ('{"samples": [', "not a valid request"),
         ('{"samples": ' + "[" * 100_000, "not a valid request"), (b"\xff\xd8\xff\xe0 a jpeg", "not UTF-8"),
-        (bytes(range(256)), "not UTF-8"), (b"\0\0\0\0", "unknown names"),
+        (bytes(range(256)), "not UTF-8"), (b"\0\0\0\0", "NUL"), (b'{"samples": ["a.png\\u0000"]}', "NUL"),
     ],
 )  # fmt: skip
 def test_files_that_name_nothing_known_are_refused(tmp_path: Path, dataset: Dataset, content: str | bytes, words: str) -> None:

@@ -74,7 +74,8 @@ class Shield:
                 else:
                     await exchange.run(self._app)
         except TimeoutError:
-            await exchange.refuse(408 if not exchange.body_ended else 503, "it took too long")
+            late, exchange.body_ended = not exchange.body_ended, True  # the rest of a body has had its time
+            await exchange.refuse(408 if late else 503, "it took too long")
         except _TooLarge:
             await exchange.refuse(413, f"a body here has at most {exchange.most} bytes")
         except Exception:
@@ -147,11 +148,11 @@ class _Exchange:
         """The next piece of the body, as long as it is not too long."""
         message = await self._receive()
         if message["type"] == "http.request":
+            self.body_ended = not message.get("more_body", False)
             self._got += len(message.get("body", b""))
             if self._got > self.most:
                 self._over = True
                 raise _TooLarge
-            self.body_ended = not message.get("more_body", False)
         return message
 
     async def send(self, message: MutableMapping[str, Any]) -> None:

@@ -35,11 +35,16 @@ def test_another_token_s_request_is_as_if_it_were_not_there(anywhere: Place) -> 
     reader = anywhere.token_for("requests:write", "requests:read")
     bea = {"names": ["subject:bea"]}
     with serving(anywhere) as call:
-        ids = [call(mine, "/requests", bea).json()["id"], call(mine, "/requests", {**bea, "id": "T-1"}, "key-two-2").json()["id"]]
+        ids = [
+            call(mine, "/requests", bea).json()["id"],
+            call(mine, "/requests", {**bea, "id": "T-1"}, "key-two-2").json()["id"],
+        ]
         for id in ids:
             theirs, nobodys = (call(other, f"/requests/{name}/withdraw", {}) for name in (id, "R-nothing"))
             assert (theirs.status_code, theirs.content) == (nobodys.status_code, nobodys.content) and theirs.status_code == 404
-        asked = [call(other, "/requests", {"names": [name], "id": "T-1"}) for name in ("subject:bea", "a", "subject:nobody-of-it")]
+        asked = [
+            call(other, "/requests", {"names": [name], "id": "T-1"}) for name in ("subject:bea", "a", "subject:nobody-of-it")
+        ]
         assert {(item.status_code, item.text) for item in asked} == {
             (409, '{"status":409,"detail":"request T-1: its id is taken"}')
         }

@@ -163,7 +163,7 @@ def _weights_errors() -> tuple[type[Exception], ...]:
 
 
 def _refused_by_python(error: Exception) -> UnplugError | None:
-    """What Python finds wrong with a path or name by itself, where the system was not asked; None for any other error."""
+    """What Python itself finds wrong with a path or name; None for any other error."""
     for kind, found, why in UNASKED:
         if isinstance(error, kind) and found in str(error):
             return InputError("a path or name", f"{why} ({error})", "Check what was given")

@@ -6,11 +6,21 @@ import hashlib
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from unplug.core import SUBJECT, DataError, KnownNames, counted, name_form, name_forms, parse_json, read_regular, spoilt_name, text_encoding
+from unplug.core import (
+    SUBJECT,
+    DataError,
+    KnownNames,
+    counted,
+    name_form,
+    name_forms,
+    parse_json,
+    read_regular,
+    spoilt_name,
+    text_encoding,
+)
 
 from .dataset import Dataset
 from .digests import stored_name

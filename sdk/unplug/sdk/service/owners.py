@@ -1,4 +1,4 @@
-"""Whose a request is: the token that made it sees and withdraws it, and has so many open at once."""
+"""Whose a request is: its token sees and withdraws it, and has so many open at once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .tables import ServiceTables, time_now
 from .tables import owners as table
 
 STALE_SECONDS = 3600
-"""After that a request that the ledger does not hold is not on its way any more: its worker was killed."""
+"""After that a request that the ledger does not hold comes no more: its worker was killed."""
 AGAIN_SECONDS = 1.0
-"""Between two looks at which requests of a token are open no more: who is at the limit must not have them listed each time."""
+"""Between two looks at what a token has open: one at its limit must not have it listed each time."""
 Outcome = tuple[Request, bool]
 
 
@@ -34,7 +34,7 @@ class Owned(Submission):
     Args:
         token: its id.
         reads: whether it may read all requests.
-        derived: whether the id was made from the token and a key that it chose, which nobody else can do.
+        derived: whether the id was made from the token and a key, which nobody else can do.
     """
 
     token: str
@@ -87,7 +87,7 @@ class Desk:
         return found
 
     def _claim(self, items: Sequence[Owned]) -> tuple[list[InputError | None], set[str]]:
-        """For each why it may not be added, or None; and the ids that have an owner only since now."""
+        """For each why it may not be added, or None; and the ids that have an owner since now."""
         ids = {str(item.id) for item in items}
         with self._tables.writing() as connection:
             rows = connection.execute(sa.select(table.c.request, table.c.token).where(table.c.request.in_(ids)))
@@ -99,7 +99,7 @@ class Desk:
         id = str(item.id)
         held = batch.contents.requests.get(id)
         owner = batch.owner.get(id, item.token if held is None or item.derived else None)
-        if owner != item.token:  # the same words whatever it names: else it could be asked whom a request is about
+        if owner != item.token:  # in the same words whatever it names: else they tell whom it is about
             return None if item.reads else InputError(f"request {id}", "its id is taken", "Use another id")
         if id in batch.owner:
             return None

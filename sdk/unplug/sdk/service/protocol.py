@@ -1,4 +1,4 @@
-"""uvicorn's HTTP/1.1 protocol, where lines end as the standard says and whoever sends nothing keeps nobody out."""
+"""uvicorn's HTTP/1.1 protocol with strict lines, where whoever sends nothing keeps nobody out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 10.0
 ODD_LINE = re.compile(rb"(?<!\r)\n|\n[ \t]")
-"""One that ends with a bare LF or goes on below: two programs in a row may read other headers out of it."""
+"""One that ends with a bare LF or goes on below: two programs may read other headers out of it."""
 
 
 class _StrictLines(ReceiveBuffer):
@@ -30,7 +30,7 @@ class _StrictLines(ReceiveBuffer):
 class PatientProtocol(H11Protocol):
     """Closes a connection whose request does not come: its first, or one of which a part has come.
 
-    Where more are open than may be, the one whose request has been awaited longest is closed at once.
+    Where more are open than may be, the one whose request has been awaited longest is closed.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -38,7 +38,7 @@ class PatientProtocol(H11Protocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.conn._receive_buffer = _StrictLines()
-        # uvicorn would refuse every request beyond, and `/health` with them; `Shield` knows which one it is.
+        # uvicorn would refuse every request beyond, `/health` too; `Shield` knows which one it is.
         self._most, self.limit_concurrency = self.limit_concurrency, None
         self._since = self.loop.time()
 

@@ -119,7 +119,8 @@ class ServeLimits:
     ranges: ClassVar[dict[str, tuple[float, float]]] = {
         "body_bytes": (1024, 2**26), "picture_bytes": (1024, 2**26), "header_bytes": (1024, 2**20),
         "total_seconds": (1.0, 3600.0), "stream_seconds": (0.1, 86_400.0), "connections": (1, 100_000), "rate": (0.01, 1e6),
-        "burst": (1, 1_000_000), "open_requests": (1, 10_000_000), "open_names": (1, 100_000_000), "batch": (1, 256), "batch_wait_ms": (0.0, 1000.0), "waiting": (1, 100_000),
+        "burst": (1, 1_000_000), "open_requests": (1, 10_000_000), "open_names": (1, 100_000_000),
+        "batch": (1, 256), "batch_wait_ms": (0.0, 1000.0), "waiting": (1, 100_000),
     }  # fmt: skip
 
     def __post_init__(self) -> None:

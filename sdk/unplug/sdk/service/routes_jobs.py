@@ -68,7 +68,7 @@ async def follow_all(here: HERE, _: MayRead, last: LAST = "0-0") -> Response:
 
 @router.get("/releases/{job}/files/{name}", response_class=FileResponse, responses=problems(404, 410) | BYTES)
 async def fetch(job: JOB, name: FILE, here: HERE, _: MayRelease) -> FileResponse:
-    """A file of a release that is done: the bundle as a zip file until the next release, or a certificate."""
+    """A file of a release: its bundle as a zip file until the next is done, or a certificate."""
     found = await _find(job, here)
     recorded = files_of(found, current=True)
     if name not in recorded:

@@ -37,7 +37,7 @@ LISTED = 500
 async def submit(body: NewRequest, key: KEY, here: HERE, response: Response, token: MayWrite) -> RequestDetail:
     """Adds a request to the ledger, once: 201 where it is new, 200 where it was there. It is on the disk when you are told.
 
-    A name that the server's data do not hold is refused (409), by its place among the names where the token may read requests.
+    A name that the server's data do not hold is refused (409); its place is told to who may read.
     """
     received = None
     if body.received is not None:
@@ -82,9 +82,9 @@ async def read_request(id: REQUEST, here: HERE, _: MayRead) -> RequestDetail:
 
 @router.post("/requests/{id}/withdraw", responses=problems(404, 409))
 async def withdraw(id: REQUEST, body: Withdrawal, here: HERE, token: MayWrite) -> RequestDetail:
-    """Ends a request that the person has taken back, or takes `names` out of it; what is withdrawn already stays so.
+    """Ends a request that the person has taken back, or takes `names` out of it.
 
-    Without requests:read only those that this token made are there.
+    What is withdrawn already stays so. Without requests:read only what this token made is there.
     """
     if (await _find(id, here, token)).state != "withdrawn":
         await asyncio.to_thread(here.ledger.withdraw, id, body.reason, tuple(body.names))
@@ -113,7 +113,7 @@ async def follow_request(id: REQUEST, here: HERE, _: MayRead, last: LAST = "0-0"
 
 
 async def _find(id: str, here: Parts, token: ApiToken | None = None) -> LedgerRequest:
-    """The request; the same answer after the same work where it is another token's and this one may not read those."""
+    """The request; the same answer after the same work where this token may not know of it."""
     contents, own = await asyncio.to_thread(here.ledger.contents), True
     if token is not None and "requests:read" not in token.scopes:
         own = await asyncio.to_thread(here.desk.owner, id) == token.id

@@ -54,7 +54,7 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
 
 
 def _allow_files(connections: int) -> None:
-    """Lets this process and its workers open as many files as their connections take, where that may be."""
+    """Lets this process and its workers open as many files as connections take, where it may."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource  # which Windows lacks
 

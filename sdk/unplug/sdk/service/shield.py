@@ -35,7 +35,7 @@ QUIET = (HEALTH, "/ready", "/metrics")
 
 
 DRAIN_SECONDS = 5.0
-"""So long a body is read that nobody wants: whoever still sends would see a reset, and not the answer."""
+"""So long a body is read that nobody wants: else its sender sees a reset, and not the answer."""
 ONCE = (b"authorization", b"content-length", b"content-type", b"idempotency-key", b"last-event-id", b"transfer-encoding")
 
 
@@ -74,7 +74,7 @@ class Shield:
                 else:
                     await exchange.run(self._app)
         except TimeoutError:
-            late, exchange.body_ended = not exchange.body_ended, True  # the rest of a body has had its time
+            late, exchange.body_ended = not exchange.body_ended, True  # it had its time
             await exchange.refuse(408 if late else 503, "it took too long")
         except _TooLarge:
             await exchange.refuse(413, f"a body here has at most {exchange.most} bytes")
@@ -129,7 +129,7 @@ class _Exchange:
         return getattr(found, "path", None) or "other"
 
     def misframed(self) -> str | None:
-        """Why a proxy in front may see another request in these bytes; None where nothing is odd."""
+        """Why a proxy may see another request in these bytes; None where nothing is odd."""
         given = [name for name, _ in self.scope["headers"]]
         if twice := [name.decode() for name in ONCE if given.count(name) > 1]:
             return f"the header {twice[0]} stands there twice"
@@ -176,7 +176,7 @@ class _Exchange:
             async with asyncio.timeout(DRAIN_SECONDS):
                 while not self.body_ended:
                     message = await self._receive()
-                    self.body_ended = not message.get("more_body", False)  # a disconnection has none
+                    self.body_ended = not message.get("more_body", False)  # as in a disconnection
 
     async def refuse(self, status: int, why: str, *more: tuple[bytes, bytes]) -> None:
         """An answer of our own, where none has begun, after which the connection ends."""

@@ -92,7 +92,7 @@ class _StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route whose JSON body holds no key twice: a proxy or a log in front may take the other value for it."""
+    """A route whose JSON body holds no key twice: others may take the other value for it."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """As FastAPI's, on a request that reads so."""
@@ -149,6 +149,7 @@ ALWAYS = (400, 401, 403, 408, 413, 422, 429, 503)
 WORDS = {
     400: "Not understood", 401: "No valid token", 403: "The token lacks the scope", 404: "Not there",
     408: "The body took too long",
-    409: "Refused as things stand", 410: "Superseded", 413: "Too large", 415: "No picture of a known kind", 422: "Not of the form that is taken",
+    409: "Refused as things stand", 410: "Superseded",
+    413: "Too large", 415: "No picture of a known kind", 422: "Not of the form that is taken",
     429: "Too many requests", 503: "Busy, or the database is away",
 }  # fmt: skip

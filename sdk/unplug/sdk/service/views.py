@@ -40,11 +40,11 @@ def detail(request: LedgerRequest, today: date, *, new: bool = False) -> Request
 
 
 def files_of(job: ReleaseJob, *, current: bool) -> dict[str, str]:
-    """Name to path of what may be fetched of a release: of what its runner recorded, that which is a name and a path.
+    """Name to path of what may be fetched of a release, where its runner told names and paths.
 
     Args:
         job: the release.
-        current: whether no later one is done; else its bundle is not given away any more, and what certifies it is.
+        current: whether no later one is done; else its certificates alone may be fetched.
     """
     recorded = (job.result or {}).get("files") if job.state == "done" else None
     if not isinstance(recorded, dict):

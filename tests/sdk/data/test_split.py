@@ -86,6 +86,8 @@ def test_sizes_are_the_fractions_where_subjects_do_not_bind() -> None:
     for fraction in (0.0, 1.0, -1.0, float("nan")):
         with pytest.raises(DataError, match="out of range"):
             pick_forget(people([None] * 200), split, fraction=fraction, seed=0)
+    with pytest.raises(DataError, match="none of the samples that the model remembers"):
+        pick_forget(people([None] * 10), split.with_forget(split.train[:-1]), fraction=0.5, seed=0)
     with pytest.raises(DataError, match="validation set empty"):
         make_split(people([None] * 4))
     with pytest.raises(DataError, match="set empty"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
 import threading
 import time
@@ -97,6 +98,21 @@ def test_who_still_sends_a_long_body_gets_the_answer(port: int, place: Place, pa
     for _ in range(7):
         connection.send(bytes(2**20))
     assert connection.getresponse().status == expected
+
+
+@pytest.mark.parametrize("size", [17 * 2**10, 4 * 2**20])
+@pytest.mark.parametrize("raw", [b"GET /%b HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: t\r\nX: %b\r\n\r\n"])
+def test_who_sends_long_headers_gets_the_answer(port: int, size: int, raw: bytes) -> None:
+    connection = opened(port, raw % (b"y" * size))
+    answer = http.client.HTTPResponse(connection)
+    answer.begin()
+    assert answer.status == 400 and json.load(answer)["status"] == 400 and connection.recv(1) == b""
+    connection.close()
+
+
+def test_a_body_that_stops_being_http_is_refused_while_it_is_read(port: int) -> None:
+    head = b"POST /requests HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n"
+    assert status(opened(port, head + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\nno number" + bytes(2**20))) == 400
 
 
 @pytest.mark.parametrize(

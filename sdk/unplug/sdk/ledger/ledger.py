@@ -52,7 +52,7 @@ class _Addition:
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """A request that is to be added; see `Ledger.add`."""
+    """A request that is to be added; see `Ledger.add`, and of `places` `checked_names`."""
 
     names: tuple[str, ...]
     id: str | None = None

@@ -27,6 +27,8 @@ FOLDERS = {
 """Of the cache, and what lies in them; beside them lie decoded pictures alone."""
 
 _used: tuple[Path, int] | None = None
+_FOLDER = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_DIRECTORY", 0)
+"""To open a folder, and nothing else: a pipe in its place would be waited for."""
 _using = threading.Lock()
 
 
@@ -99,7 +101,7 @@ def use_cache() -> Path:
         _let_go()
         with contextlib.suppress(OSError):
             make_folder(root, PRIVATE_FOLDER)
-            handle = os.open(root, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            handle = os.open(root, os.O_RDONLY | _FOLDER)
             try_lock(handle, shared=True, wait=True)
             _used = root.absolute(), handle
             for place in (root, *(root / name for name in FOLDERS)):
@@ -123,7 +125,7 @@ def cache_alone() -> Iterator[Path]:
     with _using:
         _let_go()
         try:
-            handle = os.open(root, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            handle = os.open(root, os.O_RDONLY | _FOLDER)
         except OSError as error:
             raise cache_error(root, error) from error
         try:

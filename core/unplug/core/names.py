@@ -29,6 +29,7 @@ _DAY = rf"\d{{1,2}}[-. /]+{_MONTH}(?:[-. /]\d{{2,4}})?|\d{{4}}([-/.])\d{{1,2}}\1
 _DAY += r"|\d{1,2}/\d{1,2}/\d{2,4}|\d{1,2}([-.])\d{1,2}\2\d{4}"
 _ROUNDED = r"[+-]?\d+(?:[.,]\d+e[+-]?|e[+-])\d+|\d{16,}[.,]0+"
 _SPOILT = (
+    (r"[\s\S]*\0[\s\S]*", "it holds a NUL character, which no name has"),
     (_ROUNDED, "a spreadsheet rounded it; different people may have become one: write the whole number as text"),
     (r"#[^\W\d_][\w/]*[!?]|##+|err:\d+", "it is a spreadsheet's error or too narrow a column, and no name"),
     (rf"{SUBJECT}=.+", "it is a spreadsheet's formula: write its value"),
@@ -150,12 +151,13 @@ class KnownNames:
         return ""
 
 
-def checked_names(names: Sequence[str], known: KnownNames | None = None) -> tuple[str, ...]:
+def checked_names(names: Sequence[str], known: KnownNames | None = None, *, places: bool = True) -> tuple[str, ...]:
     """The names of a request in the form in which they are compared, each once: the one check that every door makes.
 
     Args:
         names: as they were given.
         known: those of the data in which they will be looked for; None checks no more than their form.
+        places: say which ones the data lack, and not only how many.
 
     Raises:
         InputError: there are none, one is empty, stands for nobody or is what a program made of a name, or the data hold one
@@ -177,10 +179,10 @@ def checked_names(names: Sequence[str], known: KnownNames | None = None) -> tupl
         first = forms[strangers[0] - 1][:60]
         fix = f"Check {first!r}: `unplug data inspect SPEC --ids` lists the ids; whom another data set holds is another request"
         fix += known.near(forms[place - 1] for place in strangers)
-        raise InputError("the request", _places(strangers, forms, "unknown to the data"), fix)
+        raise InputError("the request", _places(strangers, forms, "unknown to the data", places), fix)
     if several := [place for place, count in enumerate(counts, 1) if count > 1]:
         fix = f"Rename them in the data, {forms[several[0] - 1][:60]!r} first: a request must never forget somebody else"
-        why = _places(several, forms, "several in the data that differ in white space alone")
+        why = _places(several, forms, "several in the data that differ in white space alone", places)
         raise InputError("the request", why, fix)
     return tuple(dict.fromkeys(forms))
 
@@ -192,7 +194,9 @@ def _no_name(form: str) -> str | None:
     return spoilt_name(form)
 
 
-def _places(places: Sequence[int], names: Sequence[str], what: str) -> str:
-    """Which of the names are something, by their place: ``1 of 2 names are empty (number 2)``."""
+def _places(places: Sequence[int], names: Sequence[str], what: str, listing: bool = True) -> str:
+    """How many of the names are something, and which: ``1 of 2 names are empty (number 2)``."""
+    if not listing:
+        return f"{len(places)} of {len(names)} names are {what}"
     listed = ", ".join(map(str, places[:MOST_PLACES])) + (", ..." if len(places) > MOST_PLACES else "")
     return f"{len(places)} of {len(names)} names are {what} (number {listed})"

@@ -86,6 +86,8 @@ def test_sizes_are_the_fractions_where_subjects_do_not_bind() -> None:
     for fraction in (0.0, 1.0, -1.0, float("nan")):
         with pytest.raises(DataError, match="out of range"):
             pick_forget(people([None] * 200), split, fraction=fraction, seed=0)
+    with pytest.raises(DataError, match="none of the samples that the model remembers"):
+        pick_forget(people([None] * 10), split.with_forget(split.train[:-1]), fraction=0.5, seed=0)
     with pytest.raises(DataError, match="validation set empty"):
         make_split(people([None] * 4))
     with pytest.raises(DataError, match="set empty"):
@@ -251,7 +253,7 @@ def test_names_become_ids_in_the_datas_order(tmp_path: Path, dataset: Dataset, c
         ('{"subjects": ["one"], "subjects": ["two"]}', "a key stands in it twice"), ('{"samples": 3}', "not a valid request"),
         ('{"samples": null}', "not a valid request"), ('{"samples": [', "not a valid request"),
         ('{"samples": ' + "[" * 100_000, "not a valid request"), (b"\xff\xd8\xff\xe0 a jpeg", "not UTF-8"),
-        (bytes(range(256)), "not UTF-8"), (b"\0\0\0\0", "unknown names"),
+        (bytes(range(256)), "not UTF-8"), (b"\0\0\0\0", "NUL"), (b'{"samples": ["a.png\\u0000"]}', "NUL"),
     ],
 )  # fmt: skip
 def test_files_that_name_nothing_known_are_refused(tmp_path: Path, dataset: Dataset, content: str | bytes, words: str) -> None:

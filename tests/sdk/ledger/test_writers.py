@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,3 +188,18 @@ def test_a_read_only_ledger_is_read_and_not_written(ledger: Ledger, tmp_path: Pa
         assert ends == [0, 3]
     finally:
         shutil.rmtree(place)
+
+
+def test_a_request_that_comes_while_the_ledger_is_checked_is_no_finding(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from unplug.sdk.ledger import checking
+
+    real = checking.check_rows
+
+    def check_rows(*args: Any) -> Any:
+        ledger.add(["subject:anna"])
+        return real(*args)
+
+    monkeypatch.setattr(checking, "check_rows", check_rows)
+    assert check_ledger(ledger, ledger.identity()[1])[1] == ()

@@ -112,6 +112,15 @@ def test_what_is_not_of_the_form_is_refused_without_repeating_it(client: TestCli
 def test_refusals_of_the_ledger(client: TestClient) -> None:
     assert submit(client, "key-one-1", {"names": ["a"], "received": "2999-01-01"}).status_code == 409
     assert client.post("/requests", json=ANNA).status_code == 422, "no key"
+    said = {"Idempotency-Key": "key-one-1", "content-type": "application/json"}
+    for raw in (
+        '{"names": ["a"], "names": ["face-0001"]}',
+        '{"names": ["a"], "id": ' + "9" * 50 + "}",
+        '{"names": ' + "[" * 99,
+    ):
+        refused = client.post("/requests", content=raw, headers=said)
+        assert refused.status_code == 422 and refused.json()["detail"].startswith("body")
+    assert "NUL" in submit(client, "key-one-1", {"names": ["a\0"]}).json()["detail"]
     assert client.get("/requests/R-nothing").status_code == 404
     assert client.post("/requests/R-nothing/withdraw", json={}).status_code == 404
 

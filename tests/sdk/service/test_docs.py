@@ -31,3 +31,4 @@ def test_the_limits_on_the_page_are_those_of_the_code() -> None:
     assert "64 KiB, 8 MiB | 413" in PAGE and "| 16 KiB | 400" in PAGE
     assert f"| {limits.total_seconds:.0f} s | 408" in PAGE and f"| {limits.connections:,} | 503" in PAGE
     assert f"| {limits.rate:.0f} a second, {limits.burst} | 429" in PAGE
+    assert f"| {limits.open_requests:,}, {limits.open_names:,} | 429" in PAGE

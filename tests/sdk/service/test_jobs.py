@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sdk.service.conftest import Place
+import sqlalchemy as sa
+from fastapi.testclient import TestClient
+from tests.sdk.service.conftest import Place, without_recipe
 
 from unplug.core import InputError
 from unplug.sdk.service import Jobs, ReleaseJob, ServiceTables
+from unplug.sdk.service.app import make_app
 from unplug.sdk.service.jobs import MOST_ATTEMPTS, RecipeKey
+from unplug.sdk.service.tables import jobs as table
 
 
 class Clock:
@@ -165,3 +171,52 @@ def test_tables_of_a_newer_version_and_none_are_refused(place: Place) -> None:
     write("DELETE FROM service_version")
     with pytest.raises(InputError, match="no service was set up there"):
         Jobs(ServiceTables(place.where)).ask()
+
+
+def ended(place: Place, files: Any) -> str:
+    """The id of a release that is done, whose runner told of these files."""
+    jobs = Jobs(place.tables)
+    jobs.ask()
+    job = jobs.claim("w", 10)
+    assert job is not None and jobs.keep_result(job, {"requests": [], "files": files}) and complete(place, jobs, job)
+    return job.id
+
+
+def test_a_bundle_is_given_away_until_a_later_release_is_done(place: Place) -> None:
+    def made(text: str) -> str:
+        id = ended(place, {})
+        folder = Path(place.settings.folder) / "jobs" / id
+        folder.mkdir(parents=True)
+        files = {name: str(folder / name) for name in ("age.zip", "certificate-3-R-1.html")}
+        for path in files.values():
+            Path(path).write_text(text)
+        with place.tables.writing() as connection:
+            result = json.dumps({"requests": [], "files": files})
+            connection.execute(sa.update(table).where(table.c.id == id).values(result=result))
+        return id
+
+    with TestClient(make_app(without_recipe(place.settings)), headers=place.headers) as client:
+
+        def files(id: str) -> list[str]:
+            found: list[str] = client.get(f"/releases/{id}").json()["files"]
+            listed = client.get("/releases").json()["jobs"]
+            assert found == next(job["files"] for job in listed if job["id"] == id)
+            return found
+
+        first = made("one")
+        assert client.get(f"/releases/{first}/files/age.zip").text == "one" and len(files(first)) == 2
+        second = made("two")
+        gone = client.get(f"/releases/{first}/files/age.zip")
+        assert gone.status_code == 410 and "later release" in gone.json()["detail"]
+        assert client.get(f"/releases/{first}/files/certificate-3-R-1.html").text == "one", "it certifies still"
+        assert files(first) == ["certificate-3-R-1.html"] and len(files(second)) == 2
+        assert client.get(f"/releases/{second}/files/age.zip").text == "two"
+        assert client.get(f"/releases/{first}/files/other.zip").status_code == 404
+
+
+@pytest.mark.parametrize("files", [None, 5, ["a"], {"a": 1}, {"\ud800": "/x"}, {"a\nb": "/x"}, {"a": "x\0"}, {"a": None}])
+def test_what_a_runner_tells_of_files_takes_no_list_down(place: Place, files: Any) -> None:
+    id = ended(place, files)
+    with TestClient(make_app(without_recipe(place.settings)), headers=place.headers) as client:
+        assert client.get("/releases").json()["jobs"][0]["files"] == client.get(f"/releases/{id}").json()["files"] == []
+        assert client.get(f"/releases/{id}/files/a").status_code == 404

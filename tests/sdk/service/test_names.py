@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from tests.sdk.service.conftest import Place
 from tests.sdk.service.test_api import submit, until
 
-from unplug.core import DataError
+from unplug.core import DataError, InputError
 from unplug.sdk.ledger import Ledger
 from unplug.sdk.service import ServeRecipe, run_service
 from unplug.sdk.service.app import make_app
@@ -142,12 +142,24 @@ def test_data_that_grow_shrink_or_go_away(make_place: Callable[..., Place], monk
     assert not (place.folder / "new").exists()
 
 
-def test_the_data_of_a_recipe_lie_beside_it(tmp_path: Path) -> None:
-    (tmp_path / "labels.csv").touch()
-    recipe = {"schema": "unplug-serve/1", "name": "age", "checkpoint": "age"}
-    for data, whole in (("csv:labels.csv", f"csv:{tmp_path / 'labels.csv'}"), (DATA, DATA), ("csv:no.csv", "csv:no.csv")):
-        (tmp_path / "recipe.json").write_text(json.dumps(recipe | {"data": data}))
-        assert ServeRecipe.load(tmp_path / "recipe.json").data == whole
+def test_paths_of_a_recipe_lead_from_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, recipe = Path("~").expanduser(), {"schema": "unplug-serve/1", "name": "age", "checkpoint": "age"}
+    monkeypatch.chdir("/")
+
+    def loaded(**more: str) -> ServeRecipe:
+        (tmp_path / "recipe.json").write_text(json.dumps(recipe | {"data": DATA} | more))
+        return ServeRecipe.load(tmp_path / "recipe.json")
+
+    places = {
+        "csv:no.csv": f"csv:{tmp_path}/no.csv", "webdataset:a/{0..3}.tar": f"webdataset:{tmp_path}/a/{{0..3}}.tar",
+        "csv:/a/b.csv": "csv:/a/b.csv", "csv:~/b.csv": f"csv:{home}/b.csv", DATA: DATA,
+    }  # fmt: skip
+    assert {data: loaded(data=data).data for data in places} == places
+    keys = {"key.pem": f"{tmp_path}/key.pem", "/a/key.pem": "/a/key.pem", "env:KEY": "env:KEY", "command:a b": "command:a b"}
+    assert {sign: loaded(sign=sign).sign for sign in keys} == keys
+    (tmp_path / "recipe.json").write_text(json.dumps(recipe | {"data": DATA})[:-1] + ', "name": "other"}')
+    with pytest.raises(InputError, match="twice"):
+        ServeRecipe.load(tmp_path / "recipe.json")
 
 
 def test_who_asks_for_strangers_does_not_have_the_data_listed_each_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,17 +10,22 @@ from typing import Any
 from unplug.core import InputError, atomic_path
 
 from .chain import check_chain
-from .envelope import check_signature, envelope, pae, read_envelope, statement
+from .envelope import SHA256, check_signature, envelope, pae, read_envelope, statement
 from .keys import Signer
 from .manifest import Publication
 from .names import MANIFEST, SIGNATURE
 from .refused import Refused
 from .source import digest, open_source
-from .strict import canonical
+from .strict import LARGEST, canonical
 from .trust import Trust
-from .verifier import time_of, verify
+from .verifier import NAME, REQUEST, time_of, verify
 
 CHAIN = "Give the certificate of the key, which is for code signing, then those above it, all of them valid now"
+WRITE = {
+    "--name": "Use up to 200 letters, digits and _ . + -, a letter or digit first",
+    "--revokes": "Give the id that `unplug bundle inspect` shows",
+    "--answers": "Give the request's id in the ledger",
+}
 
 
 def write_manifest(folder: Path, value: dict[str, Any]) -> None:
@@ -55,9 +60,18 @@ class Signing:
             now: the time, UTC; None takes the clock's.
 
         Raises:
-            InputError: the release has expired already, or its certificates do not lead from the first to the last of them.
+            InputError: a name or id is none; the release has expired already, or its certificates do not lead from the first
+                to the last of them.
         """
+        said = self.publication
+        for option, form, given in (
+            ("--name", NAME, (said.name,)), ("--revokes", SHA256, said.revokes), ("--answers", REQUEST, said.requests),
+        ):  # fmt: skip
+            if wrong := [text for text in given if form.fullmatch(text) is None]:
+                raise InputError(f"{option} {wrong[0][:60]!r}", "readers of bundles take no such text", WRITE[option])
         now = now or datetime.now(UTC)
+        if not 1 <= said.release <= LARGEST:
+            raise InputError(f"--number {said.release}", f"releases are counted from 1 to {LARGEST}", "Count up by one")
         ends = time_of(self.publication.expires)
         if ends is not None and ends <= now:
             why = "nobody could use what is signed: that time has passed"

@@ -103,7 +103,7 @@ def open_zip(handle: BinaryIO) -> zipfile.ZipFile:
     """
     size = handle.seek(0, os.SEEK_END)
     handle.seek(max(0, size - 42))
-    end = handle.read(42)
+    end = handle.read(42) or b""  # None: a file of the kernel that has nothing to say now
     if len(end) < 22 or end[-22:-18] != b"PK\5\6" or end[:4] == b"PK\6\7":
         raise ValueError("it does not end with a directory, or is a zip64")
     if int.from_bytes(end[-10:-6], "little") > MAX_DIRECTORY_BYTES:

@@ -18,8 +18,8 @@ from .trust import PublicKey, Trust
 
 MAX_NAMED = 1000
 """Bundles that a manifest supersedes or revokes, or requests that it answers."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
-_REQUEST = re.compile(r"[ -~]{1,200}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
+REQUEST = re.compile(r"[ -~]{1,200}")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -129,9 +129,9 @@ def _published(said: Any) -> bool:
     """The form of `Publication`, as every reader checks it."""
     if not isinstance(said, dict) or said.keys() != {"name", "release", "expires", "supersedes", "revokes", "requests"}:
         return False
-    lists = (("supersedes", SHA256), ("revokes", SHA256), ("requests", _REQUEST))
+    lists = (("supersedes", SHA256), ("revokes", SHA256), ("requests", REQUEST))
     return (
-        isinstance(said["name"], str) and _NAME.fullmatch(said["name"]) is not None
+        isinstance(said["name"], str) and NAME.fullmatch(said["name"]) is not None
         and type(said["release"]) is int and said["release"] >= 1
         and (said["expires"] is None or time_of(said["expires"]) is not None)
         and all(

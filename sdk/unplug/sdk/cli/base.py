@@ -35,6 +35,11 @@ GO_ON = "Run the same command again: it goes on from what is saved, and nothing 
 MAX_SEED = 2**31 - 1
 WIDTH = 80
 """Columns of a terminal, whatever its window has: what is printed is the same everywhere."""
+UNASKED = (
+    (RuntimeError, "Symlink loop from", "its links lead back to themselves"),
+    (ValueError, "has an empty name", "it names no file"),
+    (UnicodeEncodeError, "surrogates not allowed", "it is not text in this locale"),
+)
 OUT_OF_MEMORY = "Use fewer samples, a smaller --image-size or a smaller model"
 
 
@@ -123,7 +128,7 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
         except Exception as error:  # noqa: BLE001 (a bug must not leave with 1, which means that a gate failed)
             if "allocate memory" in str(error) or "out of memory" in str(error):
                 _fail(InsufficientMemoryError("out of memory", str(error).splitlines()[0], OUT_OF_MEMORY), as_json)
-            _fail(_bug(error), as_json)
+            _fail(_refused_by_python(error) or _bug(error), as_json)
         sys.exit(0 if outcome.ok else 1)
 
     return wrapped
@@ -155,6 +160,14 @@ def _weights_errors() -> tuple[type[Exception], ...]:
     """What safetensors raises on a full disk (it is no `OSError`); asked for only once an error is there."""
     module = sys.modules.get("safetensors")
     return () if module is None else (module.SafetensorError,)
+
+
+def _refused_by_python(error: Exception) -> UnplugError | None:
+    """What Python itself finds wrong with a path or name; None for any other error."""
+    for kind, found, why in UNASKED:
+        if isinstance(error, kind) and found in str(error):
+            return InputError("a path or name", f"{why} ({error})", "Check what was given")
+    return None
 
 
 def _bug(error: Exception) -> UnplugError:

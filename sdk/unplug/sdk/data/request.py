@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from unplug.core import SUBJECT, DataError, KnownNames, counted, name_form, name_forms, read_regular, spoilt_name, text_encoding
+from unplug.core import (
+    SUBJECT,
+    DataError,
+    KnownNames,
+    counted,
+    name_form,
+    name_forms,
+    parse_json,
+    read_regular,
+    spoilt_name,
+    text_encoding,
+)
 
 from .dataset import Dataset
 from .digests import stored_name
@@ -68,13 +77,13 @@ def read_forget_names(path: Path, names: Iterable[str]) -> list[str]:
             if why := spoilt_name(name_form(name)):
                 raise ValueError(f"name {number}, {shown(name)!r}: {why}")
         return found
-    except (ValueError, RecursionError) as error:  # RecursionError: nested too deep
+    except ValueError as error:
         why = f"not a valid request ({error})"
         raise DataError(str(path), why, 'Write {"samples": ["ID", ...], "subjects": ["NAME", ...]}') from error
 
 
 def _from_json(text: str, known: KnownNames) -> list[str]:
-    raw = json.loads(text, object_pairs_hook=_without_repeated_keys)
+    raw = parse_json(text.encode())
     if surplus := sorted(raw.keys() - {"samples", "subjects"}):
         raise ValueError(f"it has a key {surplus[0]!r}; samples and subjects are all that is read")
     for key, value in raw.items():
@@ -85,13 +94,6 @@ def _from_json(text: str, known: KnownNames) -> list[str]:
     names = [*raw.get("samples", []), *(f"{SUBJECT}{name}" for name in raw.get("subjects", []))]
     alike = {name: known.alike(name) for name in names}  # several: the one that is written just so, if any
     return [alike[name][0] if len(alike[name]) == 1 else name for name in names]
-
-
-def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key stands in it twice")
-    return found
 
 
 def _from_lines(text: str, known: KnownNames) -> list[str]:
@@ -247,10 +249,11 @@ def pick_forget(dataset: Dataset, split: Split, *, fraction: float, seed: int) -
         raise DataError(f"fraction {fraction}", "out of range", "Use for example 0.02")
     by_id = {sample.id: sample for sample in dataset.samples}
     groups: dict[str, int] = {}
-    for name in split.retain:
-        subject = by_id[name].subject
-        key = name if subject is None else f"{SUBJECT}{subject}"
+    for sample in filter(None, map(by_id.get, split.retain)):
+        key = sample.id if sample.subject is None else f"{SUBJECT}{sample.subject}"
         groups[key] = groups.get(key, 0) + 1
+    if not groups:
+        raise DataError("the data", "they hold none of the samples that the model remembers", "Give those it was trained on")
     order = np.random.default_rng([seed, 77]).permutation(len(groups))
     names, wanted, taken = sorted(groups), max(1, round(fraction * len(split.train))), 0
     picked: list[str] = []

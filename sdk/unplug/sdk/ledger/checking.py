@@ -172,7 +172,7 @@ def check_ledger(ledger: Ledger, verifier: Verifier, kept: Checkpoint | None = N
     Raises:
         InputError: it has no entry and nothing says that it should, or the kept checkpoint is of another ledger.
     """
-    rows = ledger.rows()
+    rows, salts = ledger.rows_and_salts()
     if not rows and kept is None:
         raise InputError(ledger.shown, "it has no entry", "Make it with `unplug ledger init`")
     origin = _origin(rows, kept)
@@ -182,7 +182,7 @@ def check_ledger(ledger: Ledger, verifier: Verifier, kept: Checkpoint | None = N
     entries: tuple[Entry, ...] = ()
     if not found:
         entries = tuple(read_entry(row.body, f"entry {row.sequence}") for row in rows)
-        found = check_salts(entries, ledger.salts())
+        found = check_salts(entries, salts)
     return Verdict(origin=origin, size=len(rows), kept=kept.size if kept else None, notes=clock_notes(entries)), found
 
 

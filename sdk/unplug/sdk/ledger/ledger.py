@@ -55,7 +55,7 @@ class _Addition:
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """A request that is to be added; see `Ledger.add`."""
+    """A request that is to be added; see `Ledger.add`, and of `places` `checked_names`."""
 
     names: tuple[str, ...]
     id: str | None = None
@@ -63,6 +63,7 @@ class Submission:
     identity: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
     known: KnownNames | None = None
+    places: bool = True
 
 
 class Ledger:
@@ -106,6 +107,11 @@ class Ledger:
         """All rows as they lie there, for who checks them."""
         with self._database.reading() as session:
             return tuple(session.rows())
+
+    def rows_and_salts(self) -> tuple[tuple[Row, ...], dict[str, str]]:
+        """All rows, and the salts at the same moment: others may add meanwhile."""
+        with self._database.reading() as session:
+            return tuple(session.rows()), session.salts()
 
     def entries(self) -> tuple[Entry, ...]:
         """All entries. They are well-formed; whether they are the ones that were added is for `check_rows` to say."""
@@ -203,7 +209,7 @@ class Ledger:
         name = item.id or f"R-{secrets.token_hex(6)}"
         if name in adding.requests:
             return self._same(adding.requests[name], item.names, adding), False
-        names = checked_names(item.names, item.known)
+        names = checked_names(item.names, item.known, places=item.places)
         day = item.received or adding.today
         if day > adding.today:
             raise InputError(f"request {name}", f"it was received on {day}, which is to come", "Check --received and the clock")

@@ -28,6 +28,7 @@ from .inbox import Inbox
 from .jobs import JobEvent, Jobs
 from .metrics import Metrics
 from .models import Served
+from .owners import Desk, TooMany
 from .recipe import ServeSettings
 from .routes_jobs import router as job_routes
 from .routes_models import router as model_routes
@@ -111,7 +112,7 @@ async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
     wait = WAIT_SHARE * limits.total_seconds  # a thread that waits for longer waits for a client that is gone
     tables = ServiceTables(settings.ledger, wait_seconds=wait, pooled=True)
     ledger = open_ledger(settings.ledger, wait_seconds=wait, pooled=True)
-    jobs = Jobs(tables, recipe=settings.recipe_key)
+    jobs, desk = Jobs(tables, recipe=settings.recipe_key), Desk(ledger, tables, limits)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="answers"))
     batcher = Batcher(
         batch=limits.batch, wait_seconds=limits.batch_wait_ms / 1000, waiting=limits.waiting,
@@ -129,7 +130,7 @@ async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
     return Parts(
         watch=Watch(), probe=ServiceTables(settings.ledger, wait_seconds=PROBE_SECONDS, pooled=True),
         settings=settings, tables=tables, ledger=ledger, jobs=jobs, gate=Gate(tables=tables), metrics=metrics,
-        inbox=Inbox(ledger), hub=hub, batcher=batcher, served=served, decoding=asyncio.Semaphore(DECODERS),
+        desk=desk, inbox=Inbox(desk), hub=hub, batcher=batcher, served=served, decoding=asyncio.Semaphore(DECODERS),
         rates=Rates(rate=limits.rate, burst=limits.burst),
         names=None if settings.recipe is None else DataNames(settings.recipe.data),
     )  # fmt: skip
@@ -231,6 +232,8 @@ def _add_errors(app: FastAPI) -> None:
         if isinstance(error, OutputError):
             LOG.error("the database cannot be written", extra={"error": type(error).__name__})
             return answer(503, "the database cannot be written now", {"Retry-After": "5"})
+        if isinstance(error, TooMany):
+            return answer(429, f"{error.what}: {error.why}", {"Retry-After": "60"})
         if isinstance(error, InputError):
             return answer(409, f"{error.what}: {error.why}")
         raise error

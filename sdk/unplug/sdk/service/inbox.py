@@ -10,6 +10,7 @@ from unplug.core import InputError
 from unplug.sdk.ledger import Ledger, Request, Submission
 
 from .batching import Busy
+from .owners import Desk
 
 MOST, MOST_NAMES = 200, 5000
 """Of one transaction: every one of them waits for the last."""
@@ -30,7 +31,7 @@ class Inbox:
         ledger: where they go.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger | Desk) -> None:
         self._ledger = ledger
         self._letters: SimpleQueue[_Letter | None] = SimpleQueue()
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from unplug.core import STRICT, InputError, json_sha256, read_dataclass
+from unplug.core import STRICT, InputError, expanded, json_sha256, read_dataclass
 
 from .jobs import RecipeKey
 
@@ -73,11 +73,13 @@ class ServeRecipe:
         if not found.name.replace("-", "").replace("_", "").replace(".", "").isalnum() or len(found.name) > 60:
             raise InputError(f"name {found.name[:60]!r}", "it stands in URLs", "Use up to 60 letters, digits and . _ -")
         here = path.resolve().parent
-        places = ("checkpoint", "fleet", "certification", "artifact", "public")
-        given = {name: str(here / value) for name in places if (value := getattr(found, name)) is not None}
+        places = ["checkpoint", "fleet", "certification", "artifact", "public"]
+        if not (found.sign or "").startswith(("command:", "env:")):
+            places.append("sign")
+        given = {name: str(here / expanded(value)) for name in places if (value := getattr(found, name)) is not None}
         kind, _, argument = found.data.partition(":")
-        if argument and (here / argument).exists():
-            given["data"] = f"{kind}:{here / argument}"
+        if argument and kind != "synth":
+            given["data"] = f"{kind}:{here / expanded(argument)}"
         return replace(found, **given)  # type: ignore[arg-type]  # all of them are texts
 
 
@@ -91,9 +93,12 @@ class ServeLimits:
         header_bytes: most bytes of all headers of a request.
         total_seconds: seconds from the headers of a request to its answer; streams apart.
         stream_seconds: seconds of a stream of events, after which its reader comes again.
-        connections: connections open at once in each worker; more are answered 503.
+        connections: connections open at once in each worker; beyond that the oldest without a request is closed, and where
+            all have one the answer is 503.
         rate: requests a second of one token in each worker.
         burst: requests of one token at once.
+        open_requests: requests of one token that nobody was forgotten for yet; more are answered 429.
+        open_names: names in them, which are counted as they were sent; more are answered 429.
         batch: most pictures in one run of the model.
         batch_wait_ms: milliseconds that the first of them waits for others.
         waiting: pictures that may wait for the model; more are answered 503.
@@ -107,6 +112,8 @@ class ServeLimits:
     connections: int = 1000
     rate: float = 100.0
     burst: int = 200
+    open_requests: int = 10_000
+    open_names: int = 100_000
     batch: int = 8
     batch_wait_ms: float = 4.0
     waiting: int = 128
@@ -114,7 +121,8 @@ class ServeLimits:
     ranges: ClassVar[dict[str, tuple[float, float]]] = {
         "body_bytes": (1024, 2**26), "picture_bytes": (1024, 2**26), "header_bytes": (1024, 2**20),
         "total_seconds": (1.0, 3600.0), "stream_seconds": (0.1, 86_400.0), "connections": (1, 100_000), "rate": (0.01, 1e6),
-        "burst": (1, 1_000_000), "batch": (1, 256), "batch_wait_ms": (0.0, 1000.0), "waiting": (1, 100_000),
+        "burst": (1, 1_000_000), "open_requests": (1, 10_000_000), "open_names": (1, 100_000_000),
+        "batch": (1, 256), "batch_wait_ms": (0.0, 1000.0), "waiting": (1, 100_000),
     }  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -13,11 +13,11 @@ from .jobs import ReleaseJob
 from .shapes import JobList, JobShape
 from .state import HERE, MayRead, MayRelease, Parts, problems
 from .stream import FOLLOWED, LAST, follow
-from .views import job_shape
+from .views import FILE_NAME, files_of, job_shape, lasting
 
 router = APIRouter(tags=["releases"])
 JOB = Annotated[str, Path(pattern=r"^J-[0-9a-f]{16}$", description="The release's id.")]
-FILE = Annotated[str, Path(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._\-]{0,199}$", description="One of its `files`.")]
+FILE = Annotated[str, Path(pattern=f"^{FILE_NAME.pattern}$", description="One of its `files`.")]
 BYTES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The file",
@@ -41,13 +41,16 @@ async def start_release(here: HERE, _: MayRelease) -> JobShape:
 @router.get("/releases", responses=problems())
 async def list_releases(here: HERE, _: MayRead, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> JobList:
     """The newest releases first."""
-    return JobList(jobs=[job_shape(job) for job in await asyncio.to_thread(here.jobs.newest, limit)])
+    found = await asyncio.to_thread(here.jobs.newest, limit)
+    current = {job.model: job.id for job in reversed(found) if job.state == "done" and job.result is not None}
+    return JobList(jobs=[job_shape(job, current=job.id == current.get(job.model)) for job in found])
 
 
 @router.get("/releases/{job}", responses=problems(404))
 async def read_release(job: JOB, here: HERE, _: MayRead) -> JobShape:
     """One release."""
-    return job_shape(await _find(job, here))
+    found = await _find(job, here)
+    return job_shape(found, current=not await asyncio.to_thread(here.jobs.superseded, found))
 
 
 @router.get("/releases/{job}/events", response_class=Response, responses=problems(404) | FOLLOWED)
@@ -63,13 +66,15 @@ async def follow_all(here: HERE, _: MayRead, last: LAST = "0-0") -> Response:
     return follow(here, last)
 
 
-@router.get("/releases/{job}/files/{name}", response_class=FileResponse, responses=problems(404) | BYTES)
+@router.get("/releases/{job}/files/{name}", response_class=FileResponse, responses=problems(404, 410) | BYTES)
 async def fetch(job: JOB, name: FILE, here: HERE, _: MayRelease) -> FileResponse:
-    """A file of a release that is done: the bundle as a zip file, or a certificate."""
+    """A file of a release: its bundle as a zip file until the next is done, or a certificate."""
     found = await _find(job, here)
-    recorded = (found.result or {}).get("files", {}) if found.state == "done" else {}
+    recorded = files_of(found, current=True)
     if name not in recorded:
         raise HTTPException(404, "there is no such file of this release")
+    if not lasting(name) and await asyncio.to_thread(here.jobs.superseded, found):
+        raise HTTPException(410, "a later release has superseded this one")
     path = FilePath(recorded[name]).resolve()
     own = (FilePath(here.settings.folder) / "jobs" / found.id).resolve()
     if not path.is_relative_to(own) or not path.is_file():  # what a runner recorded must lie in the folder of its job

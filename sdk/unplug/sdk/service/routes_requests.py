@@ -12,14 +12,15 @@ from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
 
 from unplug.core import operator_key
 from unplug.sdk.ledger import Request as LedgerRequest
-from unplug.sdk.ledger import Submission
 
+from .owners import Owned
 from .shapes import Deadlines, NewRequest, RequestDetail, RequestPage, RequestState, Withdrawal
-from .state import HERE, MayRead, MayWrite, Parts, problems
+from .state import HERE, MayRead, MayWrite, Parts, StrictRoute, problems
 from .stream import FOLLOWED, LAST, follow
+from .tokens import ApiToken
 from .views import detail, shape
 
-router = APIRouter(tags=["requests"])
+router = APIRouter(tags=["requests"], route_class=StrictRoute)
 REQUEST = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:\-]{0,99}$", description="The request's id.")]
 KEY = Annotated[
     str,
@@ -36,7 +37,7 @@ LISTED = 500
 async def submit(body: NewRequest, key: KEY, here: HERE, response: Response, token: MayWrite) -> RequestDetail:
     """Adds a request to the ledger, once: 201 where it is new, 200 where it was there. It is on the disk when you are told.
 
-    A name that the server's data do not hold is refused (409), by its place among the names.
+    A name that the server's data do not hold is refused (409); its place is told to who may read.
     """
     received = None
     if body.received is not None:
@@ -46,7 +47,11 @@ async def submit(body: NewRequest, key: KEY, here: HERE, response: Response, tok
             raise HTTPException(422, "received is no day of the calendar") from error
     id = body.id or f"R-{operator_key().digest(f'{token.id} {key}', 'unplug-serve/1 idempotency')[:24]}"
     known = None if here.names is None else await asyncio.to_thread(here.names.known, body.names)
-    submission = Submission(names=tuple(body.names), id=id, received=received, identity=body.identity, known=known)
+    reads = "requests:read" in token.scopes
+    submission = Owned(
+        names=tuple(body.names), id=id, received=received, identity=body.identity, known=known, places=reads, reads=reads,
+        token=token.id, derived=body.id is None,
+    )  # fmt: skip
     request, new = await asyncio.wrap_future(here.inbox.put(submission))
     if new and here.settings.recipe is not None and here.settings.recipe.automatic:
         await asyncio.to_thread(here.jobs.ask)
@@ -76,9 +81,12 @@ async def read_request(id: REQUEST, here: HERE, _: MayRead) -> RequestDetail:
 
 
 @router.post("/requests/{id}/withdraw", responses=problems(404, 409))
-async def withdraw(id: REQUEST, body: Withdrawal, here: HERE, _: MayWrite) -> RequestDetail:
-    """Ends a request that the person has taken back, or takes `names` out of it; what is withdrawn already stays so."""
-    if (await _find(id, here)).state != "withdrawn":
+async def withdraw(id: REQUEST, body: Withdrawal, here: HERE, token: MayWrite) -> RequestDetail:
+    """Ends a request that the person has taken back, or takes `names` out of it.
+
+    What is withdrawn already stays so. Without requests:read only what this token made is there.
+    """
+    if (await _find(id, here, token)).state != "withdrawn":
         await asyncio.to_thread(here.ledger.withdraw, id, body.reason, tuple(body.names))
     return detail(await _find(id, here), here.today)
 
@@ -104,8 +112,11 @@ async def follow_request(id: REQUEST, here: HERE, _: MayRead, last: LAST = "0-0"
     return follow(here, last, request=id)
 
 
-async def _find(id: str, here: Parts) -> LedgerRequest:
-    contents = await asyncio.to_thread(here.ledger.contents)
-    if id not in contents.requests:
+async def _find(id: str, here: Parts, token: ApiToken | None = None) -> LedgerRequest:
+    """The request; the same answer after the same work where this token may not know of it."""
+    contents, own = await asyncio.to_thread(here.ledger.contents), True
+    if token is not None and "requests:read" not in token.scopes:
+        own = await asyncio.to_thread(here.desk.owner, id) == token.id
+    if id not in contents.requests or not own:
         raise HTTPException(404, "there is no such request")
     return contents.requests[id]

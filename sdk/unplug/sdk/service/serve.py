@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -48,10 +49,22 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
 
         Jobs(tables, recipe=settings.recipe_key).hold_name(settings.lease_seconds)
         put_first_model(tables, settings.recipe)
+    _allow_files(settings.limits.connections)
     with temporary_folder("unplug-metrics-") as numbers:
         os.environ[FOLDER] = str(numbers)
         settings.to_environment()
         _listen(settings, host, port)
+
+
+def _allow_files(connections: int) -> None:
+    """Lets this process and its workers open as many files as connections take, where it may."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource  # which Windows lacks
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = 2 * connections + 500
+        if 0 <= soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard < 0 else min(wanted, hard), hard))
 
 
 def _listen(settings: ServeSettings, host: str, port: int) -> None:

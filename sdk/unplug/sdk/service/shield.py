@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
@@ -17,6 +18,7 @@ from .recipe import ServeLimits
 LOG = logging.getLogger("unplug.service")
 PICTURES = "/predict"
 STREAMS = "/events"
+HEALTH = "/health"
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
@@ -28,8 +30,13 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-QUIET = ("/health", "/ready", "/metrics")
+QUIET = (HEALTH, "/ready", "/metrics")
 """What is asked all the time is counted, and stands in the log only where it fails."""
+
+
+DRAIN_SECONDS = 5.0
+"""So long a body is read that nobody wants: else its sender sees a reset, and not the answer."""
+ONCE = (b"authorization", b"content-length", b"content-type", b"idempotency-key", b"last-event-id", b"transfer-encoding")
 
 
 class _TooLarge(Exception):
@@ -47,6 +54,7 @@ class Shield:
 
     def __init__(self, app: ASGIApp, limits: ServeLimits, metrics: Metrics) -> None:
         self._app, self._limits, self._metrics = app, limits, metrics
+        self._open = {True: 0, False: 0}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One connection's request; lifespan events pass."""
@@ -55,18 +63,34 @@ class Shield:
             return
         exchange = _Exchange(scope, receive, send, self._limits)
         started = time.perf_counter()
+        streams = scope["path"].endswith(STREAMS)
+        self._open[streams] += 1
         try:
             async with asyncio.timeout(exchange.seconds):
-                await exchange.run(self._app)
+                if why := exchange.misframed():
+                    await exchange.refuse(400, why)
+                elif self._full(scope["path"]):
+                    await exchange.refuse(503, "too many connections", (b"retry-after", b"1"))
+                else:
+                    await exchange.run(self._app)
         except TimeoutError:
-            await exchange.refuse(408 if not exchange.body_ended else 503, "it took too long")
+            late, exchange.body_ended = not exchange.body_ended, True  # it had its time
+            await exchange.refuse(408 if late else 503, "it took too long")
         except _TooLarge:
             await exchange.refuse(413, f"a body here has at most {exchange.most} bytes")
         except Exception:
             LOG.exception("a request failed", extra={"route": exchange.route, "method": exchange.method})
             await exchange.refuse(500, "something went wrong here, and is in the log")
         finally:
+            self._open[streams] -= 1
             self._note(exchange, time.perf_counter() - started)
+
+    def _full(self, path: str) -> bool:
+        """Whether no more are answered: `/health` always is, and streams leave half to others."""
+        if path == HEALTH:
+            return False
+        streams, most = self._open[True], self._limits.connections
+        return streams + self._open[False] > most or (path.endswith(STREAMS) and streams > (most + 1) // 2)
 
     def _note(self, exchange: _Exchange, seconds: float) -> None:
         status = str(exchange.status or 499)  # 499: whoever asked is gone
@@ -87,7 +111,8 @@ class _Exchange:
         path = scope["path"]
         self.most = limits.picture_bytes if path.endswith(PICTURES) else limits.body_bytes
         self.seconds = (limits.stream_seconds if path.endswith(STREAMS) else 0.0) + limits.total_seconds
-        self.body_ended = False
+        given = {name for name, _ in scope["headers"]}
+        self.body_ended = given.isdisjoint((b"content-length", b"transfer-encoding"))
         self.status: int | None = None
         self._got, self._over = 0, False
 
@@ -103,6 +128,15 @@ class _Exchange:
         found: Any = self.scope.get("route")
         return getattr(found, "path", None) or "other"
 
+    def misframed(self) -> str | None:
+        """Why a proxy may see another request in these bytes; None where nothing is odd."""
+        given = [name for name, _ in self.scope["headers"]]
+        if twice := [name.decode() for name in ONCE if given.count(name) > 1]:
+            return f"the header {twice[0]} stands there twice"
+        if b"transfer-encoding" in given and (b"content-length" in given or self.scope["http_version"] < "1.1"):
+            return "transfer-encoding stands beside content-length, or in HTTP/1.0"
+        return None
+
     async def run(self, app: ASGIApp) -> None:
         """Lets the application answer."""
         length = next((value for name, value in self.scope["headers"] if name == b"content-length"), b"0")
@@ -114,11 +148,11 @@ class _Exchange:
         """The next piece of the body, as long as it is not too long."""
         message = await self._receive()
         if message["type"] == "http.request":
+            self.body_ended = not message.get("more_body", False)
             self._got += len(message.get("body", b""))
             if self._got > self.most:
                 self._over = True
                 raise _TooLarge
-            self.body_ended = not message.get("more_body", False)
         return message
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
@@ -130,9 +164,21 @@ class _Exchange:
             given = {name.lower() for name, _ in message["headers"]}
             extra = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in given]
             message = {**message, "headers": [*message["headers"], *extra]}
+        elif not message.get("more_body") and not self.body_ended:
+            await self._send({**message, "more_body": True})
+            await self._drain()
+            message = {"type": "http.response.body"}
         await self._send(message)
 
-    async def refuse(self, status: int, why: str) -> None:
+    async def _drain(self) -> None:
+        """Reads what is still sent, and keeps nothing of it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while not self.body_ended:
+                    message = await self._receive()
+                    self.body_ended = not message.get("more_body", False)  # as in a disconnection
+
+    async def refuse(self, status: int, why: str, *more: tuple[bytes, bytes]) -> None:
         """An answer of our own, where none has begun, after which the connection ends."""
         if self.status is not None:
             return
@@ -142,6 +188,7 @@ class _Exchange:
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             (b"connection", b"close"),
+            *more,
         ]
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body})
+        await self.send({"type": "http.response.body", "body": body})

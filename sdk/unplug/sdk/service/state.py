@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Annotated, Any
 
-from fastapi import Depends, HTTPException, Request
+from fastapi import Depends, HTTPException, Request, Response
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from unplug.core import parse_json
 from unplug.sdk.ledger import Ledger
 
 from .batching import Batcher
@@ -20,6 +23,7 @@ from .inbox import Inbox
 from .jobs import Jobs
 from .metrics import Metrics
 from .models import Served
+from .owners import Desk
 from .recipe import ServeSettings
 from .shapes import Problem
 from .tables import ServiceTables
@@ -40,6 +44,7 @@ class Parts:
     jobs: Jobs
     gate: Gate
     metrics: Metrics
+    desk: Desk
     inbox: Inbox
     hub: Hub
     batcher: Batcher
@@ -78,6 +83,28 @@ class Rates:
             self._left.clear()
         self._left[token] = (left - 1.0, now)
         return 0.0
+
+
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        """The body, which has one reading; else 422."""
+        try:
+            return parse_json(await self.body())
+        except ValueError as error:
+            raise HTTPException(422, f"body: {error}") from error
+
+
+class StrictRoute(APIRoute):
+    """A route whose JSON body holds no key twice: others may take the other value for it."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """As FastAPI's, on a request that reads so."""
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            return await handler(_StrictRequest(request.scope, request.receive))
+
+        return handle
 
 
 def parts(request: Request) -> Parts:
@@ -125,6 +152,7 @@ ALWAYS = (400, 401, 403, 408, 413, 422, 429, 503)
 WORDS = {
     400: "Not understood", 401: "No valid token", 403: "The token lacks the scope", 404: "Not there",
     408: "The body took too long",
-    409: "Refused as things stand", 413: "Too large", 415: "No picture of a known kind", 422: "Not of the form that is taken",
+    409: "Refused as things stand", 410: "Superseded",
+    413: "Too large", 415: "No picture of a known kind", 422: "Not of the form that is taken",
     429: "Too many requests", 503: "Busy, or the database is away",
 }  # fmt: skip

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import codecs
 import math
 import re
 from typing import Any
 
-from unplug.core import name_form, pointer_in
+from unplug.core import name_form, parse_json, pointer_in
 
 from .utkface import MAX_AGE
 
@@ -59,10 +59,10 @@ def record_from(raw: bytes) -> dict[str, Any]:
         raise ValueError(f"more than {MAX_RECORD_BYTES} bytes are no record of one picture")
     _refuse_pointer(raw)
     try:
-        record = json.loads(raw.decode("utf-8-sig"))
+        record = parse_json(raw.removeprefix(codecs.BOM_UTF8))
     except UnicodeDecodeError as error:
         raise ValueError("it is not UTF-8") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f"it is not JSON ({error})") from error
     if not isinstance(record, dict):
         raise ValueError("it is not a JSON object")

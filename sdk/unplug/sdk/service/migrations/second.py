@@ -1,4 +1,4 @@
-"""The second version: whose a job is, which recipe each name stands for, and how far the certificates of a release are."""
+"""The second version: whose a job and a request are, which recipe each name stands for, how far certificates are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Jobs that there are already are nobody's: the next server that starts takes them."""
+    """What is there already is nobody's: the next server takes the jobs, and whoever sends a request again has it."""
     for name in ("recipe", "recipe_sha256", "certificates"):
         op.add_column("service_jobs", sa.Column(name, sa.Text))
     op.create_table(
@@ -22,3 +22,13 @@ def upgrade() -> None:
         sa.Column("lease", sa.Double().with_variant(sa.REAL, "sqlite"), nullable=False),
         sqlite_strict=True,
     )
+    op.create_table(
+        "service_owners",
+        sa.Column("request", sa.Text, primary_key=True),
+        sa.Column("token", sa.Text, nullable=False),
+        sa.Column("names", sa.BigInteger().with_variant(sa.Integer, "sqlite"), nullable=False),
+        sa.Column("at", sa.Text, nullable=False),
+        sa.Column("over", sa.Integer, nullable=False),
+        sqlite_strict=True,
+    )
+    op.create_index("service_owners_open", "service_owners", ["token", "over"])

@@ -99,8 +99,11 @@ def test_tables_of_the_first_version_are_brought_up_to_date(place: Place) -> Non
     with serving(place) as call:
         id = call(mine, "/requests", {"names": ["a"]}).json()["id"]
     with place.tables.writing() as connection:
-        for statement in ("DROP TABLE service_owners", "UPDATE service_version SET version_num = '0001'"):
-            connection.execute(sa.text(statement))
+        for name in ("owners", "recipes"):
+            connection.execute(sa.text(f"DROP TABLE service_{name}"))
+        for name in ("recipe", "recipe_sha256", "certificates"):
+            connection.execute(sa.text(f"ALTER TABLE service_jobs DROP COLUMN {name}"))
+        connection.execute(sa.text("UPDATE service_version SET version_num = '0001'"))
     tables = ServiceTables(place.where)
     with pytest.raises(InputError, match="older version"), tables.reading():
         pass

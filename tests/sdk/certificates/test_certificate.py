@@ -259,8 +259,13 @@ def test_an_override_in_the_manifest_needs_the_policys_word(case: Case) -> None:
     refile(case.bundle, "reports/release.json", gates=manifest["gates"])
     ledger = a_ledger(case.folder)
     ledger.add([PERSON], id=REQUEST)
+    said = Publication(name="face-age", release=1, requests=(REQUEST,))
+    sign_bundle(case.bundle, Signing(signer=case.signer, publication=said), case.bundle)
     ledger.record("release", [REQUEST], facts={"sha256 manifest.json": bundle_id(case.bundle)})
-    done = certify(REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", now=LATER)
+    done = certify(
+        REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", now=LATER,
+        trust=read_trust(case.public),
+    )  # fmt: skip
     assert done.certificate.evidence.overrides == (OverrideLine(gate="budget", reason="the board said so"),)
     assert "the board said so" in done.page.read_text()
     result, properties = (json.loads(payload)["predicate"] for payload in payloads(done.certificate)[1:3])

@@ -89,6 +89,7 @@ from .results import atomic_entries as atomic_entries
 from .results import atomic_path as atomic_path
 from .results import check_replaceable as check_replaceable
 from .results import check_writable as check_writable
+from .results import private_results as private_results
 from .results import writable as writable
 from .silence import quiet as quiet
 from .stand_ins import check_content as check_content

@@ -58,7 +58,7 @@ def write_bundle(content: Content, out: Path, signing: Signing | None = None) ->
         OutputError: `out` is taken by something else or cannot be written.
         BundleCheckFailed: it is to be signed, and a gate does not hold or it is not about one model. Nothing is written.
     """
-    with atomic_dir(out, owner=MANIFEST, ours=BUNDLE_ENTRIES) as folder:
+    with atomic_dir(out, owner=MANIFEST, ours=BUNDLE_ENTRIES, private=False) as folder:
         (folder / "README.md").write_text(content.card, encoding="utf-8")
         (folder / "artifacts").mkdir()
         for artifact in content.artifacts:

@@ -38,7 +38,7 @@ def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
     names = [name for name in found.names if name in wanted]
     samples = [name for name in names if not name.startswith(SUBJECT)]
     subjects = [name.removeprefix(SUBJECT) for name in names if name.startswith(SUBJECT)]
-    write_json(out, {"samples": samples, "subjects": subjects})
+    write_json(out, {"samples": samples, "subjects": subjects}, private=True)
     lines = [f"{len(found.whole)} open request{'s name' if len(found.whole) > 1 else ' names'} {len(names)} of {spec}: {out}"]
     lines += found.waiting()
     lines.append(

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unplug.core import CheckFailed, ConversionError, GateFailed, StillHeld, UnplugError, call_in_child
+from unplug.core import CheckFailed, ConversionError, GateFailed, StillHeld, UnplugError, atomic_path, call_in_child, make_folder
 from unplug.sdk.ledger import Ledger
 from unplug.sdk.releasing import answerable
 
@@ -102,7 +102,7 @@ class JobThread:
         if not self._jobs.pin(job, requests):
             return None
         folder = Path(self._settings.folder) / "jobs" / job.id
-        folder.mkdir(0o700, parents=True, exist_ok=True)
+        make_folder(folder, 0o700)
         values = {
             "recipe": asdict(self._recipe), "ledger": self._settings.ledger, "folder": str(folder), "job": job.id,
             "fence": job.fence, "requests": list(requests), "before": self._before(job),
@@ -174,5 +174,5 @@ class JobThread:
 
     def _keep_error(self, job: ReleaseJob, error: UnplugError) -> None:
         path = Path(self._settings.folder) / "jobs" / job.id / "error.txt"
-        path.parent.mkdir(0o700, parents=True, exist_ok=True)
-        path.write_text(f"{error}\n", encoding="utf-8")
+        with atomic_path(path, private=True) as temporary:
+            temporary.write_text(f"{error}\n", encoding="utf-8")

@@ -313,6 +313,17 @@ def test_whether_she_was_told_in_time_is_said_by_the_operators_day(case: Case, o
     assert in_time == (not any("after the due day" in line for line in CertificatePolicy().problems(late, NOW)))
 
 
+def test_a_day_that_was_corrected_counts(case: Case) -> None:
+    ledger = a_ledger(case.folder)
+    request, _ = ledger.add([PERSON], id=REQUEST)
+    ledger.extend(REQUEST, "many pictures")
+    came = request.received - timedelta(days=20)
+    due = ledger.correct("it lay in another office", id=REQUEST, received=came).due
+    ledger.record("release", [REQUEST], facts={"sha256 manifest.json": "ab"})
+    line = request_line(REQUEST, "ab", ledger.requests()[REQUEST].history, "there")
+    assert (line.received, line.due, line.extended) == (str(came), due, True)
+
+
 def test_a_signed_bundle_counts_by_its_own_key(case: Case) -> None:
     make_key(case.folder / "bundle.key")
     signer, ledger = load_signer(str(case.folder / "bundle.key")), a_ledger(case.folder)

@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from unplug.core import OutputError, atomic_dir, atomic_entries, atomic_path, durable, hold, private_results, results, write_json
+from unplug.core import (
+    OutputError,
+    atomic_dir,
+    atomic_entries,
+    atomic_path,
+    durable,
+    hold,
+    private_results,
+    results,
+    write_json,
+)
 
 
 def names(folder: Path) -> list[str]:

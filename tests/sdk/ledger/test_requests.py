@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unplug.core import InputError, KnownNames, OperatorKey, OutputError, operator_key
+from unplug.core import InputError, KnownNames, OperatorKey, OutputError, UnplugError, operator_key
 from unplug.sdk.ledger import Ledger, Signer, check_ledger, open_ledger, open_queue, opening_for, pick
 from unplug.sdk.ledger import clock as ledger_clock
 from unplug.sdk.ledger.months import after_months
@@ -344,13 +344,13 @@ def test_the_first_entry_says_which_key_requests_are_added_under(
     ledger.add(["subject:anna"], id="A-1")
     mine.rename(tmp_path / "lost")
     for call in (lambda: ledger.add(["subject:ben"], id="A-2"), ledger.operator_key, operator_key):
-        with pytest.raises(InputError, match="no key is there"):
+        with pytest.raises(UnplugError, match="no key is there"):
             call()
     ledger.create()
     assert not mine.exists(), "none is made where a ledger is"
     key_in(tmp_path, monkeypatch, "foreign").touch(0o600)
     (tmp_path / "foreign").write_text(f"unplug-key/1 {'ab' * 32}\n")
-    with pytest.raises(InputError, match="it is the key"):
+    with pytest.raises(OutputError, match=r"it is the key .* `unplug ledger correct --key` goes on under another"):
         ledger.add(["subject:ben"], id="A-2")
     assert len(ledger.entries()) == 2
 

@@ -104,7 +104,9 @@ def plant(spec: str, out: Path, *, people: int, size: int, seed: int, on_bad: On
     out.mkdir(parents=True, exist_ok=True)
     out.chmod(0o700)
     ages = {name: float(age) for name, age in zip(ids, given_N, strict=True)}
-    write_json(out / PLANTED, {"schema": "unplug-planted/1", "data": whole_spec(spec), "ages": ages, "seed": seed}, private=True)
+    write_json(
+        out / PLANTED, {"schema": "unplug-planted/1", "data": whole_spec(spec), "ages": ages, "seed": seed}, private=True
+    )
     planted = load_dataset(f"canaries:{out}", size, on_bad=on_bad, show=show)
     left_out = {name for own, coin in zip(chosen, coin_M, strict=True) if not coin for name in own}
     mine = {name for own, coin in zip(chosen, coin_M, strict=True) if coin for name in own}

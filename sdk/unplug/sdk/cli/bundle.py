@@ -156,8 +156,9 @@ def verify(path: Path, trusted: tuple[Path, ...], newer: tuple[Path, ...], commo
         origin = f"It is signed: release {said.release} of {said.name}{until}."
     text = f"{path}: {count} files match the manifest, {told}, and all of it is about one model. {origin}"
     value = {
-        "bundle": str(path), "files": count, "gates": held, "overridden": overridden, "signed": said is not None and trust is not None,
-        "id": bundle_id(path), "publication": None if said is None else asdict(said),
+        "bundle": str(path), "files": count, "gates": held, "overridden": overridden,
+        "signed": said is not None and trust is not None, "id": bundle_id(path),
+        "publication": None if said is None else asdict(said),
     }  # fmt: skip
     return Outcome(value=value, text=text)
 

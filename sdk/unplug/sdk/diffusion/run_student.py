@@ -8,7 +8,17 @@ from typing import Any
 
 import torch
 
-from unplug.core import DataError, atomic_dir, check_replaceable, make_folder, one_writer, quiet, sha256_tree, versions, write_json
+from unplug.core import (
+    DataError,
+    atomic_dir,
+    check_replaceable,
+    make_folder,
+    one_writer,
+    quiet,
+    sha256_tree,
+    versions,
+    write_json,
+)
 from unplug.sdk.data import Dataset, captions_digest, captions_of
 from unplug.sdk.device import WEIGHTS_NAME
 from unplug.sdk.training import describe_device, training_dir

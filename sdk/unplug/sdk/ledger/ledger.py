@@ -10,7 +10,18 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, tzinfo
 from typing import TYPE_CHECKING, Any, cast
 
-from unplug.core import VERSION, InputError, KnownNames, OperatorKey, OutputError, checked_names, counted, operator_key
+from unplug.core import (
+    VERSION,
+    InputError,
+    KnownNames,
+    OperatorKey,
+    OutputError,
+    checked_names,
+    counted,
+    is_there,
+    key_file,
+    operator_key,
+)
 
 from . import clock
 from .entries import CLOCK, KEY, MAX_BODY_BYTES, MAX_NOTE, OFFSET, RECORDED, Entry, Kind, read_entry
@@ -125,9 +136,9 @@ class Ledger:
         """The key that requests are added under.
 
         Raises:
-            InputError: the one that is here is another, or none is.
+            OutputError: the one that is here is another, or none is: nothing can be added.
         """
-        return operator_key(self.contents().key)
+        return _own_key(self.contents().key)
 
     def salts(self) -> dict[str, str]:
         """Request to salt, of those that were not shredded."""
@@ -215,7 +226,7 @@ class Ledger:
         names = checked_names(item.names, item.known)
         day = item.received or adding.today
         check_received(name, day, adding.today)
-        key = operator_key(adding.key)
+        key = _own_key(adding.key)
         salt = new_salt(key, names)
         told = {**item.facts, **adding.offset, KEY: key.id, "salt_sha256": salt_digest(salt)}
         fields = {
@@ -389,6 +400,17 @@ class Ledger:
 
     def _entry(self, row: Row) -> Entry:
         return read_entry(row.body, f"{self.shown}, entry {row.sequence}")
+
+
+def _own_key(expect: str | None) -> OperatorKey:
+    """The operator's key, made by nobody here; that it is missing is no fault of a request."""
+    if expect is None and not is_there(key_file()):
+        raise OutputError(str(key_file()), "no key is there", "`unplug ledger init` makes one")
+    try:
+        return operator_key(expect)
+    except InputError as error:
+        fix = f"{error.fix}; `unplug ledger correct --key` goes on under another"
+        raise OutputError(error.what, error.why, fix) from error
 
 
 def _time_of(text: str) -> datetime:

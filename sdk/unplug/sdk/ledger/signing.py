@@ -54,10 +54,9 @@ def make_signing_key(name: str | None = None) -> Signer:
         return signing_key()
     require_modules(["cryptography"], "ledger")
     name = name or f"unplug-{secrets.token_hex(4)}"
-    if NAME.fullmatch(name) is None:
-        raise InputError(
-            f"--name {name}", "it has white space or a plus sign in it, or is too long", "Use for example example.com"
-        )
+    if NAME.fullmatch(name) is None or not (name.isascii() and name.isprintable()):
+        why = "it has white space, a plus sign or other than ASCII in it, or is too long"
+        raise InputError(f"--name {name!r}", why, "Use for example example.com")
     made = Signer(name=name, seed=secrets.token_bytes(32))
     try:
         path.parent.mkdir(0o700, parents=True, exist_ok=True)

@@ -13,7 +13,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unplug.core import CheckFailed, ConversionError, GateFailed, StillHeld, UnplugError, atomic_path, call_in_child, make_folder
+from unplug.core import (
+    CheckFailed,
+    ConversionError,
+    GateFailed,
+    StillHeld,
+    UnplugError,
+    atomic_path,
+    call_in_child,
+    make_folder,
+)
 from unplug.sdk.ledger import Ledger
 from unplug.sdk.releasing import answerable
 

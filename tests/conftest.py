@@ -27,4 +27,5 @@ def _quiet_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     key.touch(0o600)
     key.write_text(f"unplug-key/1 {'5a' * 32}\n")  # the same in all processes of a run, which share models
     os.environ["UNPLUG_KEY"] = str(key)
+    os.environ["UNPLUG_LEDGER"] = str(key.with_name("ledger.db"))  # none is there
     os.environ["UNPLUG_TIMEZONE"] = "UTC"

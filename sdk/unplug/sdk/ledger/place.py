@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from unplug.core import ledger_place, require_modules
+from unplug.core import ledger_place as ledger_place
+from unplug.core import require_modules
 
 from .clock import zone_named
 from .ledger import Ledger

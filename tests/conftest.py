@@ -24,6 +24,8 @@ def _quiet_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     torch.set_num_threads(1)
     os.environ["UNPLUG_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     key = tmp_path_factory.mktemp("key") / "key"
+    key.touch(0o600)
     key.write_text(f"unplug-key/1 {'5a' * 32}\n")  # the same in all processes of a run, which share models
     os.environ["UNPLUG_KEY"] = str(key)
+    os.environ["UNPLUG_LEDGER"] = str(key.with_name("ledger.db"))  # none is there
     os.environ["UNPLUG_TIMEZONE"] = "UTC"

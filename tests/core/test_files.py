@@ -187,7 +187,7 @@ def test_hash_of_nothing_is_an_error_not_the_hash_of_an_empty_folder(tmp_path: P
 
 
 def test_what_is_published_can_be_read_by_others(tmp_path: Path) -> None:
-    """safetensors writes files that are private to their owner; a checkpoint is for CI, containers and colleagues too."""
+    """safetensors writes files that are private to their owner; an exported file is for CI, containers and colleagues too."""
     with atomic_path(tmp_path / "one.bin") as temporary:
         temporary.unlink()
         temporary.touch(mode=0o600)

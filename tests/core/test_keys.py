@@ -62,6 +62,29 @@ def test_what_is_missing_broken_or_another_is_one_clear_error(place: Path, tmp_p
             operator_key()
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o622, 0o604])
+def test_a_key_that_others_can_open_is_refused(place: Path, mode: int) -> None:
+    operator_key()
+    place.chmod(mode)
+    with pytest.raises(InputError, match=rf"others can read this key \(mode {mode:04o}\)\. Run `chmod 600 {place}`"):
+        operator_key()
+
+
+@pytest.mark.parametrize("where", ["ledger.db", "postgresql://owner@db.example/forget"])
+def test_none_is_made_silently_where_a_ledger_is(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    ledger = where if "://" in where else str(tmp_path / where)
+    monkeypatch.setenv("UNPLUG_LEDGER", ledger)
+    if "://" not in where:
+        assert not place.exists()
+        (tmp_path / where).touch()
+    with pytest.raises(InputError, match="no key is there, and a ledger is"):
+        operator_key()
+    assert not place.exists()
+    assert operator_key(make=True) == operator_key()
+
+
 def test_a_place_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("UNPLUG_KEY", str(tmp_path / "file" / "key"))

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from unplug.core import OutputError, atomic_dir, atomic_entries, atomic_path, durable, hold, results, write_json
+from unplug.core import (
+    OutputError,
+    atomic_dir,
+    atomic_entries,
+    atomic_path,
+    durable,
+    hold,
+    private_results,
+    results,
+    write_json,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -148,6 +159,61 @@ def test_entries_take_their_places_among_others(tmp_path: Path) -> None:
     assert names(tmp_path) == ["model.bin", "model.bin.json", "model.package", "notes.txt"]
     modes = {path.stat().st_mode & 0o777 for path in tmp_path.rglob("model*")}
     assert modes == {0o644, 0o755} and (tmp_path / "model.bin").read_text() == "two"
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o027, 0o077])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.relative_to(folder).as_posix(): path.stat().st_mode & 0o777 for path in sorted(folder.rglob("*"))}
+
+
+def write_all(folder: Path, **private: bool) -> None:
+    write_json(folder / "new" / "one.json", {}, **private)
+    with atomic_dir(folder / "two", **private) as temporary:
+        (temporary / "inner").mkdir(0o700)
+        (temporary / "inner" / "weights").touch(0o600)
+
+
+def test_who_may_read_a_result_is_for_the_umask_to_say(tmp_path: Path, umask: int) -> None:
+    write_all(tmp_path)
+    with atomic_entries(tmp_path, "three") as temporary:
+        (temporary / "three").touch(0o600)
+    file, folder = 0o666 & ~umask, 0o777 & ~umask
+    assert modes(tmp_path) == {
+        "new": folder, "new/one.json": file, "three": file, "two": folder, "two/inner": folder, "two/inner/weights": file,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["each", "all", "in a folder that its lock made"])
+def test_what_is_private_is_so_whatever_the_umask(tmp_path: Path, umask: int, how: str) -> None:
+    if how == "each":
+        write_all(tmp_path, private=True)
+    elif how == "all":
+        with private_results():
+            write_all(tmp_path)
+    else:
+        with hold(tmp_path / "new" / "one.json"):
+            write_all(tmp_path, private=True)
+    assert modes(tmp_path) == {
+        "new": 0o700, "new/one.json": 0o600, "two": 0o700, "two/inner": 0o700, "two/inner/weights": 0o600,
+    }  # fmt: skip
+
+
+def test_what_ships_says_so_amid_private_results(tmp_path: Path, umask: int) -> None:
+    with private_results(), atomic_dir(tmp_path / "out", private=False) as temporary:
+        write_json(temporary / "reports" / "one.json", {})
+    assert set(modes(tmp_path).values()) == {0o666 & ~umask, 0o777 & ~umask}
+
+
+def test_a_folder_of_somebody_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir(0o755)
+    write_json(tmp_path / "shared" / "one.json", {}, private=True)
+    assert modes(tmp_path) == {"shared": 0o755, "shared/one.json": 0o600}
 
 
 def test_what_is_in_the_cache_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

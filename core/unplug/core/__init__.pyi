@@ -40,11 +40,13 @@ from .files import write_json as write_json
 from .homes import expanded as expanded
 from .homes import is_there as is_there
 from .homes import lasting_place as lasting_place
+from .homes import ledger_place as ledger_place
 from .iospec import IOSpec as IOSpec
 from .iospec import TensorSpec as TensorSpec
 from .keys import OperatorKey as OperatorKey
 from .keys import key_file as key_file
 from .keys import operator_key as operator_key
+from .keys import read_secret as read_secret
 from .lazy import attach as attach
 from .limits import memory_for as memory_for
 from .limits import seconds_for as seconds_for
@@ -87,6 +89,7 @@ from .results import atomic_entries as atomic_entries
 from .results import atomic_path as atomic_path
 from .results import check_replaceable as check_replaceable
 from .results import check_writable as check_writable
+from .results import private_results as private_results
 from .results import writable as writable
 from .silence import quiet as quiet
 from .stand_ins import check_content as check_content

@@ -13,12 +13,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from .durable import make_folder
+from .durable import PRIVATE_FOLDER, make_folder
 from .errors import OutputError
 from .homes import home, is_writable
 from .temporaries import ENDING, sweep, temporary_folder, temporary_place, try_lock
 
-PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+PRIVATE_FILE = 0o600
 PIXELS = re.compile(r"[0-9a-f]{32}-\d+px\.(npy|json|people)")
 FOLDERS = {
     "diffusion": re.compile(r"(latents|text|condition|judge)-\S+|\.condition-\S+\.partial"),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of linux/fcntl.h and linux/fs.h
+PRIVATE_FOLDER = 0o700
 UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
 """What a kernel or a file system says that cannot exchange names (some network and FUSE file systems, and old kernels)."""
 
@@ -66,8 +67,15 @@ def _sync(path: Path, flags: int) -> None:
         os.close(handle)
 
 
+_made: set[str] = set()
+
+
 def make_folder(folder: Path, mode: int = 0o777) -> None:
-    """Makes a folder and those above it that are missing, each on the disk before the next; `mode` is less the umask.
+    """Makes a folder and those above it that are missing, each on the disk before the next.
+
+    Args:
+        folder: one that this process made before is given `mode` where others may use it: its lock was there first.
+        mode: less the umask.
 
     Raises:
         OSError: it cannot be made, or something else is there.
@@ -76,6 +84,9 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
     for item in reversed(missing):
         item.mkdir(mode, exist_ok=True)
         sync_folder(item.parent)
+        _made.add(os.path.realpath(item))
+    if mode == PRIVATE_FOLDER and not missing and os.path.realpath(folder) in _made:
+        folder.chmod(mode)
 
 
 @functools.cache

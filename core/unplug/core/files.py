@@ -14,10 +14,10 @@ from .results import atomic_path
 MAX_JSON_BYTES = 256 * 2**20  # a report with the raw samples of a large audit stays far below
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Writes `value` as canonical JSON (sorted keys, no NaN), atomically."""
+def write_json(path: Path, value: Any, *, private: bool | None = None) -> None:
+    """Writes `value` as canonical JSON (sorted keys, no NaN), atomically; `private` as in `atomic_path`."""
     text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    with atomic_path(Path(path)) as temporary:
+    with atomic_path(Path(path), private=private) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

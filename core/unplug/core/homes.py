@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -68,3 +69,26 @@ def lasting_place(what: str, variable: str, base: str, below: str) -> Path:
         why = "it must last, and there is no home to keep it in (HOME is not set)"
         raise OutputError(what, why, f"Set {variable} to a file, or {base} to a folder, on a disk that stays")
     return found / below / "unplug"
+
+
+LEDGER = "UNPLUG_LEDGER"
+"""The environment variable that names the ledger."""
+
+
+def ledger_place() -> str:
+    """``$UNPLUG_LEDGER``, or ``$XDG_DATA_HOME/unplug/ledger.db``, or ``~/.local/share/unplug/ledger.db``.
+
+    Raises:
+        OutputError: there is no home.
+    """
+    if explicit := os.environ.get(LEDGER):
+        return explicit
+    return str(lasting_place("the ledger", LEDGER, "XDG_DATA_HOME", ".local/share") / "ledger.db")
+
+
+def ledger_is_there() -> bool:
+    """Whether a file is where the ledger lies, or the ledger is a database elsewhere."""
+    with contextlib.suppress(OutputError):
+        place = ledger_place()
+        return "://" in place or is_there(expanded(place))
+    return False

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from .durable import make_folder, sync_file, sync_folder
 from .errors import InputError, OutputError
-from .homes import is_there, lasting_place
-from .regular import read_regular
+from .homes import is_there, lasting_place, ledger_is_there
+from .regular import open_regular
 from .temporaries import sweep, temporary_folder, try_lock
 
 HEAD = "unplug-key/1 "
@@ -64,14 +64,30 @@ def key_file() -> Path:
     return lasting_place("the operator's key", "UNPLUG_KEY", "XDG_CONFIG_HOME", ".config") / "key"
 
 
-def operator_key(expect: str | None = None) -> OperatorKey:
+def read_secret(path: Path) -> str:
+    """The text of a file that holds a key, which its owner alone can read.
+
+    Raises:
+        InputError: it cannot be read, is larger than any key, or others can read it.
+    """
+    with open_regular(path, max_bytes=MAX_KEY_BYTES) as handle:
+        mode = os.fstat(handle.fileno()).st_mode & 0o777
+        if os.name != "nt" and mode & 0o077:
+            fix = f"Run `chmod 600 {path}`; if somebody may have copied it, begin anew under a new key"
+            raise InputError(str(path), f"others can read this key (mode {mode:04o})", fix)
+        return handle.read(MAX_KEY_BYTES).decode("ascii", "replace")
+
+
+def operator_key(expect: str | None = None, *, make: bool = False) -> OperatorKey:
     """The key of whoever runs this; made at its first use, in a file that its owner alone can read (0600).
 
     Args:
-        expect: `OperatorKey.id` of the key that a record was written under; None takes any, and makes one where none is.
+        expect: `OperatorKey.id` of the key that a record was written under; None takes any.
+        make: where none is, make one although a ledger is there, whose requests another one may be for.
 
     Raises:
-        InputError: the file is no key, or not the expected one, or there is none and a certain one is expected.
+        InputError: the file is no key, or not the expected one, or others can read it; or there is none, and a certain one is
+            expected or a ledger is there.
         OutputError: there is none, and none can be written.
     """
     path = key_file()
@@ -79,9 +95,12 @@ def operator_key(expect: str | None = None) -> OperatorKey:
         if expect is not None:
             why = f"no key is there, and a record names people by digests under the key {expect}"
             raise InputError(str(path), why, f"Copy that key from where the record was written; {WHERE}")
+        if not make and ledger_is_there():
+            fix = f"Copy the key that the ledger was made with; {WHERE}; or `unplug ledger correct --key` begins a new one"
+            raise InputError(str(path), "no key is there, and a ledger is", fix)
         _make(path)
     sweep(path.parent)  # of what a killed process left that made one
-    found = FORM.fullmatch(read_regular(path, max_bytes=MAX_KEY_BYTES).decode("ascii", "replace"))
+    found = FORM.fullmatch(read_secret(path))
     if found is None:
         raise InputError(str(path), "it is no key of unplug", f"Restore it from a copy; {WHERE}")
     key = OperatorKey(secret=bytes.fromhex(found[1]))

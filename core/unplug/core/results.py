@@ -12,17 +12,50 @@ import errno
 import fnmatch
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 
-from .cache import PRIVATE_FILE, PRIVATE_FOLDER, cache_error, in_cache
-from .durable import exchange, make_folder, sync_file, sync_folder, sync_tree
+from .cache import PRIVATE_FILE, cache_error, in_cache
+from .durable import PRIVATE_FOLDER, exchange, make_folder, sync_file, sync_folder, sync_tree
 from .errors import OutputError
 from .temporaries import hidden_name, sweep, temporary_folder
 
-READABLE, READABLE_FOLDER = 0o644, 0o755
-"""Of all that is published: what safetensors writes is private to its owner. In the cache all is private."""
+_private: ContextVar[bool] = ContextVar("private", default=False)
+
+
+@contextlib.contextmanager
+def private_results() -> Iterator[None]:
+    """While it lasts all results are their owner's alone, unless they say themselves that they are not; also a decorator."""
+    token = _private.set(True)
+    try:
+        yield
+    finally:
+        _private.reset(token)
+
+
+def _is_private(path: Path, private: bool | None) -> bool:
+    return in_cache(path) or (_private.get() if private is None else private)
+
+
+def _make_parent(folder: Path, *, private: bool) -> None:
+    make_folder(folder, PRIVATE_FOLDER if private else 0o777)
+
+
+def _modes(folder: Path, *, private: bool) -> tuple[int, int]:
+    """The modes of files and folders: the owner's alone, or what the umask leaves to others, found out by making a file.
+
+    What writes weights makes them their owner's, whatever the umask; and asking for the umask would change it for a moment.
+    """
+    if private:
+        return PRIVATE_FILE, PRIVATE_FOLDER
+    probe = folder / ".umask"
+    probe.touch()
+    mode = PRIVATE_FILE | stat.S_IMODE(probe.stat().st_mode)
+    probe.unlink()
+    return mode, PRIVATE_FOLDER | mode | (mode & 0o044) >> 2
 
 
 def output_error(path: Path, error: OSError) -> OutputError:
@@ -43,7 +76,7 @@ def check_writable(folder: Path) -> None:
         OutputError: it cannot be made, or nothing can be written in it.
     """
     try:
-        make_folder(folder)
+        _make_parent(folder, private=_is_private(folder, None))
         with tempfile.TemporaryFile(dir=folder):
             return
     except OSError as error:
@@ -69,10 +102,14 @@ def writable(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
+def atomic_path(path: Path, *, private: bool | None = None) -> Iterator[Path]:
     """Yields a temporary file name; on success the file is on the disk and takes the place of `path`, else it is removed.
 
-    What is in the cache can be read by its owner alone, everything else by all.
+    Args:
+        path: the file; folders above it that are missing are made.
+        private: it names people or was made of their faces: it can be read by its owner alone (0600, and 0700 of folders that
+            are made for it), as all in the cache. Else who else can is for the umask to say. None is what `private_results`
+            says.
 
     Raises:
         OutputError: the place is taken by something that is no file, cannot be written, or the disk is full.
@@ -85,13 +122,14 @@ def atomic_path(path: Path) -> Iterator[Path]:
     try:
         if path.exists() and not path.is_file():
             raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an --out that is a file")
-        private = in_cache(path)
-        make_folder(path.parent, PRIVATE_FOLDER if private else 0o777)
+        private = _is_private(path, private)
+        _make_parent(path.parent, private=private)
         with temporary_folder(hidden_name(path.name, "."), path.parent) as folder:
+            mode, _ = _modes(folder, private=private)
             temporary = folder / path.name
             temporary.touch()
             yield temporary
-            temporary.chmod(PRIVATE_FILE if private else READABLE)
+            temporary.chmod(mode)
             sync_file(temporary)
             os.replace(temporary, path)
             sync_folder(path.parent)
@@ -100,13 +138,16 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def atomic_dir(path: Path, *, owner: str | None = None, ours: Sequence[str] = ("*",)) -> Iterator[Path]:
+def atomic_dir(
+    path: Path, *, owner: str | None = None, ours: Sequence[str] = ("*",), private: bool | None = None
+) -> Iterator[Path]:
     """Yields a temporary folder; on success it is on the disk and takes the place of `path`, else it is removed.
 
     Args:
         path: the final folder; where it is a link, the folder that it leads to. What is there already is replaced only if
             `check_replaceable` allows it, so that a mistyped ``--out`` never deletes somebody's files.
         owner, ours: see `check_replaceable`.
+        private: see `atomic_path`; it holds for all that is in the folder.
 
     Raises:
         OutputError: the place is taken by something else, cannot be written, or the disk is full.
@@ -115,12 +156,13 @@ def atomic_dir(path: Path, *, owner: str | None = None, ours: Sequence[str] = ("
     try:
         recover(path)
         check_replaceable(path, owner, ours)
-        private = in_cache(path)
-        make_folder(path.parent, PRIVATE_FOLDER if private else 0o777)
+        private = _is_private(path, private)
+        _make_parent(path.parent, private=in_cache(path))
         with temporary_folder(hidden_name(path.name, "."), path.parent) as temporary:
+            modes = _modes(temporary, private=private)
             yield temporary
-            _make_readable(temporary, private=private)
-            temporary.chmod(PRIVATE_FOLDER if private else READABLE_FOLDER)
+            _set_modes(temporary, modes)
+            temporary.chmod(modes[1])
             sync_tree(temporary)
             check_replaceable(path, owner, ours)  # hours may have passed
             _put(temporary, path)
@@ -145,8 +187,9 @@ def atomic_entries(folder: Path, name: str) -> Iterator[Path]:
     """
     try:
         with temporary_folder(hidden_name(name, "."), folder) as temporary:
+            modes = _modes(temporary, private=_is_private(folder, None))
             yield temporary
-            _make_readable(temporary, private=in_cache(folder))
+            _set_modes(temporary, modes)
             sync_tree(temporary)
             for item in sorted(temporary.iterdir()):
                 recover(folder / item.name)
@@ -156,14 +199,11 @@ def atomic_entries(folder: Path, name: str) -> Iterator[Path]:
         raise output_error(folder / name, error) from error
 
 
-def _make_readable(folder: Path, *, private: bool) -> None:
+def _set_modes(folder: Path, modes: tuple[int, int]) -> None:
+    """Of all that lies in a folder."""
     for item in folder.rglob("*"):
-        if item.is_symlink():
-            continue
-        if item.is_dir():
-            item.chmod(PRIVATE_FOLDER if private else READABLE_FOLDER)
-        elif item.is_file():
-            item.chmod(PRIVATE_FILE if private else READABLE)
+        if not item.is_symlink() and (item.is_dir() or item.is_file()):
+            item.chmod(modes[item.is_dir()])
 
 
 def check_replaceable(path: Path, owner: str | None, ours: Sequence[str]) -> None:

@@ -108,7 +108,7 @@ class Checkpoint:
 
 
 def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str, state: dict[str, Any] | None = None) -> None:
-    """Writes a checkpoint folder atomically.
+    """Writes a checkpoint folder atomically, its owner's alone: its record may name people, its state sums up their faces.
 
     Args:
         model: a network of `MODELS` (it has ``save_pretrained``).
@@ -122,7 +122,7 @@ def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str
     """
     from safetensors.torch import save_file
 
-    with atomic_dir(Path(path), owner="config.json", ours=CHECKPOINT_FILES) as temporary:
+    with atomic_dir(Path(path), owner="config.json", ours=CHECKPOINT_FILES, private=True) as temporary:
         # The card goes first: huggingface_hub writes a generic one where none is there.
         (temporary / "README.md").write_text(card, encoding="utf-8")
         with safetensors_errors(temporary):

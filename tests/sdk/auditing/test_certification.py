@@ -119,10 +119,10 @@ def test_a_bundle_that_rests_on_one_carries_it(tmp_path: Path) -> None:
 def test_what_a_certified_bundle_is_judged_by() -> None:
     names = (CERTIFIED, RANKED, "utility", "utility (retain)", "budget", "parity", "audit on artifacts", "bench")
     gates = [Gate(name=name, value=0.0, limit=0.0, comparison="<=", passed=True, unit="", detail="") for name in names]
-    assert not list(gate_problems(gates))
+    assert not list(gate_problems(gates, signed=False))
     for gate in gates:
         left = [item for item in gates if item is not gate]
-        assert list(gate_problems(left)), gate.name
+        assert list(gate_problems(left, signed=False)), gate.name
 
 
 def people(count: int, ages: bool = True) -> Any:

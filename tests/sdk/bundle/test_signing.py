@@ -35,7 +35,7 @@ from unplug.sdk.bundle.trust import public_key
 from unplug.sdk.cli import main
 
 from ..cli.calls import fail
-from .test_bundle import edit, make_bundle
+from .test_bundle import edit, make_bundle, rewrite
 
 ORACLE = os.environ.get("UNPLUG_MODEL_SIGNING")
 """The `model_signing` program of OpenSSF's package, in an environment of its own."""
@@ -113,6 +113,35 @@ def test_a_first_version_reads_as_unsigned_and_can_be_signed(bundle: Path, key: 
     call("sign", bundle, "--key", key)
     said = call("verify", bundle, "--trust", f"{key}.pub")
     assert said["signed"] and said["publication"]["name"] == "copy"
+
+
+def overridden_gates(bundle: Path, count: int) -> None:
+    """The first gates fail and are overridden, as a release with --override writes it."""
+
+    def change(report: dict[str, Any]) -> None:
+        for gate in report["gates"][:count]:
+            gate.update(value=0.9, passed=False, override="the board has seen it")
+
+    edit(bundle, change)
+    rewrite(bundle, "reports/release.json", change)
+
+
+@pytest.mark.parametrize("count", [1, 4, 10])
+def test_what_was_overridden_is_named_and_counts_by_its_signature_alone(
+    bundle: Path, key: Path, tmp_path: Path, count: int
+) -> None:
+    overridden_gates(bundle, count)
+    why = "the gate 'forgotten (gain)' was overridden, and nobody signed that"
+    assert why in fail("bundle", "verify", bundle, code=1).line
+    assert why in fail("bundle", "pack", bundle, "--hub", tmp_path / "hub", "--allow-unsigned", code=1).line
+    call("sign", bundle, "--key", key)
+    said = call("verify", bundle, "--trust", f"{key}.pub")
+    assert said["gates"] == 10 - count and len(said["overridden"]) == count
+    assert said["overridden"]["forgotten (gain)"] == "the board has seen it"
+    text = CliRunner().invoke(main, ["bundle", "verify", str(bundle), "--trust", f"{key}.pub"]).stdout
+    assert f"{10 - count} of 10 gates hold, {count} were overridden: forgotten (gain) (the board has seen it)" in text
+    call("pack", bundle, "--hub", tmp_path / "hub", "--trust", f"{key}.pub")
+    assert (tmp_path / "hub" / "README.md").read_text().count("overridden: the board has seen it") == count
 
 
 def test_a_newer_release_takes_the_place_of_an_older_one(signed: Path, bundle: Path, key: Path, tmp_path: Path) -> None:

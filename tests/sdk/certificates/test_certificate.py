@@ -259,8 +259,13 @@ def test_an_override_in_the_manifest_needs_the_policys_word(case: Case) -> None:
     refile(case.bundle, "reports/release.json", gates=manifest["gates"])
     ledger = a_ledger(case.folder)
     ledger.add([PERSON], id=REQUEST)
+    said = Publication(name="face-age", release=1, requests=(REQUEST,))
+    sign_bundle(case.bundle, Signing(signer=case.signer, publication=said), case.bundle)
     ledger.record("release", [REQUEST], facts={"sha256 manifest.json": bundle_id(case.bundle)})
-    done = certify(REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", now=LATER)
+    done = certify(
+        REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", now=LATER,
+        trust=read_trust(case.public),
+    )  # fmt: skip
     assert done.certificate.evidence.overrides == (OverrideLine(gate="budget", reason="the board said so"),)
     assert "the board said so" in done.page.read_text()
     result, properties = (json.loads(payload)["predicate"] for payload in payloads(done.certificate)[1:3])
@@ -306,6 +311,17 @@ def test_whether_she_was_told_in_time_is_said_by_the_operators_day(case: Case, o
     late = replace(case.issued.certificate, request=request)
     assert request.in_time == in_time
     assert in_time == (not any("after the due day" in line for line in CertificatePolicy().problems(late, NOW)))
+
+
+def test_a_day_that_was_corrected_counts(case: Case) -> None:
+    ledger = a_ledger(case.folder)
+    request, _ = ledger.add([PERSON], id=REQUEST)
+    ledger.extend(REQUEST, "many pictures")
+    came = request.received - timedelta(days=20)
+    due = ledger.correct("it lay in another office", id=REQUEST, received=came).due
+    ledger.record("release", [REQUEST], facts={"sha256 manifest.json": "ab"})
+    line = request_line(REQUEST, "ab", ledger.requests()[REQUEST].history, "there")
+    assert (line.received, line.due, line.extended) == (str(came), due, True)
 
 
 def test_a_signed_bundle_counts_by_its_own_key(case: Case) -> None:

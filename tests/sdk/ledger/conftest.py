@@ -8,11 +8,12 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from unplug.sdk.ledger import Ledger, Signer, open_ledger
+from unplug.sdk.ledger import Ledger, Signer, clock, open_ledger
 
 SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
 ACCOUNT = "nobody" if hasattr(os, "geteuid") and os.geteuid() == 0 else None
@@ -25,9 +26,11 @@ def signer() -> Signer:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path, signer: Signer) -> Ledger:
+def ledger(tmp_path: Path, signer: Signer, monkeypatch: pytest.MonkeyPatch) -> Ledger:
     made = open_ledger(str(tmp_path / "ledger.db"), signer=lambda: signer, wait_seconds=1)
-    made.create()
+    with monkeypatch.context() as earlier:  # than any day of the tests
+        earlier.setattr(clock, "now", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        made.create()
     return made
 
 

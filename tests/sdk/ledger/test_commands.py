@@ -207,6 +207,28 @@ def test_the_status_says_every_fact_whole(made: dict[str, Any], place: Path) -> 
     assert lines[1].split() == ["entry", "at", "what"] and lines[-3].split()[2:] == ["step", "by", "hand"]
 
 
+def test_what_was_wrong_is_corrected(made: dict[str, Any], place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from datetime import timedelta
+
+    from unplug.sdk.ledger import clock
+
+    real = clock.now
+    with monkeypatch.context() as ahead:
+        ahead.setattr(clock, "now", lambda: real() + timedelta(days=400))
+        call("add", "--id", "A-1", "--person", "subject:x")
+    assert "run `unplug ledger correct --clock`" in call("add", "--person", "subject:y", code=2)
+    assert list(call("correct", "--clock", "--reason", "it was ahead")["to_come"]) == ["A-1"]
+    assert "over ten years ago" in call("correct", "A-1", "--received", "0001-01-01", "--reason", "by post", code=2)
+    assert call("correct", "A-1", "--received", "2026-01-31", "--reason", "by post")["due"] == "2026-02-28"
+    assert call("due", code=1)["late"] == 1
+    monkeypatch.setenv("UNPLUG_KEY", str(place / "new"))
+    assert "no key is there" in call("add", "--person", subjects()[0], code=2)
+    call("correct", "--key", "--reason", "the old one is lost")
+    call("add", "--id", "A-2", "--person", subjects()[0])
+    told = call("queue", "--data", SPEC, "--out", place / "forget.json")
+    assert told["requests"] == ["A-2"] and list(told["unreadable"]) == ["A-1"]
+
+
 def test_the_zone_of_a_command_is_that_of_its_days(made: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     import datetime
 

@@ -88,9 +88,11 @@ def test_a_key_is_made_once_and_its_owner_s_alone(place: Path, monkeypatch: pyte
     assert text[30:60] not in str(caught.value)
     monkeypatch.setenv("UNPLUG_LEDGER_KEY", text)
     assert signing_key() == made
-    with pytest.raises(InputError, match="white space or a plus sign"):
-        monkeypatch.setenv("UNPLUG_LEDGER_KEY", str(place / "new"))
-        make_signing_key("two words")
+    monkeypatch.setenv("UNPLUG_LEDGER_KEY", str(place / "new"))
+    for name in ("two words", "two\nlines", "m\u00fcnchen", "a\x1b[2J", "a+b"):
+        with pytest.raises(InputError, match="white space, a plus sign or other than ASCII") as refused:
+            make_signing_key(name)
+        assert "\n" not in str(refused.value) and not (place / "new").exists()
 
 
 OPENSSL = """

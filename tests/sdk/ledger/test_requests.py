@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import sqlite3
 import time
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -11,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unplug.core import InputError, KnownNames
+from unplug.core import InputError, KnownNames, OperatorKey, OutputError, UnplugError, operator_key
 from unplug.sdk.ledger import Ledger, Signer, check_ledger, open_ledger, open_queue, opening_for, pick
 from unplug.sdk.ledger import clock as ledger_clock
 from unplug.sdk.ledger.months import after_months
-from unplug.sdk.ledger.subjects import digest_of, opens
+from unplug.sdk.ledger.subjects import digest_of, opens, tag_of, tags_in
 
 
 def at(monkeypatch: pytest.MonkeyPatch, *when: int) -> None:
@@ -267,15 +268,133 @@ def test_after_shredding_nobody_can_link(ledger: Ledger, signer: Signer, tmp_pat
 def test_the_number_orders_and_not_the_clock(ledger: Ledger, signer: Signer, monkeypatch: pytest.MonkeyPatch) -> None:
     at(monkeypatch, 2040, 5, 31)
     ledger.add(["subject:anna"], id="A-1")
-    at(monkeypatch, 2039, 1, 1)
+    at(monkeypatch, 2040, 5, 30)
     request, _ = ledger.add(["subject:ben"], id="A-2")
     entry = request.history[0]
-    assert (entry.sequence, entry.at) == (2, "2039-01-01T00:00:00Z")
-    assert entry.clock_back_seconds == timedelta(days=516).total_seconds()
-    # Deadlines do not move back with the clock.
-    assert request.received == ledger.today() == date(2040, 5, 31)
+    assert (entry.sequence, entry.at) == (2, "2040-05-30T00:00:00Z")
+    assert entry.clock_back_seconds == timedelta(days=1).total_seconds()
     verdict, found = check_ledger(ledger, signer.verifier)
-    assert found == () and len(verdict.notes) == 1 and "entry 2: the clock stood 44582400 s before" in verdict.notes[0]
+    assert found == () and len(verdict.notes) == 1 and "entry 2: the clock stood 86400 s before" in verdict.notes[0]
+
+
+def test_a_clock_that_was_ahead_once_is_corrected(ledger: Ledger, signer: Signer, monkeypatch: pytest.MonkeyPatch) -> None:
+    at(monkeypatch, 2040, 5, 31)
+    ledger.add(["subject:anna"], id="A-1")
+    at(monkeypatch, 2027, 1, 10)
+    assert ledger.today() == ledger.contents().today == date(2027, 1, 10), "deadlines come from the clock"
+    for call in (
+        lambda: ledger.add(["subject:ben"], id="A-2"),
+        lambda: ledger.record("answered", ["A-1"]),
+        lambda: ledger.correct("mistyped", id="A-1", received=date(2027, 1, 2)),
+    ):
+        with pytest.raises(OutputError, match=r"4,890 days before an entry of 2040-05-31T.* `unplug ledger correct --clock`"):
+            call()
+    assert ledger.correct("it was ahead", clock=True).clock_back_seconds == 4890 * 86400
+    assert ledger.correct("it was ahead", id="A-1", received=date(2027, 1, 2)).due == "2027-02-02"
+    assert ledger.requests()["A-1"].days_left(ledger.today()) == 23
+    request, _ = ledger.add(["subject:ben"], id="A-2")
+    assert request.history[0].clock_back_seconds == 0 and request.due == date(2027, 2, 10)
+    ledger.extend("A-1", "many pictures")
+    ledger.correct("by post", id="A-1", received=date(2027, 1, 1))
+    assert ledger.requests()["A-1"].due == date(2027, 4, 1), "an extension stays"
+    verdict, found = check_ledger(ledger, signer.verifier)
+    assert found == () and len(verdict.notes) == 1
+
+
+def test_what_cannot_be_corrected(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    at(monkeypatch, 2027, 3, 1)
+    ledger.add(["subject:anna"], id="A-1")
+    for fields, why in (
+        ({}, "not said"),
+        ({"id": "A-1"}, "not said"),
+        ({"received": date(2027, 1, 1)}, "not said"),
+        ({"id": "A-1", "received": date(2027, 3, 2)}, "which is to come"),
+        ({"id": "A-1", "received": date(1, 1, 1)}, "over ten years ago"),
+        ({"id": "B", "received": date(2027, 1, 1)}, "no such request"),
+    ):
+        with pytest.raises(InputError, match=why):
+            ledger.correct("a reason", **fields)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="it is empty"):
+        ledger.correct(" ", clock=True)
+    ledger.withdraw("A-1")
+    with pytest.raises(InputError, match="it is withdrawn"):
+        ledger.correct("a reason", id="A-1", received=date(2027, 2, 1))
+
+
+@pytest.mark.parametrize("day", [date(1, 1, 1), date(2017, 2, 26), date(9999, 12, 31)])
+def test_a_day_on_which_no_request_can_have_come(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, day: date) -> None:
+    at(monkeypatch, 2027, 3, 1)
+    with pytest.raises(InputError, match=r"over ten years ago|is to come"):
+        ledger.add(["subject:anna"], received=day)
+    assert not ledger.requests()
+
+
+def key_in(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Path:
+    monkeypatch.setenv("UNPLUG_KEY", str(folder / name))
+    return folder / name
+
+
+def test_the_first_entry_says_which_key_requests_are_added_under(
+    tmp_path: Path, signer: Signer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = key_in(tmp_path, monkeypatch, "key")
+    monkeypatch.setenv("UNPLUG_LEDGER", str(tmp_path / "ledger.db"))
+    ledger = open_ledger(signer=lambda: signer)
+    assert ledger.create().facts["key"] == operator_key().id == ledger.operator_key().id
+    ledger.add(["subject:anna"], id="A-1")
+    mine.rename(tmp_path / "lost")
+    for call in (lambda: ledger.add(["subject:ben"], id="A-2"), ledger.operator_key, operator_key):
+        with pytest.raises(UnplugError, match="no key is there"):
+            call()
+    ledger.create()
+    assert not mine.exists(), "none is made where a ledger is"
+    key_in(tmp_path, monkeypatch, "foreign").touch(0o600)
+    (tmp_path / "foreign").write_text(f"unplug-key/1 {'ab' * 32}\n")
+    with pytest.raises(OutputError, match=r"it is the key .* `unplug ledger correct --key` goes on under another"):
+        ledger.add(["subject:ben"], id="A-2")
+    assert len(ledger.entries()) == 2
+
+
+def test_the_queue_names_what_it_cannot_read_and_goes_on(
+    ledger: Ledger, tmp_path: Path, signer: Signer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["subject:anna", "subject:ben", "subject:carl"]
+    for name, id in zip(names[:2], ("A-1", "A-2"), strict=True):
+        ledger.add([name], id=id)
+    lost = operator_key().id
+    key_in(tmp_path, monkeypatch, "new")
+    assert ledger.correct("the old one is lost", key=True).facts["key"] == operator_key().id != lost
+    ledger.add(names[2:], id="A-3")
+    found = open_queue(ledger, names)
+    assert found.whole == {"A-3": ("subject:carl",)} and set(found.unreadable) == {"A-1", "A-2"}
+    assert lost in found.waiting()[0] and found.waiting()[0].startswith("A-1 stays open: ")
+    monkeypatch.undo()
+    assert open_queue(ledger, names).whole == {"A-1": ("subject:anna",), "A-2": ("subject:ben",)}
+    database = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+    database.execute("DROP TRIGGER ledger_salts_no_update")
+    for salt in ("0" * 64, "", "zz" * 32):
+        database.execute("UPDATE ledger_salts SET salt = ? WHERE request = 'A-1'", (salt,))
+        found = open_queue(ledger, names)
+        assert found.whole == {"A-2": ("subject:ben",)} and "another than when" in found.unreadable["A-1"]
+
+
+def test_the_queue_tries_each_name_once_and_not_once_a_request(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"{number}.png" for number in range(300)]
+    for number in range(20):
+        ledger.add(names[number : number + 3], id=f"A-{number}")
+    tried = []
+    digest = OperatorKey.digest
+    monkeypatch.setattr(OperatorKey, "digest", lambda self, *args: tried.append(1) or digest(self, *args))
+    assert open_queue(ledger, names).whole["A-7"] == ("7.png", "8.png", "9.png")
+    assert len(tried) < 2 * len(names), "6,000 pairs"
+
+
+def test_the_tags_of_names_link_nobody(ledger: Ledger) -> None:
+    for id in ("A-1", "A-2"):
+        ledger.add(["subject:anna"], id=id)
+    salts = [*ledger.salts().values()]
+    assert salts[0][64:] != salts[1][64:]
+    assert {tags_in(operator_key(), salt) for salt in salts} == {(tag_of(operator_key(), " subject:anna"),)}
 
 
 def test_another_key_adds_nothing(ledger: Ledger, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from unplug.core import InputError, OutputError, UnplugError
 from unplug.sdk.ledger import Ledger, Signer, check_ledger, open_checkpoint, open_ledger, role_sql
+from unplug.sdk.ledger.database import Database
 
 WRITER = Path(__file__).with_name("writer.py")
 WRITERS, EACH = 20, 2
@@ -70,6 +71,56 @@ def test_sqlite_takes_many_writers(tmp_path: Path, signer: Signer) -> None:
 
 def test_sqlite_writers_may_be_killed(tmp_path: Path, signer: Signer) -> None:
     killed_at_random(str(tmp_path / "ledger.db"), signer, 6, 1)
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+@pytest.mark.parametrize("how", ["a copy", "another", "gone", "made again"])
+def test_a_file_in_the_place_of_the_open_one_is_noticed(tmp_path: Path, signer: Signer, how: str, *, pooled: bool) -> None:
+    place = tmp_path / "ledger.db"
+    ledger = open_ledger(str(place), signer=lambda: signer, pooled=pooled)
+    ledger.create()
+    ledger.add(["subject:anna"], id="A-1")
+    if how == "a copy":
+        shutil.copy(place, tmp_path / "copy.db")
+        (tmp_path / "copy.db").replace(place)
+    elif how == "another":
+        open_ledger(str(tmp_path / "other.db"), signer=lambda: signer).create()
+        (tmp_path / "other.db").replace(place)
+    else:
+        place.rename(tmp_path / "aside.db")
+    if how == "made again":
+        open_ledger(str(place), signer=lambda: signer).create()
+    for call in (ledger.requests, lambda: ledger.add(["subject:ben"], id="A-2"), ledger.checkpoint):
+        with pytest.raises(OutputError, match="another file was put in its place since it was opened, or it was removed"):
+            call()
+    if how != "gone":
+        assert "A-2" not in open_ledger(str(place), signer=lambda: signer).requests()
+
+
+def test_a_file_that_is_exchanged_within_a_transaction_takes_nothing(tmp_path: Path, signer: Signer) -> None:
+    place = tmp_path / "ledger.db"
+    ledger = open_ledger(str(place), signer=lambda: signer)
+    ledger.create()
+    shutil.copy(place, tmp_path / "copy.db")
+    database = Database(str(place))
+    with pytest.raises(OutputError, match="another file was put in its place"), database.writing() as session:
+        session.put_salt("A-1", "00")
+        (tmp_path / "copy.db").replace(place)
+    assert open_ledger(str(place)).salts() == {}
+
+
+def test_what_lies_beside_a_ledger_is_its_owners_alone(tmp_path: Path, signer: Signer) -> None:
+    before = os.umask(0)
+    try:
+        ledger = open_ledger(str(tmp_path / "new" / "ledger.db"), signer=lambda: signer, pooled=True)
+        ledger.create()
+        (tmp_path / "new" / "ledger.db").chmod(0o664)  # a copy that was put back
+        ledger.add(["subject:anna"])
+    finally:
+        os.umask(before)
+    found = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "new").iterdir()}
+    assert found == dict.fromkeys(["ledger.db", "ledger.db-wal", "ledger.db-shm"], 0o600)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.slow

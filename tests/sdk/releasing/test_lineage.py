@@ -383,6 +383,14 @@ def test_it_names_the_newest_model_that_came_of_it(story: Story) -> None:
     assert "request T-2" in story.refused(load_checkpoint(story.folder / "exact"), story.anna, ledger=story.ledger)
 
 
+def test_whom_a_lost_key_hides_may_still_be_held(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    story.told()
+    monkeypatch.setenv("UNPLUG_KEY", str(story.folder / "new"))
+    story.ledger.correct("the old one is lost", key=True)
+    with pytest.raises(InputError, match=r"request T-1: nobody can tell .* `unplug ledger shred` it"):
+        story.starts(story.original, story.ben, ledger=story.ledger)
+
+
 def test_what_a_bundle_is_signed_over(story: Story) -> None:
     """`bundle sign` has no data: of two models of one original it signs neither in the place of the other."""
     other = story.bundle("other.unplug", story.original.sha256, "1" * 64)

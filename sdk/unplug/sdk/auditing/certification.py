@@ -134,7 +134,7 @@ def certify(
         raise TrainingError(f"{len(done.failed)} of {len(jobs)} forget steps", f"{name} failed:\n{note}\n", "Run it again")
     results = [read_result(out, job.name) for job in jobs]
     record = _certification(world, config, chosen_MN, results, describe_device(device), original, dataset)
-    write_json(out / FILE, asdict(record))
+    write_json(out / FILE, asdict(record), private=True)
     return record
 
 

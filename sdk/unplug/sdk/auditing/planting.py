@@ -104,14 +104,16 @@ def plant(spec: str, out: Path, *, people: int, size: int, seed: int, on_bad: On
     out.mkdir(parents=True, exist_ok=True)
     out.chmod(0o700)
     ages = {name: float(age) for name, age in zip(ids, given_N, strict=True)}
-    write_json(out / PLANTED, {"schema": "unplug-planted/1", "data": whole_spec(spec), "ages": ages, "seed": seed})
+    write_json(
+        out / PLANTED, {"schema": "unplug-planted/1", "data": whole_spec(spec), "ages": ages, "seed": seed}, private=True
+    )
     planted = load_dataset(f"canaries:{out}", size, on_bad=on_bad, show=show)
     left_out = {name for own, coin in zip(chosen, coin_M, strict=True) if not coin for name in own}
     mine = {name for own, coin in zip(chosen, coin_M, strict=True) if coin for name in own}
     train = tuple(name for name in split.train if name not in left_out)
     split = replace(split, data_digest=planted.digest, train=train)
     save_split(split, out / SPLIT)
-    write_json(out / FORGET, {"samples": [name for name in train if name in mine], "subjects": []})
+    write_json(out / FORGET, {"samples": [name for name in train if name in mine], "subjects": []}, private=True)
     return Plan(people=people, pictures=len(ids), included=int(coin_M.sum()), train=len(train), split=split)
 
 

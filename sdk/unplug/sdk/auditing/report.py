@@ -401,5 +401,5 @@ class AuditReport:
         )
 
     def save(self, path: Path) -> None:
-        """Writes the report, atomically; `OutputError` where the place cannot be written."""
-        write_json(path, self.to_dict())
+        """Writes the report, its owner's alone, atomically; `OutputError` where the place cannot be written."""
+        write_json(path, self.to_dict(), private=True)

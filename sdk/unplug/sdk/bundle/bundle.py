@@ -58,7 +58,7 @@ def write_bundle(content: Content, out: Path, signing: Signing | None = None) ->
         OutputError: `out` is taken by something else or cannot be written.
         BundleCheckFailed: it is to be signed, and a gate does not hold or it is not about one model. Nothing is written.
     """
-    with atomic_dir(out, owner=MANIFEST, ours=BUNDLE_ENTRIES) as folder:
+    with atomic_dir(out, owner=MANIFEST, ours=BUNDLE_ENTRIES, private=False) as folder:
         (folder / "README.md").write_text(content.card, encoding="utf-8")
         (folder / "artifacts").mkdir()
         for artifact in content.artifacts:
@@ -66,9 +66,6 @@ def write_bundle(content: Content, out: Path, signing: Signing | None = None) ->
             (shutil.copytree if artifact.path.is_dir() else shutil.copyfile)(artifact.path, target)
             write_card(target, replace(artifact.card, seconds=0.0, prepare_seconds=0.0))  # what is signed holds no times
         shutil.copytree(content.vectors, folder / "test_vectors")
-        for item in folder.rglob("*"):
-            # Converters write some files for their owner only; a web server of another user must read them all.
-            item.chmod(0o755 if item.is_dir() else 0o644)
         for name, report in content.reports.items():
             write_json(folder / "reports" / name, report)
         _finish(folder, {**content.facts, "files": _inventory(folder)}, signing)
@@ -80,7 +77,7 @@ def _finish(folder: Path, facts: dict[str, Any], signing: Signing | None) -> Non
     publication = None if signing is None else asdict(signing.publication)
     write_manifest(folder, {**facts, "schema": SCHEMA, "publication": publication})
     if signing is not None:
-        _check_whole(folder, read_manifest(folder))
+        _check_whole(folder, read_manifest(folder), signed=True)
         signing.seal(folder)
 
 
@@ -157,24 +154,25 @@ def verify_bundle(bundle: Path, trust: Trust | None = None, *, now: datetime | N
     Raises:
         ReportError, BundleCheckFailed: see `read_manifest`.
         Refused: it is not signed by whom is trusted, or must not be used any more; see `verify`.
-        BundleCheckFailed: a file is missing, changed, a link, or not in the manifest; a gate failed or is missing; a card,
-            the audit and the lineage name different weights.
+        BundleCheckFailed: a file is missing, changed, a link, or not in the manifest; a gate failed or is missing, or was
+            overridden and nobody signed that; a card, the audit and the lineage name different weights.
     """
     with open_source(bundle) as source:
         manifest = _manifest(source)
-        if trust is not None or SIGNATURE in source.sizes:
+        signed = trust is not None or SIGNATURE in source.sizes
+        if signed:
             verified = verify(source, trust or Trust(), now=now)
             manifest = manifest_of(verified.manifest, source.label)
         else:
             _check_files(source, manifest)
         with _as_folder(source, bundle, manifest) as folder:
-            _check_whole(folder, manifest, label=str(bundle))
+            _check_whole(folder, manifest, signed=signed, label=str(bundle))
     return manifest
 
 
-def _check_whole(folder: Path, manifest: Manifest, label: str | None = None) -> None:
-    """That every gate holds, and all parts are about one model."""
-    for problem in (*gate_problems(manifest.gates), *model_problems(folder, manifest)):
+def _check_whole(folder: Path, manifest: Manifest, *, signed: bool, label: str | None = None) -> None:
+    """That every gate holds or its override is signed, and all parts are about one model."""
+    for problem in (*gate_problems(manifest.gates, signed=signed), *model_problems(folder, manifest)):
         raise BundleCheckFailed(label or str(folder), problem, DISTRUST)
 
 

@@ -66,8 +66,8 @@ def _text(shipment: Shipment, directory: str) -> list[str]:
         "",
         "## What it was judged by",
         "",
-        "| gate | value | limit |",
-        "|---|---:|---:|",
+        "| gate | value | limit | |",
+        "|---|---:|---:|---|",
         *(_gate(gate) for gate in manifest.gates),
         "",
         "## Files",
@@ -81,7 +81,8 @@ def _text(shipment: Shipment, directory: str) -> list[str]:
 
 def _gate(gate: Gate) -> str:
     value = "not measured" if gate.value is None else f"{gate.value:.4g}{_cell(gate.unit)}"
-    return f"| {_cell(gate.name)} | {value} | {gate.comparison} {gate.limit:.4g}{_cell(gate.unit)} |"
+    word = "" if gate.override is None else f"overridden: {_cell(gate.override)}"
+    return f"| {_cell(gate.name)} | {value} | {gate.comparison} {gate.limit:.4g}{_cell(gate.unit)} | {word} |"
 
 
 def _cell(text: str) -> str:

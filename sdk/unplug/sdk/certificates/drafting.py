@@ -42,7 +42,7 @@ def write_drafts(request: str, ledger: Ledger, out: Path, certificate: Certifica
         OutputError: `out` holds something else, or cannot be written.
     """
     found = pick(ledger.requests(), request)
-    with atomic_dir(out, owner=DRAFTS[0], ours=DRAFTS) as folder:
+    with atomic_dir(out, owner=DRAFTS[0], ours=DRAFTS, private=True) as folder:
         for name in DRAFTS:
             (folder / name).write_text(_filled(name, found, certificate, ledger.day), encoding="utf-8")
     return tuple(out / name for name in DRAFTS)

@@ -10,7 +10,9 @@ from unplug.sdk.ledger import Entry, InclusionProof, Ledger, Request, Verifier, 
 
 from .certificate import EntryLine, LedgerLine, RequestLine
 
-SAID = ("request", "identity", "extended", "release", "informed", "answered")
+DATED = ("request", "extended", "corrected")
+"""Kinds of entries that say when a request came and is due; the last one counts."""
+SAID = (*DATED, "identity", "release", "informed", "answered")
 """Kinds of entries that a certificate carries, beside the searches."""
 MAX_ENTRIES = 1000
 
@@ -78,10 +80,11 @@ def request_line(id: str, bundle: str, entries: Sequence[Entry], where: str) -> 
         elif ended := [entry for entry in mine if entry.kind in ("withdrawn", "refused")]:
             fix = f"It is {ended[-1].kind} (entry {ended[-1].sequence}): there is nothing to certify"
         raise CheckFailed(where, f"the ledger records no release of the bundle {bundle[:16]} for the request {id}", fix)
-    moved = next((entry for entry in mine if entry.kind == "extended"), None)
+    days = [entry for entry in mine if entry.kind in DATED][-1]
     answered = next((entry for entry in mine if entry.kind == "answered"), None)
     return RequestLine(
-        id=id, received=_day(opened.received, where), due=_day((moved or opened).due, where), extended=moved is not None,
+        id=id, received=_day(days.received, where), due=_day(days.due, where),
+        extended=any(entry.kind == "extended" for entry in mine),
         identity_checked=bool(opened.note) or any(entry.kind == "identity" for entry in mine),
         released=released[-1].at, answered=None if answered is None else answered.at,
         informed=sum(entry.kind == "informed" for entry in mine), answered_on=None if answered is None else answered.day,

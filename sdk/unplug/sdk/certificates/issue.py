@@ -89,7 +89,7 @@ def certify(
     certificate = _gathered(
         request, ledger, bundle, trust or Trust(keys=(signer.key,)), traces or {}, places, issuer, now or utc_now()
     )  # fmt: skip
-    with atomic_dir(out, owner=FILE, ours=(PAGE, PRINT)) as folder:
+    with atomic_dir(out, owner=FILE, ours=(PAGE, PRINT), private=True) as folder:
         (folder / FILE).write_bytes(sealed(certificate, signer))
         (folder / PAGE).write_text(certificate_html(certificate, signer.key.hint), encoding="utf-8")
         if pdf:

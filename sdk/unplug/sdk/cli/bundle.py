@@ -143,15 +143,22 @@ def verify(path: Path, trusted: tuple[Path, ...], newer: tuple[Path, ...], commo
         said = verify_bundle(seen, trust).publication
         trust = None if trust is None or said is None else trust.after(said)
     manifest = verify_bundle(path, trust)
-    count, held, said = len(manifest.files), len(manifest.gates), manifest.publication
+    count, gates, said = len(manifest.files), manifest.gates, manifest.publication
+    overridden = {gate.name: gate.override for gate in gates if gate.override is not None}
+    held = len(gates) - len(overridden)
+    told = f"all {held} gates hold"
+    if overridden:
+        reasons = "; ".join(f"{name} ({reason})" for name, reason in overridden.items())
+        told = f"{held} of {len(gates)} gates hold, {len(overridden)} were overridden: {reasons}"
     origin = "It is not signed: this shows integrity, not origin."
     if trust is not None and said is not None:
         until = f" until {said.expires}" if said.expires else ""
         origin = f"It is signed: release {said.release} of {said.name}{until}."
-    text = f"{path}: {count} files match the manifest, all {held} gates hold, and all of it is about one model. {origin}"
+    text = f"{path}: {count} files match the manifest, {told}, and all of it is about one model. {origin}"
     value = {
-        "bundle": str(path), "files": count, "gates": held, "signed": said is not None and trust is not None,
-        "id": bundle_id(path), "publication": None if said is None else asdict(said),
+        "bundle": str(path), "files": count, "gates": held, "overridden": overridden,
+        "signed": said is not None and trust is not None, "id": bundle_id(path),
+        "publication": None if said is None else asdict(said),
     }  # fmt: skip
     return Outcome(value=value, text=text)
 

@@ -88,6 +88,6 @@ def bound(
         f"with {percent(report.confidence)} confidence, delta {report.delta:g}; 0 says that this attack saw nothing",
     ]
     if out is not None:
-        write_json(out, value)
+        write_json(out, value, private=True)
         lines.append(f"saved {out}; `unplug report {out} -o report.html` draws it")
     return Outcome(value=value, text="\n".join(lines))

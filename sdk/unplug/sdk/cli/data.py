@@ -128,7 +128,7 @@ def pick_forget(checkpoint: Path, spec: str, fraction: float, on_bad: Any, out: 
     side = task_of(loaded, device=common.device, base=None).image_size if spec_of is None else spec_of.inputs[0].shape[-1]
     dataset = load_dataset(spec, side, on_bad=on_bad, show=common.show)
     picked = draw(dataset, split_of(loaded, dataset), fraction=fraction, seed=common.seed)
-    with atomic_path(out) as temporary:
+    with atomic_path(out, private=True) as temporary:
         temporary.write_text("".join(f"{name}\n" for name in picked), encoding="utf-8")
     return Outcome(
         value={"out": str(out), "lines": len(picked)}, text=f"{len(picked)} line{'s' if len(picked) != 1 else ''} in {out}"

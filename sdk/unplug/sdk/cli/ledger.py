@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
@@ -15,6 +17,7 @@ from .ledger_evidence import checkpoint, export, prove, role, verify
 from .ledger_models import queue, touch
 from .ledger_options import history_text, ledger_option, request_facts
 
+F = TypeVar("F", bound=Callable[..., Any])
 RECORDED = ("identity", "informed", "step", "try", "audit", "release", "revocation", "answered")
 """`unplug.sdk.ledger.RECORDED`: a help text imports nothing of it."""
 
@@ -56,13 +59,18 @@ def _day(_context: click.Context, _parameter: click.Parameter, value: datetime |
     return None if value is None else value.date()
 
 
+def received_option(text: str) -> Callable[[F], F]:
+    """--received DAY."""
+    return click.option("--received", type=click.DateTime(["%Y-%m-%d"]), callback=_day, help=text)
+
+
 @ledger.command()
 @ledger_option
 @click.option("--id", "name", help="Your own number of the request, which stands in clear: never a name (default: random).")
 @click.option("--forget", "forget_file", type=click.Path(path_type=Path), help="Forget file that names the person.")
 @click.option("--person", "people", multiple=True, metavar="NAME", help="A sample id or subject:NAME; may be repeated.")
 @click.option("--data", "spec", metavar="SPEC", help="Refuse names that these data do not hold.")
-@click.option("--received", type=click.DateTime(["%Y-%m-%d"]), callback=_day, help="The day on which it came (default: today).")
+@received_option("The day on which it came (default: today).")
 @click.option("--identity", default="", help="How it was checked who asks, without names.")
 @command
 def add(
@@ -194,6 +202,30 @@ def withdraw(where: str | None, request: str, reason: str, people: tuple[str, ..
         text = f"request {request} names {len(found.subjects)} now (entry {entry.sequence}) and is {found.state}"
     value = {"request": request, "entry": entry.sequence, "state": found.state, "names": len(found.subjects)}
     return Outcome(value=value, text=text)
+
+
+@ledger.command()
+@ledger_option
+@click.argument("request", default="")
+@received_option("The day on which it came; its deadline is counted anew.")
+@click.option("--clock", is_flag=True, help="The clock is right, and was ahead when an earlier entry was written.")
+@click.option("--key", is_flag=True, help="Add requests under the operator's key that is here, or a new one.")
+@click.option("--reason", required=True, help="Why, without names.")
+@command
+def correct(
+    where: str | None, request: str, received: date | None, clock: bool, key: bool, reason: str, common: Common
+) -> Outcome:
+    """Correct the day on which REQUEST came, or go on after a clock that was ahead or a key that is lost."""
+    from unplug.sdk.ledger import open_ledger
+
+    opened = open_ledger(where)
+    entry = opened.correct(reason, id=request, received=received, clock=clock, key=key)
+    value = {"entry": entry.sequence, "request": request or None, "due": entry.due, "facts": dict(entry.facts)}
+    lines = [f"entry {entry.sequence}: corrected" + (f", and {request} is due {entry.due}" if request else "")]
+    today = opened.today()
+    ahead = {item.id: str(item.received) for item in opened.requests().values() if item.waiting and item.received > today}
+    lines += [f"{id} says that it came on {day}: correct it with --received" for id, day in ahead.items()]
+    return Outcome(value=value | {"to_come": ahead}, text="\n".join(lines))
 
 
 @ledger.command()

@@ -87,7 +87,7 @@ def prove(where: str | None, request: str | None, name: str | None, since: Path 
         )
     found = pick(opened.requests(), str(request))
     opening = opening_for(opened, found, name) if name is not None else None
-    write_json(out, dataclasses.asdict(prove_inclusion(rows, note, found.sequence, opening)))
+    write_json(out, dataclasses.asdict(prove_inclusion(rows, note, found.sequence, opening)), private=True)
     whom = "; it shows that person, and whoever else has it, that the request names her" if opening else ""
     text = f"entry {found.sequence} of {size}: {out}{whom}. Send the public key by another way"
     return Outcome(value={"out": str(out), "entry": found.sequence, "size": size, "opened": opening is not None}, text=text)
@@ -153,9 +153,9 @@ def export(where: str | None, form: str, out: Path, common: Common) -> Outcome:
     note = opened.checkpoint()
     entries = opened.entries()[: int(note.split(b"\n")[1])]  # others may have added since
     if form == "json":
-        write_json(out, export_json(entries, note))
+        write_json(out, export_json(entries, note), private=True)
     else:
-        with atomic_path(out) as temporary:
+        with atomic_path(out, private=True) as temporary:
             temporary.write_text(export_csv(entries), encoding="utf-8")
     return Outcome(
         value={"out": str(out), "entries": len(entries)}, text=f"{counted(len(entries), 'entry', 'entries')} in {out}"

@@ -38,7 +38,7 @@ def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
     names = [name for name in found.names if name in wanted]
     samples = [name for name in names if not name.startswith(SUBJECT)]
     subjects = [name.removeprefix(SUBJECT) for name in names if name.startswith(SUBJECT)]
-    write_json(out, {"samples": samples, "subjects": subjects})
+    write_json(out, {"samples": samples, "subjects": subjects}, private=True)
     lines = [f"{len(found.whole)} open request{'s name' if len(found.whole) > 1 else ' names'} {len(names)} of {spec}: {out}"]
     lines += found.waiting()
     lines.append(
@@ -46,7 +46,7 @@ def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
     )
     value = {
         "out": str(out), "requests": list(found.whole), "names": len(names), "elsewhere": dict(found.elsewhere),
-        "shredded": list(found.shredded),
+        "shredded": list(found.shredded), "unreadable": dict(found.unreadable),
     }  # fmt: skip
     return Outcome(value=value, text="\n".join(lines))
 
@@ -80,7 +80,8 @@ def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: C
             entry = opened.record("touched", [request], facts=facts | {name: str(count) for name, count in counts.items()})
             rows.append({"request": request, "model": str(path), "entry": entry.sequence, **facts, **counts})
     shown = [[row["request"], row["model"], str(row["samples"]), str(row["held_out"]), str(row["entry"])] for row in rows]
-    return Outcome(value=rows, text=table(["request", "model", "samples in it", "held out", "entry"], shown))
+    text = table(["request", "model", "samples in it", "held out", "entry"], shown)
+    return Outcome(value=rows, text="\n".join([text, *(f"{id}: {why}" for id, why in found.unreadable.items())]))
 
 
 def _counts(split: Any, ids: set[str]) -> dict[str, int]:

@@ -69,7 +69,7 @@ def trace(
         "purged": purged, "out_of_reach": REACH,
     }  # fmt: skip
     if out is not None:
-        write_json(out, value)
+        write_json(out, value, private=True)
     rows = [[item.standing, item.kind, "" if item.samples is None else str(item.samples), item.path] for item in places]
     counts = Counter(place.standing for place in places)
     lines = [table(["", "what", "samples", "where"], rows), ", ".join(f"{number} {name}" for name, number in counts.items())]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,10 +82,8 @@ def save(drawn_HWC: Picture, target: Path, stamp: str, scratch: Path) -> None:
         raise OutputError(str(target), "it is a folder, a device or a pipe", "Choose an --out that is a file")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(suffix=".png", dir=scratch)
-        with os.fdopen(handle, "wb") as file:
-            Image.fromarray(drawn_HWC).save(file, "PNG", pnginfo=text)
-        Path(temporary).chmod(0o644)
+        temporary = scratch / f"{secrets.token_hex(8)}.png"
+        Image.fromarray(drawn_HWC).save(temporary, "PNG", pnginfo=text)
         os.replace(temporary, target)
     except OSError as error:
         raise _unwritable(target, error) from error

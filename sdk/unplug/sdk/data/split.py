@@ -135,8 +135,8 @@ def _is_name(value: object) -> bool:
 
 
 def save_split(split: Split, path: Path) -> None:
-    """Writes a split file, atomically."""
-    write_json(path, split.to_dict())
+    """Writes a split file, atomically; its owner's alone, for it names people."""
+    write_json(path, split.to_dict(), private=True)
 
 
 def load_split(path: Path) -> Split:

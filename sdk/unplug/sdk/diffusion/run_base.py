@@ -19,6 +19,7 @@ from unplug.core import (
     atomic_dir,
     atomic_path,
     check_replaceable,
+    make_folder,
     one_writer,
     quiet,
     sha256_tree,
@@ -94,7 +95,7 @@ def train_base(
     work = training_dir(out)
     if restart:
         shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True, exist_ok=True)
+    make_folder(work, 0o700)
     captions = captions_of(dataset, seed=seed, variants=recipe.captions)
     rows = [int(index) for index in dataset.indices(split.train)]
     own = [captions[row] for row in rows]
@@ -211,7 +212,7 @@ def _latents(vae: Any, dataset: Dataset, rows: list[int], work: Path, device: to
     except (SafetensorError, OSError):  # not there, or not whole
         pass
     latent_Nchw = encode_all(vae, dataset, rows, device)
-    with atomic_path(path) as temporary, safetensors_errors(path):
+    with atomic_path(path, private=True) as temporary, safetensors_errors(path):
         save_file({"latents": latent_Nchw}, temporary, metadata=marks)
     return latent_Nchw
 

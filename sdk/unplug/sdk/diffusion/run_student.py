@@ -8,7 +8,17 @@ from typing import Any
 
 import torch
 
-from unplug.core import DataError, atomic_dir, check_replaceable, one_writer, quiet, sha256_tree, versions, write_json
+from unplug.core import (
+    DataError,
+    atomic_dir,
+    check_replaceable,
+    make_folder,
+    one_writer,
+    quiet,
+    sha256_tree,
+    versions,
+    write_json,
+)
 from unplug.sdk.data import Dataset, captions_digest, captions_of
 from unplug.sdk.device import WEIGHTS_NAME
 from unplug.sdk.training import describe_device, training_dir
@@ -55,7 +65,7 @@ def train_student(
     work = training_dir(out)
     if restart:
         shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True, exist_ok=True)
+    make_folder(work, 0o700)
     captions = captions_of(dataset, seed=seed, variants=recipe.captions)
     facts = {"data": dataset.digest, "captions": captions_digest(captions), "teacher": base_digest(base)}
     latent_Nchw = torch.from_numpy(latents(base, dataset, show=show)[:].astype("float32"))

@@ -148,7 +148,7 @@ def train_references(
         trained=len(split.retain), models=models, folds=folds, seed=seed, cost=cost, versions=versions(),
         files=tuple(sha256_file(result_path(out, job.name)) for job in jobs),
     )  # fmt: skip
-    write_json(out / FILE, asdict(record))
+    write_json(out / FILE, asdict(record), private=True)
     return record
 
 
@@ -226,7 +226,7 @@ def _check_place(out: Path, given: str, models: int) -> None:
     elif out.is_dir() and any(out.iterdir()):
         raise OutputError(str(out), "it holds files that are no references", "Choose another --out")
     else:
-        write_json(out / PLAN, plan)
+        write_json(out / PLAN, plan, private=True)
     if (out / FILE).is_file():
         found = read_dataclass(ReferenceRecord, out / FILE, InputError, max_bytes=MAX_BYTES).models
         if found > models:

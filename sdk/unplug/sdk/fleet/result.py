@@ -80,7 +80,7 @@ def result_path(out: Path, name: str) -> Path:
 
 def write_result(out: Path, name: str, packed: bytes) -> None:
     """Writes a packed result, atomically."""
-    with atomic_path(result_path(out, name)) as temporary:
+    with atomic_path(result_path(out, name), private=True) as temporary:
         temporary.write_bytes(packed)
 
 

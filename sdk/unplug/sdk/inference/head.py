@@ -146,12 +146,12 @@ class DeviceHead:
         ).digest()
 
     def save(self, path: Path) -> None:
-        """Writes the file, whole or not at all."""
+        """Writes the file, whole or not at all; its owner's alone, for it sums up faces."""
         from safetensors.numpy import save
 
         tensors = self._tensors()
         facts = json.dumps(asdict(replace(self.facts, digest=_digest(tensors))), sort_keys=True)
-        with atomic_path(path) as temporary:
+        with atomic_path(path, private=True) as temporary:
             temporary.write_bytes(save(tensors, metadata={"unplug": facts}))
 
     def _tensors(self) -> dict[str, NDArray[Any]]:

@@ -17,14 +17,19 @@ MAX_BODY_BYTES = 2**21
 MAX_NOTE = 1000
 Kind = Literal[
     "opened", "request", "identity", "extended", "refused", "withdrawn", "touched", "informed", "step", "try", "audit",
-    "release", "revocation", "answered", "shredded",
+    "release", "revocation", "answered", "shredded", "corrected",
 ]  # fmt: skip
-"""What an entry records. ``touched``: a model was searched for a request; ``informed``: a recipient of the data was told."""
+"""What an entry records. ``touched``: a model was searched for a request; ``informed``: a recipient of the data was told;
+``corrected``: the day on which a request came, the clock, or the operator's key."""
 RECORDED = ("identity", "informed", "step", "try", "audit", "release", "revocation", "answered")
 """Kinds that `unplug ledger record` takes; the others have a command of their own, which checks more."""
 
 OFFSET = "utc_offset"
 """The fact that says by how much the operator's clock, whose days an entry means, was ahead of UTC: ``+02:00``."""
+KEY = "key"
+"""The fact that holds the id of the operator's key: of the first entry, of requests, and of a correction of it."""
+CLOCK = "clock"
+"""The fact of a correction that says that the clock is right, though it stands before that of an earlier entry."""
 
 
 @dataclass(frozen=True, kw_only=True)

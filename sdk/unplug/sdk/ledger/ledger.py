@@ -7,17 +7,28 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, tzinfo
+from datetime import date, datetime, tzinfo
 from typing import TYPE_CHECKING, Any, cast
 
-from unplug.core import VERSION, InputError, KnownNames, checked_names, operator_key
+from unplug.core import (
+    VERSION,
+    InputError,
+    KnownNames,
+    OperatorKey,
+    OutputError,
+    checked_names,
+    counted,
+    is_there,
+    key_file,
+    operator_key,
+)
 
 from . import clock
-from .entries import MAX_BODY_BYTES, MAX_NOTE, OFFSET, RECORDED, Entry, Kind, read_entry
+from .entries import CLOCK, KEY, MAX_BODY_BYTES, MAX_NOTE, OFFSET, RECORDED, Entry, Kind, read_entry
 from .notes import Signer, Verifier
 from .read_so_far import Contents, ReadSoFar
 from .releases import IN_PART, RELEASE, STAGE, models_left, releases_of
-from .requests import Request, due_of, pick, requests_of
+from .requests import Request, check_received, due_of, pick, requests_of
 from .rows import Row, identity_of, signed_row
 from .signing import signing_key
 from .subjects import digests_of, held_as, new_salt, salt_digest
@@ -28,6 +39,8 @@ if TYPE_CHECKING:  # the package that they need is imported when a ledger is ope
     from .database import Database, Session
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}")
+MAX_BACK_SECONDS = 86400
+"""By how much the clock may stand before an earlier entry's: by more, one of the two is wrong."""
 
 
 class _Addition:
@@ -36,15 +49,15 @@ class _Addition:
     def __init__(self, session: Session, contents: Contents, signer: Signer, origin: str) -> None:
         self.session, self.entries, self.requests = session, contents.entries, dict(contents.requests)
         self._last, self._signer, self._origin = contents.head, signer, origin
-        self._latest = clock.parse_time(contents.latest)
-        self.today = contents.today
-        self.offset = {OFFSET: clock.offset_of(contents.now, contents.zone)}
+        self._at, self.key = clock.now(), contents.key
+        self.today = clock.day_of(self._at, contents.zone)
+        self.offset = {OFFSET: clock.offset_of(self._at, contents.zone)}
+        self.back = max(0, round((_time_of(contents.latest) - self._at).total_seconds()))
 
     def append(self, kind: Kind, **fields: Any) -> Entry:
         """Adds one entry, with the next number; where the clock was set back it says by how much."""
-        at = clock.now()
-        back = max(0, round((self._latest - at).total_seconds()))
-        entry = Entry(sequence=self._last.sequence + 1, kind=kind, at=clock.time_text(at), clock_back_seconds=back, **fields)
+        at = clock.time_text(self._at)
+        entry = Entry(sequence=self._last.sequence + 1, kind=kind, at=at, clock_back_seconds=self.back, **fields)
         if len(entry.body) > MAX_BODY_BYTES:
             raise InputError("the entry", f"it would be larger than {MAX_BODY_BYTES} bytes", "Split the request into several")
         self._last = signed_row(entry, self._last.hashes, self._signer, self._origin)
@@ -96,9 +109,11 @@ class Ledger:
             if (first := next(session.rows(), None)) is not None:
                 entry = self._entry(first)
                 self._check_key(entry, signer)
+                if self._so_far.contents(session).key is None:  # of before, without a request
+                    operator_key(make=True)
                 return entry
             origin = f"{signer.name}/{secrets.token_hex(4)}"
-            facts = {"origin": origin, "vkey": signer.verifier.text, "unplug": VERSION}
+            facts = {"origin": origin, "vkey": signer.verifier.text, "unplug": VERSION, KEY: operator_key(make=True).id}
             entry = Entry(sequence=0, kind="opened", at=clock.time_text(clock.now()), facts=facts)
             session.insert(signed_row(entry, (), signer, origin))
             return entry
@@ -125,6 +140,14 @@ class Ledger:
         """Entries and requests at one moment; what this object has read before is not read again."""
         with self._database.reading() as session:
             return self._so_far.contents(session)
+
+    def operator_key(self) -> OperatorKey:
+        """The key that requests are added under.
+
+        Raises:
+            OutputError: the one that is here is another, or none is: nothing can be added.
+        """
+        return _own_key(self.contents().key)
 
     def salts(self) -> dict[str, str]:
         """Request to salt, of those that were not shredded."""
@@ -211,10 +234,10 @@ class Ledger:
             return self._same(adding.requests[name], item.names, adding), False
         names = checked_names(item.names, item.known, places=item.places)
         day = item.received or adding.today
-        if day > adding.today:
-            raise InputError(f"request {name}", f"it was received on {day}, which is to come", "Check --received and the clock")
-        salt, key = new_salt(), operator_key()
-        told = {**item.facts, **adding.offset, "key": key.id, "salt_sha256": salt_digest(salt)}
+        check_received(name, day, adding.today)
+        key = _own_key(adding.key)
+        salt = new_salt(key, names)
+        told = {**item.facts, **adding.offset, KEY: key.id, "salt_sha256": salt_digest(salt)}
         fields = {
             "requests": (name,), "subjects": digests_of(key, salt, names), "received": day.isoformat(),
             "due": due_of(day).isoformat(), "note": item.identity, "facts": told,
@@ -273,6 +296,37 @@ class Ledger:
         with self._adding() as adding:
             _waiting(adding.requests, id)
             return adding.append(kind, requests=(id,), note=reason)
+
+    def correct(
+        self, reason: str, *, id: str = "", received: date | None = None, clock: bool = False, key: bool = False
+    ) -> Entry:
+        """Corrects what was wrong from some entry on; that entry stays as it is.
+
+        Args:
+            reason: why, without names.
+            id, received: a request that waits, and the day on which it came, from which it is due.
+            clock: it is right, though it stands over a day before an earlier entry's time: it was ahead then.
+            key: the operator's key that is here is the one of requests from now on; where none is here one is made.
+
+        Raises:
+            InputError: no reason, nothing to correct, no such request, it is over, or no such day.
+        """
+        _check_reason(reason)
+        if not (id or clock or key) or bool(id) != bool(received):
+            fix = "Give REQUEST with --received, --clock or --key"
+            raise InputError("unplug ledger correct", "what is to be corrected is not said", fix)
+        with self._adding(any_clock=clock) as adding:
+            facts, fields = dict(adding.offset), {}
+            if received is not None:
+                request = _waiting(adding.requests, id)
+                check_received(id, received, adding.today)
+                due = due_of(received, extended=request.extended is not None)
+                fields = {"requests": (id,), "received": received.isoformat(), "due": due.isoformat()}
+            if clock:
+                facts[CLOCK] = "it is right"
+            if key:
+                facts[KEY] = operator_key(make=True).id
+            return adding.append("corrected", **fields, note=reason, facts=facts)
 
     def record(
         self,
@@ -346,7 +400,7 @@ class Ledger:
         return request
 
     @contextlib.contextmanager
-    def _adding(self) -> Iterator[_Addition]:
+    def _adding(self, *, any_clock: bool = False) -> Iterator[_Addition]:
         signer = self._signer()
         with self._database.writing() as session:
             contents = self._so_far.contents(session)
@@ -358,7 +412,12 @@ class Ledger:
             ):
                 why = "its last entry is not what was signed, and nothing may be added to that"
                 raise InputError(self.shown, why, "Run `unplug ledger verify`")
-            yield _Addition(session, contents, signer, origin)
+            adding = _Addition(session, contents, signer, origin)
+            if adding.back > MAX_BACK_SECONDS and not any_clock:
+                days = counted(adding.back // MAX_BACK_SECONDS, "day")
+                why = f"it stands {days} before an entry of {contents.latest}, so one of the two is wrong"
+                raise OutputError("the clock", why, "Set it; where it is right now, run `unplug ledger correct --clock`")
+            yield adding
 
     def _check_key(self, first: Entry, signer: Signer) -> None:
         vkey = identity_of(first, self.shown)[1]
@@ -368,6 +427,24 @@ class Ledger:
 
     def _entry(self, row: Row) -> Entry:
         return read_entry(row.body, f"{self.shown}, entry {row.sequence}")
+
+
+def _own_key(expect: str | None) -> OperatorKey:
+    """The operator's key, made by nobody here; that it is missing is no fault of a request."""
+    if expect is None and not is_there(key_file()):
+        raise OutputError(str(key_file()), "no key is there", "`unplug ledger init` makes one")
+    try:
+        return operator_key(expect)
+    except InputError as error:
+        fix = f"{error.fix}; `unplug ledger correct --key` goes on under another"
+        raise OutputError(error.what, error.why, fix) from error
+
+
+def _time_of(text: str) -> datetime:
+    try:
+        return clock.parse_time(text)
+    except ValueError as error:
+        raise InputError("the ledger", "an entry says no time", "Run `unplug ledger verify`") from error
 
 
 def _salt_of(request: Request, adding: _Addition) -> str:

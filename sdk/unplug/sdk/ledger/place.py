@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
-from unplug.core import lasting_place, require_modules
+from unplug.core import ledger_place as ledger_place
+from unplug.core import require_modules
 
 from .clock import zone_named
 from .ledger import Ledger
 from .notes import Signer
 from .signing import signing_key
-
-VARIABLE = "UNPLUG_LEDGER"
-
-
-def ledger_place() -> str:
-    """``$UNPLUG_LEDGER``, or ``$XDG_DATA_HOME/unplug/ledger.db``, or ``~/.local/share/unplug/ledger.db``.
-
-    Raises:
-        OutputError: there is no home.
-    """
-    if explicit := os.environ.get(VARIABLE):
-        return explicit
-    return str(lasting_place("the ledger", VARIABLE, "XDG_DATA_HOME", ".local/share") / "ledger.db")
 
 
 def find_ledger(where: str | None = None) -> Ledger | None:

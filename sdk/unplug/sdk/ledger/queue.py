@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from unplug.core import InputError, operator_key
+from unplug.core import InputError, OperatorKey, operator_key
 
 from .ledger import Ledger
 from .requests import Request
-from .subjects import held_as, names_behind, opening_of
+from .subjects import held_as, names_behind, opening_of, salt_digest, tag_of, tags_in
+
+HEX = re.compile(r"[0-9a-f]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,12 +24,14 @@ class Queue:
         of: id of each request that names somebody there, to its names.
         elsewhere: id to the number of its names that are not there.
         shredded: such requests whose salt is gone: nobody can tell whom they name.
+        unreadable: id to the reason why nobody can tell here whom it names.
     """
 
     names: tuple[str, ...]
     of: Mapping[str, tuple[str, ...]]
     elsewhere: Mapping[str, int]
     shredded: tuple[str, ...]
+    unreadable: Mapping[str, str]
 
     @property
     def whole(self) -> dict[str, tuple[str, ...]]:
@@ -40,11 +45,12 @@ class Queue:
             some = "1 of its names is" if count == 1 else f"{count} of its names are"
             way = f"`unplug ledger withdraw {id} --person NAME` takes out one that is mistyped, or of other data"
             lines.append(f"{id} stays open: {some} not in these data; {way}")
-        return [*lines, *(f"{id} stays open: its salt is gone, nobody can tell whom it names" for id in self.shredded)]
+        lines += [f"{id} stays open: its salt is gone, nobody can tell whom it names" for id in self.shredded]
+        return [*lines, *(f"{id} stays open: {why}" for id, why in self.unreadable.items())]
 
 
 def open_queue(ledger: Ledger, candidates: Iterable[str], states: Collection[str] = ("open",)) -> Queue:
-    """Finds the names behind the digests of all open requests.
+    """Finds the names behind the digests of all open requests, each candidate tried once.
 
     Args:
         ledger: with requests.
@@ -52,23 +58,51 @@ def open_queue(ledger: Ledger, candidates: Iterable[str], states: Collection[str
         states: of the requests that are looked into.
 
     Raises:
-        InputError: the operator's key is not the one that the digests were made with.
+        InputError: the ledger cannot be read. A request that cannot is named, and holds none of the others up.
     """
     waiting = {name: request for name, request in ledger.requests().items() if request.state in states}
-    salts, names = ledger.salts(), tuple(dict.fromkeys(candidates))
+    salts, lookup = ledger.salts(), _Lookup(candidates)
     of: dict[str, tuple[str, ...]] = {}
     elsewhere: dict[str, int] = {}
+    unreadable: dict[str, str] = {}
     for name, request in waiting.items():
         if name not in salts:
             continue
-        found = names_behind(operator_key(request.key), salts[name], request.subjects, names)
+        try:
+            found = lookup.names_of(request, salts[name])
+        except InputError as error:
+            unreadable[name] = f"{error.what}: {error.why}"
+            continue
         of |= {name: tuple(dict.fromkeys(found.values()))} if found else {}
         elsewhere |= {name: len(request.subjects) - len(found)} if len(found) < len(request.subjects) else {}
     wanted = {name for found in of.values() for name in found}
     return Queue(
-        names=tuple(name for name in names if name in wanted), of=of, elsewhere=elsewhere,
-        shredded=tuple(name for name in waiting if name not in salts),
+        names=tuple(name for name in lookup.places if name in wanted), of=of, elsewhere=elsewhere,
+        shredded=tuple(name for name in waiting if name not in salts), unreadable=unreadable,
     )  # fmt: skip
+
+
+class _Lookup:
+    """Names of some data, each tried once under the operator's key, whatever the number of requests."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        self._key: OperatorKey | None = None
+        self._tagged: dict[str, list[str]] = {}
+
+    def names_of(self, request: Request, salt: object) -> dict[str, str]:
+        """Digest to name; `InputError` where the key is another, or the salt not the one that it was added with."""
+        if self._key is None or self._key.id != request.key:
+            self._key = operator_key(request.key)
+        if not isinstance(salt, str) or not HEX.fullmatch(salt) or salt_digest(salt) != request.salt_sha256:
+            raise InputError("its salt", "it is another than when it was added", "Run `unplug ledger verify`")
+        if not (tags := tags_in(self._key, salt)):
+            return names_behind(self._key, salt, request.subjects, self.places)
+        if not self._tagged:
+            for name in self.places:
+                self._tagged.setdefault(tag_of(self._key, name), []).append(name)
+        found = {name for tag in tags for name in self._tagged.get(tag, ())}
+        return names_behind(self._key, salt, request.subjects, sorted(found, key=self.places.__getitem__))
 
 
 def opening_for(ledger: Ledger, request: Request, name: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from datetime import date, datetime, tzinfo
+from datetime import date, tzinfo
 from typing import TYPE_CHECKING
 
 from unplug.core import InputError
 
 from . import clock
-from .entries import Entry, read_entry
+from .entries import CLOCK, KEY, Entry, read_entry
 from .requests import Request, requests_of
 from .rows import Row
 
@@ -26,7 +26,8 @@ class Contents:
         head: its last row.
         entries: all of them, well-formed.
         requests: id to request, as they stand after the last entry.
-        latest: the latest time that an entry says.
+        latest: the latest time that an entry says, since the clock was last corrected.
+        key: id of the operator's key that requests are added under; None where none was added.
         zone: the operator's, see `zone_named`.
     """
 
@@ -34,17 +35,13 @@ class Contents:
     entries: tuple[Entry, ...]
     requests: dict[str, Request]
     latest: str
+    key: str | None
     zone: tzinfo | None = None
 
     @property
-    def now(self) -> datetime:
-        """The clock, or the latest entry's time where the clock was set back behind it."""
-        return max(clock.now(), clock.parse_time(self.latest))
-
-    @property
     def today(self) -> date:
-        """The operator's day, which deadlines count from."""
-        return clock.day_of(self.now, self.zone)
+        """The operator's day by the clock, which deadlines count from."""
+        return clock.day_of(clock.now(), self.zone)
 
 
 @dataclass(kw_only=True)
@@ -88,8 +85,13 @@ class ReadSoFar:
 
     def _with(self, kept: Contents | None, new: list[Row]) -> Contents:
         added = [read_entry(row.body, f"{self.where}, entry {row.sequence}") for row in new]
+        latest, key = (kept.latest, kept.key) if kept else ("", None)
+        for entry in added:
+            corrects = entry.kind == "corrected"
+            latest = entry.at if corrects and CLOCK in entry.facts else max(latest, entry.at)
+            key = entry.facts.get(KEY, key) if corrects or entry.kind in ("opened", "request") else key
         return Contents(
             head=new[-1], entries=(*(kept.entries if kept else ()), *added),
             requests=requests_of(added, kept.requests if kept else None),
-            latest=max([entry.at for entry in added] + ([kept.latest] if kept else [])), zone=self.zone,
+            latest=latest, key=key, zone=self.zone,
         )  # fmt: skip

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from typing import Literal
 
 from unplug.core import InputError
 
-from .entries import Entry, Kind
+from .entries import KEY, Entry, Kind
 from .months import EXTENDED, FIRST, after_months
 
 State = Literal["open", "released", "answered", "refused", "withdrawn"]
@@ -69,6 +69,8 @@ class Request:
         changed = replace(self, history=(*self.history, entry))
         if entry.kind == "extended":
             return replace(changed, extended=entry.note, due=_day(entry, entry.due))
+        if entry.kind == "corrected" and entry.received:
+            return replace(changed, received=_day(entry, entry.received), due=_day(entry, entry.due))
         if entry.kind == "identity":
             return replace(changed, identity=entry.note)
         if entry.kind == "shredded":
@@ -95,7 +97,7 @@ def requests_of(entries: Iterable[Entry], before: Mapping[str, Request] | None =
             (name,) = entry.requests
             found[name] = Request(
                 id=name, received=received, due=_day(entry, entry.due), subjects=entry.subjects,
-                salt_sha256=entry.facts.get("salt_sha256", ""), key=entry.facts.get("key", ""), history=(entry,),
+                salt_sha256=entry.facts.get("salt_sha256", ""), key=entry.facts.get(KEY, ""), history=(entry,),
                 identity=entry.note or None,
             )  # fmt: skip
             continue
@@ -111,6 +113,22 @@ def _day(entry: Entry, text: str | None) -> date:
         return date.fromisoformat(text or "")
     except ValueError as error:
         raise InputError(f"entry {entry.sequence}", "it says no day where one belongs", "Verify the ledger") from error
+
+
+OLDEST = timedelta(days=3653)
+"""How long ago a request may have come at most: ten years."""
+
+
+def check_received(id: str, day: date, today: date) -> None:
+    """Refuses a day on which no request can have come: one to come, or one over ten years ago.
+
+    Raises:
+        InputError: says which.
+    """
+    if day > today or day.year == date.max.year:
+        raise InputError(f"request {id}", f"it was received on {day}, which is to come", "Check --received and the clock")
+    if today - day > OLDEST:
+        raise InputError(f"request {id}", f"it was received on {day}, over ten years ago", "Check --received and the clock")
 
 
 def due_of(received: date, *, extended: bool = False) -> date:

@@ -6,13 +6,11 @@ import os
 import secrets
 from pathlib import Path
 
-from unplug.core import InputError, OutputError, is_there, lasting_place, read_regular, require_modules
+from unplug.core import InputError, OutputError, is_there, lasting_place, read_secret, require_modules
 
 from .notes import NAME, SECRET, Signer
 
 VARIABLE = "UNPLUG_LEDGER_KEY"
-MAX_KEY_BYTES = 4096
-OTHERS = 0o077
 WHERE = f"{VARIABLE} names another file, or holds the key itself; XDG_CONFIG_HOME names another place for all keys"
 
 
@@ -38,15 +36,7 @@ def signing_key() -> Signer:
     path = signing_key_file()
     if not is_there(path):
         raise InputError(str(path), "no key that signs ledgers is there", f"Copy it from where the ledger was made; {WHERE}")
-    raw = read_regular(path, max_bytes=MAX_KEY_BYTES).decode("utf-8", "replace")
-    if os.name != "nt" and (mode := path.stat().st_mode & 0o777) & OTHERS:
-        raise InputError(
-            str(path), f"others can read this key (mode {mode:04o})", f"chmod 600 it; if somebody may have copied it, {REVOKE}"
-        )
-    return Signer.parse(raw, str(path))
-
-
-REVOKE = "begin a new ledger under a new key"
+    return Signer.parse(read_secret(path), str(path))
 
 
 def make_signing_key(name: str | None = None) -> Signer:
@@ -65,8 +55,8 @@ def make_signing_key(name: str | None = None) -> Signer:
     require_modules(["cryptography"], "ledger")
     name = name or f"unplug-{secrets.token_hex(4)}"
     if NAME.fullmatch(name) is None or not (name.isascii() and name.isprintable()):
-        why = "it is longer than 200 characters, or not of ASCII letters, digits and signs but the plus"
-        raise InputError(f"--name {name[:60]}", why, "Use for example example.com")
+        why = "it has white space, a plus sign or other than ASCII in it, or is too long"
+        raise InputError(f"--name {name[:60]!r}", why, "Use for example example.com")
     made = Signer(name=name, seed=secrets.token_bytes(32))
     try:
         path.parent.mkdir(0o700, parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import stat
 import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -54,6 +55,7 @@ class SqlStore:
     def __init__(self, where: str, chain: Chain, *, wait_seconds: float = WAIT_SECONDS, pooled: bool = False) -> None:
         self.is_file = "://" not in where
         self._chain, self._wait, self._pooled, self._known_good = chain, wait_seconds, pooled, False
+        self._file: tuple[int, int] | None = None
         pool: dict[str, Any] = (
             {"poolclass": sa.pool.QueuePool, "pool_size": POOL, "max_overflow": POOL, "pool_timeout": wait_seconds}
             if pooled
@@ -96,6 +98,7 @@ class SqlStore:
             InputError, OutputError: something else is there, or it cannot be written.
         """
         require_modules(["alembic"], "ledger")
+        self._file = None
         if self.is_file and not is_there(self.path):
             self._make_file()
         with told(self.shown):
@@ -120,14 +123,39 @@ class SqlStore:
         """A transaction: for reading, of one state of the tables; for writing, with all of them to itself.
 
         Raises:
-            InputError, OutputError: the tables are not there, broken, of another version, cannot be reached or written.
+            InputError, OutputError: the tables are not there, broken, of another version, cannot be reached or written; or
+                another file lies in the place of the one that was opened first.
         """
-        if self.is_file and not (is_there(self.path) and self.path.is_file()):
+        if self.is_file and self._file is None and not (is_there(self.path) and self.path.is_file()):
             raise self._absent()
+        self._check_file(writing=writing)
         with told(self.shown), self._transaction(writing=writing) as connection:
+            self._check_file()
             if not self._known_good:
                 self._check_version(connection)
             yield connection
+            if writing:
+                self._check_file()
+
+    def _check_file(self, *, writing: bool = False) -> None:
+        """Refuses a file in the place of the first one: what is written to either would be lost to who has the other open.
+
+        A file that others can read, a copy that was put back say, is its owner's alone from the first write on.
+        """
+        if not self.is_file:
+            return
+        with contextlib.suppress(OSError):
+            found = self.path.stat()
+            if self._file is None:
+                self._file = found.st_dev, found.st_ino
+            if writing and stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
+                for ending in ("", "-wal", "-shm"):
+                    with contextlib.suppress(OSError):  # it is not there, or somebody else's
+                        self.path.with_name(self.path.name + ending).chmod(0o600)
+            if self._file == (found.st_dev, found.st_ino):
+                return
+        why = "another file was put in its place since it was opened, or it was removed"
+        raise OutputError(self.shown, why, "Put back the one that was there, or start unplug again on this one")
 
     def _check_version(self, connection: sa.Connection) -> None:
         found = self._version(connection)

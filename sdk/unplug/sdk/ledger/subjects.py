@@ -8,8 +8,11 @@ With the operator's key K and a random salt s per request, and HMAC = HMAC-SHA-2
 
 of a name in the form in which all doors compare it (`unplug.core.name_form`).
 
-Whoever has K and s finds the name again among those of some data. Whoever has o and the name can check d, and learns nothing of
-the other names of the request. Once s is shredded, K does not help: d is then a digest under a key that nobody has.
+Whoever has K and s finds the name again among those of some data: behind the random part of s lies a tag of each name,
+t = HMAC(K, name) under a mask HMAC(HMAC(K, s), place), so that each name of the data is tried once, and not once a request.
+Without K the masks are random, and nobody sees that two requests name the same person. Whoever has o and the name can check d,
+and learns nothing of the other names of the request. Once s is shredded, K does not help: d is then a digest under a key that
+nobody has, and the tags are gone with s.
 """
 
 from __future__ import annotations
@@ -18,16 +21,39 @@ import hashlib
 import hmac
 import secrets
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from unplug.core import OperatorKey, name_form, name_forms
 
 CONTEXT = "unplug-ledger/1"
 
 
-def new_salt() -> str:
-    """256 random bits, in hexadecimal digits."""
-    return secrets.token_hex(32)
+TAGS = f"{CONTEXT} tags"
+SALT, TAG = 64, 32
+"""Hexadecimal digits of the random part of a salt, and of each tag behind it."""
+
+
+def new_salt(key: OperatorKey, names: Iterable[str]) -> str:
+    """256 random bits, and a masked tag of each name of a request, in hexadecimal digits."""
+    salt = secrets.token_hex(SALT // 2)
+    return salt + "".join(_masked(key, salt, sorted(tag_of(key, name) for name in set(names))))
+
+
+def tag_of(key: OperatorKey, name: str) -> str:
+    """What finds a name, in its form, among the tags of any request under the same key."""
+    return key.digest(name_form(name), TAGS)[:TAG]
+
+
+def tags_in(key: OperatorKey, salt: str) -> tuple[str, ...]:
+    """The tags of all names of a request; none where it was added before there were any."""
+    return tuple(_masked(key, salt, [salt[start : start + TAG] for start in range(SALT, len(salt), TAG)]))
+
+
+def _masked(key: OperatorKey, salt: str, tags: Sequence[str]) -> Iterator[str]:
+    """Puts a mask on tags, or takes it off."""
+    masks = OperatorKey(secret=bytes.fromhex(key.digest(salt[:SALT], TAGS)))
+    for place, tag in enumerate(tags):
+        yield f"{int(tag, 16) ^ int(masks.digest(str(place), TAGS)[:TAG], 16):0{TAG}x}"
 
 
 def salt_digest(salt: str) -> str:

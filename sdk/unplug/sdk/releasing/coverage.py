@@ -107,6 +107,8 @@ def _check_known(request: Request, queue: Queue) -> None:
         raise InputError(
             f"request {request.id}", "its salt is gone: nobody can tell whom it names", "Run `unplug ledger verify`"
         )
+    if why := queue.unreadable.get(request.id):
+        raise InputError(f"request {request.id}", f"nobody can tell here whom it names: {why}", "Get the key of that time")
     if missing := queue.elsewhere.get(request.id, 0):
         why = f"{missing} of the {len(request.subjects)} that it names are unknown to these data"
         raise InputError(f"request {request.id}", why, TAKE_OUT)

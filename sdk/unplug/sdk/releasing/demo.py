@@ -120,7 +120,7 @@ def run_demo(
     original = trained.original(out / "original")
     forget_file = out / "forget.txt"
     names = pick_forget(dataset, split_of(original), fraction=config.fraction, seed=config.seed)
-    with atomic_path(forget_file) as temporary:
+    with atomic_path(forget_file, private=True) as temporary:
         temporary.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
     ids = read_forget_file(forget_file, dataset)
     say(f"a request to forget {len(ids)} of {len(split_of(original).train)} training samples: {forget_file}")

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from unplug.core import StillHeld, UnplugError, counted, read_json, sha256_file
+from unplug.core import InputError, StillHeld, UnplugError, counted, read_json, sha256_file
 from unplug.plugins import BINDING, RECORD
 from unplug.sdk.bundle import MANIFEST, Manifest, Signing, bundle_id, read_manifest
 from unplug.sdk.data import Split, named_samples, opened
@@ -150,6 +150,9 @@ def _check_answered(known: Origins) -> None:
     for name, names in {**queue.of, **open_}.items():
         if back := known.held & {sample for one in names for sample in known.samples[one]}:
             raise _undone(known, name, f"{counted(len(back), 'sample')} that it names")
+    for name, why in queue.unreadable.items():
+        fix = "Get the key of that time; without it, answer the request and `unplug ledger shred` it"
+        raise InputError(f"request {name}", f"nobody can tell whether the model still holds whom it names: {why}", fix)
     for name in queue.shredded:
         item = _answered_by(known, name)
         if item is not None and _comes_before(known, item) and known.again(str(item.shipped)) != 0:

@@ -16,6 +16,7 @@ from unplug.core import (
     json_sha256,
     make_folder,
     one_writer,
+    private_results,
     read_dataclass,
     read_json,
     sweep_below,
@@ -87,6 +88,7 @@ class Release:
 
 
 @one_writer
+@private_results()
 def release(
     original: Checkpoint,
     dataset: Dataset,
@@ -113,8 +115,8 @@ def release(
         dataset: what it was trained on.
         forget_ids: what the request names.
         out: bundle folder, written only when every gate holds.
-        work: folder of the intermediate results. What an earlier, killed run has finished there is used again if it was
-            made from the same, so that it goes on where it was; see `Progress`.
+        work: folder of the intermediate results, its owner's alone. What an earlier, killed run has finished there is used
+            again if it was made from the same, so that it goes on where it was; see `Progress`.
         config: see `ReleaseConfig`.
         oracle: the retrained model; None makes it in `work`.
         base: of a plugin: the diffusion base beside it; None takes the one in its record.

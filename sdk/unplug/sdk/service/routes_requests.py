@@ -10,7 +10,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
 
-from unplug.core import operator_key
 from unplug.sdk.ledger import Request as LedgerRequest
 
 from .owners import Owned
@@ -45,7 +44,8 @@ async def submit(body: NewRequest, key: KEY, here: HERE, response: Response, tok
             received = date.fromisoformat(body.received)
         except ValueError as error:
             raise HTTPException(422, "received is no day of the calendar") from error
-    id = body.id or f"R-{operator_key().digest(f'{token.id} {key}', 'unplug-serve/1 idempotency')[:24]}"
+    own = await asyncio.to_thread(here.ledger.operator_key)
+    id = body.id or f"R-{own.digest(f'{token.id} {key}', 'unplug-serve/1 idempotency')[:24]}"
     known = None if here.names is None else await asyncio.to_thread(here.names.known, body.names)
     reads = "requests:read" in token.scopes
     submission = Owned(

@@ -31,7 +31,7 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
         MissingExtraError: ``[serve]`` is not installed.
     """
     require_modules(MODULES, "serve")
-    open_ledger(settings.ledger).contents()
+    open_ledger(settings.ledger).operator_key()
     signing_key()
     if settings.recipe is not None:
         from .data_names import DataNames  # which imports what the line above asks for

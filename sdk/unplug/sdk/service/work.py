@@ -21,7 +21,9 @@ from unplug.core import (
     OutputError,
     StillHeld,
     UnplugError,
+    atomic_path,
     call_in_child,
+    make_folder,
 )
 from unplug.sdk.ledger import Ledger, answered_in, releases_of
 from unplug.sdk.releasing import answerable
@@ -153,7 +155,7 @@ class JobThread:
         if not self._jobs.pin(job, requests):
             return None
         folder = self._folder(job)
-        folder.mkdir(0o700, parents=True, exist_ok=True)
+        make_folder(folder, 0o700)
         values = {
             "recipe": asdict(self._recipe), "ledger": self._settings.ledger, "folder": str(folder), "job": job.id,
             "fence": job.fence, "requests": list(requests), "before": before,
@@ -245,7 +247,7 @@ class JobThread:
 
     def _keep_error(self, job: ReleaseJob, error: Exception) -> None:
         try:
-            self._folder(job).mkdir(0o700, parents=True, exist_ok=True)
-            (self._folder(job) / "error.txt").write_text(f"{error}\n", encoding="utf-8")
-        except OSError as problem:  # the end of the job counts more
+            with atomic_path(self._folder(job) / "error.txt", private=True) as temporary:
+                temporary.write_text(f"{error}\n", encoding="utf-8")
+        except OutputError as problem:  # the end of the job counts more
             LOG.error("why it failed could not be kept", extra={"job": job.id, "error": type(problem).__name__})

@@ -143,5 +143,5 @@ def append_metrics(path: Path, row: dict[str, Any]) -> None:
 
 def write_metrics(path: Path, history: tuple[dict[str, Any], ...]) -> None:
     """Writes the whole ``metrics.jsonl`` of a finished training (an interrupted one may have repeated a row)."""
-    with atomic_path(path) as temporary:
+    with atomic_path(path, private=True) as temporary:
         temporary.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in history), encoding="utf-8")

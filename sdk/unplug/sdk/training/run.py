@@ -83,7 +83,7 @@ def check_place(out: Path) -> None:
     """Finds out before hours of training, not after them, that the result could not be written."""
     check_replaceable(out, "config.json", CHECKPOINT_FILES)
     work = training_dir(out)
-    with atomic_path(work / "probe") as temporary:
+    with atomic_path(work / "probe", private=True) as temporary:
         temporary.write_text("can this be written?\n", encoding="utf-8")
     (work / "probe").unlink()
     if not any(work.iterdir()):

@@ -43,7 +43,7 @@ class StateFile:
         metadata = {"fingerprint": self.fingerprint, "progress": json.dumps(progress)}
         # Tensors may share memory (an averaged model that was just copied): safetensors wants them apart.
         tensors = {name: value.clone() for name, value in tensors.items()}
-        with atomic_path(self.path) as temporary, safetensors_errors(self.path):
+        with atomic_path(self.path, private=True) as temporary, safetensors_errors(self.path):
             save_file(tensors, temporary, metadata=metadata)
 
     def load(self, model: nn.Module, average: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from unplug.sdk.ledger import Entry, InclusionProof, Ledger, Request, Verifier, 
 
 from .certificate import EntryLine, LedgerLine, RequestLine
 
-SAID = ("request", "identity", "extended", "release", "informed", "answered")
+SAID = ("request", "identity", "extended", "release", "informed", "answered", "refused", "withdrawn")
 """Kinds of entries that a certificate carries, beside the searches."""
 MAX_ENTRIES = 1000
 
@@ -63,20 +63,21 @@ def request_line(id: str, bundle: str, entries: Sequence[Entry], where: str) -> 
         where: opens the error messages.
 
     Raises:
-        CheckFailed: no entry holds the request, or none says that this bundle was released for it.
+        CheckFailed: no entry holds the request, it was refused or withdrawn, or none says that this bundle was released for it.
         InputError: an entry says no day where one belongs.
     """
     mine = [entry for entry in entries if id in entry.requests]
     opened = next((entry for entry in mine if entry.kind == "request"), None)
     if opened is None:
         raise CheckFailed(where, f"no entry of the ledger in it holds the request {id}", "It is about another request")
+    if (over := _over(opened, mine)) is not None:
+        why = f"the request {id} is {over.kind} (entry {over.sequence})"
+        raise CheckFailed(where, why, "There is nothing to certify")
     released = [entry for entry in mine if entry.kind == "release" and bundle in entry.facts.values()]
     if not released:
         fix = f"After the release: unplug ledger record release {id} --file BUNDLE/manifest.json"
         if only_held_out(mine):
             fix = f"No model was trained on whom it names: draft the answer by `unplug certificate templates {id}`"
-        elif ended := [entry for entry in mine if entry.kind in ("withdrawn", "refused")]:
-            fix = f"It is {ended[-1].kind} (entry {ended[-1].sequence}): there is nothing to certify"
         raise CheckFailed(where, f"the ledger records no release of the bundle {bundle[:16]} for the request {id}", fix)
     moved = next((entry for entry in mine if entry.kind == "extended"), None)
     answered = next((entry for entry in mine if entry.kind == "answered"), None)
@@ -86,6 +87,17 @@ def request_line(id: str, bundle: str, entries: Sequence[Entry], where: str) -> 
         released=released[-1].at, answered=None if answered is None else answered.at,
         informed=sum(entry.kind == "informed" for entry in mine), answered_on=None if answered is None else answered.day,
     )  # fmt: skip
+
+
+def _over(opened: Entry, entries: Sequence[Entry]) -> Entry | None:
+    """The entry by which a request was refused, or lost its last name; None where somebody is still asked for."""
+    left = set(opened.subjects)
+    for entry in entries:
+        if entry.kind == "withdrawn":
+            left = left - set(entry.subjects) if entry.subjects else set()
+        if entry.kind == "refused" or (entry.kind == "withdrawn" and not left):
+            return entry
+    return None
 
 
 def only_held_out(entries: Sequence[Entry]) -> bool:

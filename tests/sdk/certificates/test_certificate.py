@@ -460,10 +460,9 @@ def test_what_the_entry_of_a_search_says_is_compared(case: Case, fact: str, word
     (line,) = problems(case)
     assert line == "checkpoints: none found, and the ledger's entry of the search says otherwise"
     other = {"kept": "a model from before the forget step", "unknown": "1 of them could not be looked into"}
-    lines = (
-        replace(item, outcome=word, count=1, why=other[word]) if item.place == "checkpoints" else item for item in said.places
-    )
-    assert problems(case, replace(said, places=tuple(lines))) == ()  # type: ignore[arg-type]
+    change: dict[str, Any] = {"outcome": word, "count": 1, "why": other[word]}
+    lines = (replace(item, **change) if item.place == "checkpoints" else item for item in said.places)
+    assert problems(case, replace(said, places=tuple(lines))) == ()
 
 
 def test_a_search_of_nothing_is_none(case: Case) -> None:

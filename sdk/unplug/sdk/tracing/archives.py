@@ -7,7 +7,6 @@ than `MAX_UNPACKED`.
 from __future__ import annotations
 
 import bz2
-import itertools
 import lzma
 import re
 import tarfile
@@ -79,12 +78,12 @@ class _Stream:
     """Exact numbers of bytes out of pieces."""
 
     def __init__(self, blocks: Iterable[bytes]) -> None:
-        self._blocks, self._kept = iter(blocks), b""
+        self._blocks, self._kept = iter(blocks), memoryview(b"")
 
     def read(self, size: int) -> bytes:
         """So many bytes, fewer only at the end."""
         parts, left = [], size
-        while left and (block := self._kept or next(self._blocks, b"")):
+        while left and (block := self._kept or memoryview(next(self._blocks, b""))):
             parts.append(block[:left])
             self._kept = block[left:]
             left -= len(parts[-1])
@@ -264,16 +263,15 @@ def _loose(path: Path, said: bytes) -> Iterator[Item | Place]:
 
 def _tar(path: Path, blocks: Iterable[bytes]) -> Iterator[Item | Place]:
     """The files of one tar after the other, with zeros in front, between and behind."""
-    stream, name, left = _Stream(blocks), "", MAX_UNPACKED
-    for number in itertools.count():
-        block = stream.read(512)
-        if not block:
-            return
-        info = _header(block) if block.strip(b"\0") else tarfile.TarInfo()
-        if info is None:
+    stream, name, left, number = _Stream(blocks), "", MAX_UNPACKED, 0
+    while block := stream.read(512):
+        left -= len(block)
+        if left > 0 and not block.strip(b"\0"):
+            continue
+        if (info := _header(block)) is None:
             raise ValueError(UNOWNED)
-        left -= len(block) + info.size
-        if info.size < 0 or left < 0 or number > MAX_UNPACKED // 512:
+        left, number = left - info.size, number + 1
+        if info.size < 0 or left < 0 or number > MAX_MEMBERS:
             raise ValueError(TOO_MUCH.format(MAX_UNPACKED))
         part = stream.part(info.size)
         yield Item(path=path, head=block.replace(b"\0", b"\n").strip(), rest=iter(()))
@@ -283,7 +281,7 @@ def _tar(path: Path, blocks: Iterable[bytes]) -> Iterator[Item | Place]:
             name = _long_name(info, said) or name
         elif info.type == tarfile.GNUTYPE_SPARSE:
             raise ValueError("a sparse file is in it, whose holes may have no end")
-        elif info.name or info.size:
+        else:
             yield item_of(_label(path, name or info.name), name or info.name, part)
             name = ""
         for _ in part:

@@ -147,27 +147,27 @@ class Search:
         beside = beside_pixels(raw)
         try:
             if self._is_hers(raw, path):
-                why = "delete it, after the models forgot"
-                yield Place(path=path, kind="picture", standing="holds", samples=1, goes_by=why)
+                by = "delete it, after the models forgot"
+                yield Place(path=path, kind="picture", standing="holds", samples=1, goes_by=by)
             elif is_named(item.path, self.person):
-                why = "its name is hers and its pixels are not those of the data: look at it"
-                yield Place(path=path, kind="picture", standing="names", goes_by=why)
+                by = "its name is hers and its pixels are not those of the data: look at it"
+                yield Place(path=path, kind="picture", standing="names", goes_by=by)
         except InputError as error:
             yield unknown(path, "picture", error)
         if any(map(self.person.names.in_bytes, beside.notes)):
             yield Place(
                 path=path, kind="picture", standing="names", goes_by="a note in it names them: delete it, or take it out"
             )
-        why = [f"{beside.behind} bytes stand behind it"] if beside.behind else []
-        why += ["it holds further pictures"] if beside.more else []
+        told = [f"{beside.behind} bytes stand behind it"] if beside.behind else []
+        told += ["it holds further pictures"] if beside.more else []
         for part in beside.within:
             try:
                 if self._is_hers(part, path):
                     yield Place(path=path, kind="picture", standing="holds", samples=1, goes_by="a picture within it is hers")
             except InputError:
-                why += ["what begins like a picture or an archive in it cannot be read"]
-        if why:
-            yield unknown(path, "picture", InputError("it", "; ".join(dict.fromkeys(why))))
+                told += ["what begins like a picture or an archive in it cannot be read"]
+        if told:
+            yield unknown(path, "picture", InputError("it", "; ".join(dict.fromkeys(told))))
 
     def _is_hers(self, raw: bytes, name: str) -> bool:
         image_HW3 = square(decode_image(raw, name), SIDE)

@@ -72,7 +72,7 @@ def _u32(raw: bytes, at: int) -> int:
 
 def _jpeg(raw: bytes) -> tuple[list[bytes], int]:
     """Segments that no pixel needs, with what stands between segments, and where the picture ends."""
-    parts, at = [], 2
+    parts, at = list[bytes](), 2
     while (marker := _MARKER.search(raw, at)) is not None:
         kind = marker[1][0]
         if kind == 0xD9:

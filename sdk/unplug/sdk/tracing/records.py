@@ -175,8 +175,10 @@ class Found:
         looked = [BY_SCHEMA[_schema(item)](path, item, self.person) for item in _within(raw)] if own is None else [own]
         places = [place for place in looked if place is not None]
         if named and not any(place.standing in FOUND for place in places):
-            kind, by, standing = ("cache", CACHE, "holds") if _schema(raw) == CACHED else ("file", DELETE, "names")
-            places.append(Place(path=str(path), kind=kind, standing=standing, samples=named, goes_by=by))
+            if _schema(raw) == CACHED:
+                places.append(Place(path=str(path), kind="cache", standing="holds", samples=named, goes_by=CACHE))
+            else:
+                places.append(Place(path=str(path), kind="file", standing="names", samples=named, goes_by=DELETE))
         yield from places
 
     def _record(self, path: Path, raw: dict[str, Any]) -> Place | None:

@@ -208,6 +208,7 @@ SPECIMENS: dict[str, dict[str, bytes] | Callable[[Path], object]] = {
     "the second frame": {"a.webp": frames()},
     "a chunk of its own": {"a.png": private_chunk()},
     "a comment of a JPEG": {"a.jpg": picture(2, "JPEG", comment=SENTENCE.encode())},
+    "between the segments of a JPEG": {"a.jpg": picture(2, "JPEG").replace(b"\xff\xdb", SENTENCE.encode() + b"\xff\xdb", 1)},
     "a packed note of a PNG": {"a.png": noted()},
     "weights below a base": covered("unplug-base/1"),
     "weights below a pipeline": covered("unplug-pipeline/1"),

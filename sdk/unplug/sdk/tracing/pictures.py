@@ -72,8 +72,9 @@ def _u32(raw: bytes, at: int) -> int:
 
 def _jpeg(raw: bytes) -> tuple[list[bytes], int]:
     """Segments that no pixel needs, with what stands between segments, and where the picture ends."""
-    parts, at = list[bytes](), 2
+    parts, at, kind = list[bytes](), 2, 0
     while (marker := _MARKER.search(raw, at)) is not None:
+        parts += [raw[at : marker.start()]] if kind != 0xDA else []
         kind = marker[1][0]
         if kind == 0xD9:
             return parts, marker.end()

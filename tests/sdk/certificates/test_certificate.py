@@ -24,6 +24,7 @@ from unplug.sdk.certificates.certificate import Evidence, OverrideLine
 from unplug.sdk.certificates.history import request_line
 from unplug.sdk.certificates.statements import KINDS, payloads, sealed
 from unplug.sdk.cli import main
+from unplug.sdk.ledger import Ledger
 
 from ..bundle.test_chain import DAY, Holder, pem
 from .conftest import LATER, PERSON, REQUEST, Case, a_ledger, a_trace, digest, refile
@@ -107,6 +108,13 @@ def without(kind: str) -> Callable[[Certificate], Certificate]:
     )
 
 
+def places(who: str, said_so: str | None = None, **changed: object) -> Callable[[Certificate], Certificate]:
+    """Other words on the places that somebody spoke of so."""
+    return lambda said: replace(said, places=tuple(
+        replace(line, **changed) if line.by == who and said_so in (None, line.outcome) else line for line in said.places  # type: ignore[arg-type]
+    ))  # fmt: skip
+
+
 FORGED: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
     "another request": (edit(id="TICKET-99"), "no entry of the ledger in it holds the request TICKET-99"),
     "no release": (without("release"), "records no release of the bundle"),
@@ -126,6 +134,19 @@ FORGED: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
         lambda said: replace(said, searches=(replace(said.searches[0], trace_sha256="0" * 64),)), "records no such search",
     ),
     "a place left out": (lambda said: replace(said, places=said.places[1:]), "every kind of place"),
+    "a search that nobody made": (lambda said: replace(said, searches=()), "none found by a search, and there was none"),
+    "a search of no folder": (
+        lambda said: replace(said, searches=(replace(said.searches[0], folders=0),)), "by a search, and there was none",
+    ),
+    "backups were searched": (places("nobody", by="search", outcome="none found", why="", count=0), "and there was none"),
+    "nobody says none": (places("nobody", outcome="none found", why=""), "copies and phones: nobody said 'none found'"),
+    "harmless leftovers": (places("search", "kept", why="harmless"), "'harmless' is not what a search says of it"),
+    "another sentence": (places("nobody", why="nothing there"), "nobody said 'unknown' of it"),
+    "claims more": (lambda said: replace(said, not_claimed=("All is gone.",)), "what it does not claim is not"),
+    "claims all": (lambda said: replace(said, not_claimed=said.not_claimed[1:]), "what it does not claim is not"),
+    "issued before its entries": (
+        lambda said: replace(said, issued="2020-01-01T00:00:00Z"), "it says that it was issued before",
+    ),
     "issued tomorrow": (lambda said: replace(said, issued="2099-01-01T00:00:00Z"), "no time before now"),
     "issued never": (lambda said: replace(said, issued="soon"), "no time before now"),
 }  # fmt: skip
@@ -394,6 +415,77 @@ def test_the_commands_issue_and_verify(case: Case, made: Case, monkeypatch: pyte
     assert refused.exit_code == 1 and json.loads(refused.stdout)["problems"] == [
         "copies and phones: nobody knows, and somebody must"
     ]
+
+
+def searched_ledger(case: Case, *names: str, facts: dict[str, str] | None = None) -> Ledger:
+    """A ledger of its own with a request, its release, and a search for the first person, as `a_trace` wrote it."""
+    ledger = a_ledger(case.folder)
+    ledger.add([PERSON, *names], id=REQUEST)
+    ledger.record("release", [REQUEST], facts={"sha256 manifest.json": bundle_id(case.bundle)})
+    made = a_trace(case.folder / "trace.json", places=[])
+    ledger.record("step", [REQUEST], facts={"trace_sha256": made} | (facts or {}))
+    return ledger
+
+
+def issued(case: Case, ledger: Ledger, **more: object) -> Certificate:
+    return certify(
+        REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", pdf=False,
+        **{"now": LATER, "traces": {"server": case.folder / "trace.json"}, **more},  # type: ignore[arg-type]
+    ).certificate  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["refuse", "withdraw", "last name"])
+def test_what_was_refused_or_withdrawn_is_not_certified(case: Case, end: str) -> None:
+    ledger = searched_ledger(case)
+    said = issued(case, ledger)
+    if end == "last name":
+        ledger.withdraw(REQUEST, "mistyped", [PERSON])
+    else:
+        getattr(ledger, end)(REQUEST, "she asked us to")
+    with pytest.raises(CheckFailed, match=r"is (refused|withdrawn) \(entry 4\). There is nothing to certify"):
+        issued(case, ledger)
+    entry = ledger.entries()[-1]
+    with pytest.raises(CheckFailed, match="nothing to certify"):
+        request_line(REQUEST, said.model.bundle, ledger.entries(), "there")
+    assert entry.kind in ("refused", "withdrawn")
+
+
+def test_a_name_that_was_withdrawn_leaves_the_others_certified(case: Case) -> None:
+    ledger = searched_ledger(case, "subject:somebody-else")
+    lines = {line.place: line.why for line in issued(case, ledger).places}
+    assert "not everybody" in lines["checkpoints"], "one search, two people"
+    ledger.withdraw(REQUEST, "mistyped", ["subject:somebody-else"])
+    ledger.record("step", [REQUEST], facts={"trace_sha256": a_trace(case.folder / "trace.json", places=[], nonce="1")})
+    said = issued(case, ledger)
+    assert {line.outcome for line in said.places if line.by == "search"} == {"none found"}
+    assert problems(case) == () and any('"withdrawn"' in entry.entry for entry in said.ledger.entries)
+
+
+def test_a_clock_behind_the_ledger_certifies_nothing(case: Case, made: Case) -> None:
+    with pytest.raises(CheckFailed, match="the newest entry of the ledger is of"):
+        certify(
+            REQUEST, ledger=made.ledger, bundle=made.bundle, signer=made.signer, out=case.folder / "new", pdf=False,
+            now=LATER - timedelta(days=30),
+        )  # fmt: skip
+    assert not (case.folder / "new").exists()
+
+
+@pytest.mark.parametrize(("fact", "word"), [("kept checkpoints", "kept"), ("unknown checkpoints", "unknown")])
+def test_what_the_entry_of_a_search_says_is_compared(case: Case, fact: str, word: str) -> None:
+    said = issued(case, searched_ledger(case, facts={fact: "1"}))
+    (line,) = problems(case)
+    assert line == "checkpoints: none found, and the ledger's entry of the search says otherwise"
+    other = {"kept": "a model from before the forget step", "unknown": "1 of them could not be looked into"}
+    change: dict[str, Any] = {"outcome": word, "count": 1, "why": other[word]}
+    lines = (replace(item, **change) if item.place == "checkpoints" else item for item in said.places)
+    assert problems(case, replace(said, places=tuple(lines))) == ()
+
+
+def test_a_search_of_nothing_is_none(case: Case) -> None:
+    ledger = searched_ledger(case)
+    ledger.record("step", [REQUEST], facts={"trace_sha256": a_trace(case.folder / "trace.json", searched=[])})
+    with pytest.raises(InputError, match="searched no folder"):
+        issued(case, ledger)
 
 
 def test_an_edited_search_is_refused(case: Case, made: Case) -> None:

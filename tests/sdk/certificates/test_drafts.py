@@ -68,7 +68,7 @@ def test_who_was_only_held_out_is_told_so_and_gets_no_certificate(case: Case, tm
         answer = texts(write_drafts("TICKET-2", ledger, tmp_path / "other"))["answer.md"]
         assert "No model of ours" not in answer and "issue a certificate" in answer
     ledger.withdraw("TICKET-2")
-    with pytest.raises(CheckFailed, match="It is withdrawn"):
+    with pytest.raises(CheckFailed, match="is withdrawn"):
         certify("TICKET-2", ledger=ledger, bundle=case.bundle, signer=case.signer, out=tmp_path / "certificate", pdf=False)
 
 

@@ -8,7 +8,16 @@ import pytest
 
 from unplug.core import InputError
 from unplug.sdk.certificates import PLACES, said_place
-from unplug.sdk.certificates.places import kept_facts, place_lines, read_trace, remainder, remainder_on_record
+from unplug.sdk.certificates.places import (
+    SEARCHED,
+    TraceFile,
+    kept_facts,
+    place_lines,
+    read_trace,
+    remainder,
+    remainder_on_record,
+)
+from unplug.sdk.tracing import Place
 
 from .conftest import REQUEST, Case
 
@@ -40,7 +49,8 @@ def test_what_holds_is_told_apart_from_what_stays(made: Case) -> None:
     request = made.ledger.requests()[REQUEST]
     (entry,) = [entry.sequence for entry in request.history if "trace_sha256" in entry.facts]
     trace, _ = read_trace(made.trace, request, "server")
-    assert kept_facts(trace) == {"kept raw data": "1", "kept work folders": "1", "kept checkpoints": "1"}
+    facts = {"kept raw data": "1", "kept work folders": "1", "kept checkpoints": "1", "unknown earlier bundles": "1"}
+    assert kept_facts(trace) == facts
     beyond = f"by the search of entry {entry}; not searched: deltas, backups, copies and phones"
     for facts, said in (
         (kept_facts(trace), KEPT),
@@ -50,6 +60,28 @@ def test_what_holds_is_told_apart_from_what_stays(made: Case) -> None:
         history = [replace(item, facts={**item.facts, **facts}) if item.sequence == entry else item for item in request.history]
         assert remainder_on_record(replace(request, history=tuple(history))) == f"{said}, {beyond}"
     assert remainder([replace(line, outcome="deleted", why="") for line in places]) == ""
+
+
+def a_search(*places: Place, searched: tuple[str, ...] = ("/srv",), person: str = "subject:ada") -> TraceFile:
+    return TraceFile(
+        nonce="0", person=person, data="d", searched=searched, places=places, purged=("/c/1.npy",), out_of_reach=""
+    )
+
+
+@pytest.mark.parametrize("kind", ["archive", "file", "files", "folder", "link"])
+def test_none_found_needs_that_everything_was_looked_into(kind: str) -> None:
+    closed = Place(path="/srv/a", kind=kind, standing="unknown", goes_by="it is encrypted")
+    cached = Place(path="/c/1.npy", kind="cache: pixels", standing="holds")
+    lines = {line.place: line for line in place_lines([a_search(closed, cached)], [])}
+    assert {lines[name].outcome for name in SEARCHED if name != "caches"} == {"unknown"}
+    assert lines["checkpoints"].why == "none found, and 1 files or folders could not be looked into"
+    assert (lines["caches"].outcome, lines["caches"].why) == ("deleted", "1 files or folders could not be looked into")
+
+
+def test_none_found_needs_that_everybody_was_searched_for() -> None:
+    lines = {line.place: line for line in place_lines([a_search()], [], everybody=False)}
+    assert {lines[name].outcome for name in SEARCHED} == {"unknown"} and "not everybody" in lines["caches"].why
+    assert {line.outcome for line in place_lines([a_search()], []) if line.place in SEARCHED} == {"none found"}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from PIL import Image
 
 from unplug.core import InputError, write_json
 from unplug.sdk.cli import main
-from unplug.sdk.tracing import Person, Place, Standing, person_in, trace
+from unplug.sdk.tracing import Person, Place, Standing, archives, person_in, trace
 from unplug.sdk.tracing import walk as walking
 from unplug.sdk.tracing.records import patches
 
@@ -73,7 +73,7 @@ def test_pictures_are_found_by_their_pixels_under_any_name_and_in_archives(data:
             tar.add(faces / "labels.csv", "x/labels.csv")
     assert standings(searched(data, folder)) == {
         "old/holiday.dat": "holds", "scan.bmp": "holds", "anna/portrait.png": "names", "mail.txt": "names",
-        "backup.zip/a/b.png": "holds",
+        "anna": "names", "backup.zip/a/b.png": "holds",
         **{f"{name}/x/{file}": kind for name in ("x.tar", "x.tar.gz", "x.tar.bz2")
            for file, kind in (("1.png", "holds"), ("labels.csv", "names"))},
     }  # fmt: skip
@@ -137,7 +137,7 @@ def test_what_is_hostile_is_a_line_each(data: str, tmp_path: Path, monkeypatch: 
         tar.addfile(info, io.BytesIO(bytes(2**24)))
     with zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros", bytes(2**24))
-    monkeypatch.setattr(walking, "MAX_UNPACKED", 2**20)
+    monkeypatch.setattr(archives, "MAX_UNPACKED", 2**20)
     before = sorted(path for path in tmp_path.rglob("*"))
     found = searched(data, folder)
     assert sorted(path for path in tmp_path.rglob("*")) == before, "nothing is written"
@@ -182,8 +182,10 @@ def test_a_cache_that_lies_elsewhere_is_known_by_its_notes(data: str, tmp_path: 
     note = {"schema": "unplug-cache/1", "data": data, "ids": ["anna0.png"], "subjects": ["anna"]}
     write_json(tmp_path / "moved" / "pixels-1.people", note)
     (tmp_path / "moved" / "pixels-1.npy").write_bytes(b"\x93NUMPY" + bytes(64))
-    (place,) = searched(data, tmp_path / "moved").values()
+    found = searched(data, tmp_path / "moved")
+    place, pixels = found["pixels-1.people"], found["."]
     assert (place.standing, place.kind) == ("holds", "cache")
+    assert pixels.goes_by == "1 file of formats that are not read (.npy 1)", "a note lists no file by its hash"
 
 
 def test_memory_stays_bounded_on_a_large_archive(data: str, tmp_path: Path) -> None:

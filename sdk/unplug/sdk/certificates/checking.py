@@ -15,10 +15,10 @@ from unplug.core import CheckFailed
 from unplug.sdk.bundle import Manifest, PublicKey, Trust, bundle_id, read_manifest, time_of, together, verify_bundle
 from unplug.sdk.ledger import Entry, Verifier
 
-from .certificate import Certificate
+from .certificate import NOT_CLAIMED, Certificate
 from .evidence import evidence_of, model_line, unanswered
 from .history import proven_entries, request_line
-from .places import PLACES
+from .places import PLACES, unlike_places
 from .policy import CertificatePolicy, utc_now
 from .statements import open_certificate
 
@@ -110,6 +110,15 @@ def _about_request(certificate: Certificate, entries: tuple[Entry, ...], wanted:
     ]
     if tuple(line.place for line in certificate.places) != PLACES:
         found.append("it does not say something of every kind of place")
+    made = {line.entry for line in certificate.searches}
+    found += unlike_places(
+        certificate.places, certificate.searches, [entry.facts for entry in entries if entry.sequence in made]
+    )
+    newest = entries[-1]
+    if certificate.issued < newest.at:
+        found.append(f"it says that it was issued before {newest.at}, the time of entry {newest.sequence} in it")
+    if certificate.not_claimed != NOT_CLAIMED:
+        found.append("what it does not claim is not what every certificate says of that")
     return found
 
 

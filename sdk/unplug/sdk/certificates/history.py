@@ -6,13 +6,24 @@ from collections.abc import Sequence
 from datetime import date
 
 from unplug.core import CheckFailed, InputError
-from unplug.sdk.ledger import Entry, InclusionProof, Ledger, Request, Verifier, check_proof, prove_inclusion
+from unplug.sdk.ledger import (
+    IN_PART,
+    RELEASE,
+    STAGE,
+    Entry,
+    InclusionProof,
+    Ledger,
+    Request,
+    Verifier,
+    check_proof,
+    prove_inclusion,
+)
 
 from .certificate import EntryLine, LedgerLine, RequestLine
 
 DATED = ("request", "extended", "corrected")
 """Kinds of entries that say when a request came and is due; the last one counts."""
-SAID = (*DATED, "identity", "release", "informed", "answered")
+SAID = (*DATED, "identity", "release", "informed", "answered", "refused", "withdrawn")
 """Kinds of entries that a certificate carries, beside the searches."""
 MAX_ENTRIES = 1000
 
@@ -27,7 +38,9 @@ def ledger_line(ledger: Ledger, request: Request, searches: Sequence[int]) -> Le
     """
     note = ledger.checkpoint()
     rows = ledger.rows()[: int(note.split(b"\n")[1])]  # others may have added since
-    wanted = [entry.sequence for entry in request.history if entry.kind in SAID or entry.sequence in searches]
+    wanted = [
+        entry.sequence for entry in request.history if entry.kind in SAID or _released(entry) or entry.sequence in searches
+    ]
     proofs = [prove_inclusion(rows, note, index) for index in wanted]
     return LedgerLine(
         vkey=ledger.identity(rows)[1].text, checkpoint=note.decode(),
@@ -65,20 +78,23 @@ def request_line(id: str, bundle: str, entries: Sequence[Entry], where: str) -> 
         where: opens the error messages.
 
     Raises:
-        CheckFailed: no entry holds the request, or none says that this bundle was released for it.
+        CheckFailed: no entry holds the request, it was refused or withdrawn, or none says that this bundle was released for it.
         InputError: an entry says no day where one belongs.
     """
     mine = [entry for entry in entries if id in entry.requests]
     opened = next((entry for entry in mine if entry.kind == "request"), None)
     if opened is None:
         raise CheckFailed(where, f"no entry of the ledger in it holds the request {id}", "It is about another request")
-    released = [entry for entry in mine if entry.kind == "release" and bundle in entry.facts.values()]
+    if (over := _over(opened, mine)) is not None:
+        why = f"the request {id} is {over.kind} (entry {over.sequence})"
+        raise CheckFailed(where, why, "There is nothing to certify")
+    released = [entry for entry in mine if _released(entry) and bundle in entry.facts.values()]
+    if released and not any(entry.kind == RELEASE for entry in mine):
+        raise CheckFailed(where, f"other models hold samples of the request {id}", "Certify when those are released as well")
     if not released:
         fix = f"After the release: unplug ledger record release {id} --file BUNDLE/manifest.json"
         if only_held_out(mine):
             fix = f"No model was trained on whom it names: draft the answer by `unplug certificate templates {id}`"
-        elif ended := [entry for entry in mine if entry.kind in ("withdrawn", "refused")]:
-            fix = f"It is {ended[-1].kind} (entry {ended[-1].sequence}): there is nothing to certify"
         raise CheckFailed(where, f"the ledger records no release of the bundle {bundle[:16]} for the request {id}", fix)
     days = [entry for entry in mine if entry.kind in DATED][-1]
     answered = next((entry for entry in mine if entry.kind == "answered"), None)
@@ -89,6 +105,22 @@ def request_line(id: str, bundle: str, entries: Sequence[Entry], where: str) -> 
         released=released[-1].at, answered=None if answered is None else answered.at,
         informed=sum(entry.kind == "informed" for entry in mine), answered_on=None if answered is None else answered.day,
     )  # fmt: skip
+
+
+def _released(entry: Entry) -> bool:
+    """Whether an entry ends a release, be it that others of its request's models wait."""
+    return entry.kind == RELEASE or entry.facts.get(STAGE) == IN_PART
+
+
+def _over(opened: Entry, entries: Sequence[Entry]) -> Entry | None:
+    """The entry by which a request was refused, or lost its last name; None where somebody is still asked for."""
+    left = set(opened.subjects)
+    for entry in entries:
+        if entry.kind == "withdrawn":
+            left = left - set(entry.subjects) if entry.subjects else set()
+        if entry.kind == "refused" or (entry.kind == "withdrawn" and not left):
+            return entry
+    return None
 
 
 def only_held_out(entries: Sequence[Entry]) -> bool:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from unplug.core import CheckFailed, InputError, atomic_dir, check_replaceable
-from unplug.sdk.bundle import Manifest, Signer, Trust, read_manifest, verify_bundle
-from unplug.sdk.ledger import Ledger, check_ledger, pick, refuse_findings
+from unplug.core import CheckFailed, InputError, atomic_dir, check_replaceable, name_form
+from unplug.sdk.bundle import Manifest, Signer, Trust, bundle_id, read_manifest, verify_bundle
+from unplug.sdk.ledger import Ledger, Request, check_ledger, pick, refuse_findings
 
-from .certificate import NOT_CLAIMED, Certificate, PlaceLine
+from .certificate import NOT_CLAIMED, Certificate, PlaceLine, SearchLine
 from .evidence import evidence_of, model_line, unanswered
 from .history import ledger_line, request_line
 from .html import certificate_html
 from .pdf import certificate_pdf, check_pdf
-from .places import place_lines, read_trace
+from .places import TraceFile, place_lines, read_trace
 from .policy import utc_now
 from .statements import sealed
 
@@ -77,7 +77,7 @@ def certify(
         InputError: no such request; a trace that the ledger does not hold; something in the ledger or the bundle cannot be
             read.
         CheckFailed: the ledger was tampered with, or records no release of this bundle for the request; the bundle says that
-            it answers others, or must not be used.
+            it answers others, or must not be used; the request was refused or withdrawn; the clock is behind the ledger.
         MissingExtraError: ``[certificate]`` is not installed.
         OutputError: `out` is taken by something else, or cannot be written.
     """
@@ -87,7 +87,7 @@ def certify(
     if len(issuer) > MAX_NAME or not issuer.isprintable():
         raise InputError("the issuer", f"it is no line of at most {MAX_NAME} characters", "Shorten it")
     certificate = _gathered(
-        request, ledger, bundle, trust or Trust(keys=(signer.key,)), traces or {}, places, issuer, now or utc_now()
+        request, ledger, bundle, trust or Trust(keys=(signer.key,)), traces or {}, places, issuer, now
     )  # fmt: skip
     with atomic_dir(out, owner=FILE, ours=(PAGE, PRINT), private=True) as folder:
         (folder / FILE).write_bytes(sealed(certificate, signer))
@@ -99,23 +99,37 @@ def certify(
 
 def _gathered(
     id: str, ledger: Ledger, bundle: Path, trust: Trust, traces: Mapping[str, Path], places: Sequence[PlaceLine], issuer: str,
-    now: datetime,
+    now: datetime | None,
 ) -> Certificate:  # fmt: skip
     """What ledger, bundle and searches say, once each of them was checked; see `certify`."""
     refuse_findings(ledger.shown, check_ledger(ledger, ledger.identity()[1])[1])
     request = pick(ledger.requests(), id)
+    said = request_line(id, bundle_id(bundle), request.history, f"request {id}")
     manifest = _verified(bundle, trust)
     if why := unanswered(manifest, id):
         raise CheckFailed(f"request {id}", why, "A release with --request or --all-open names those that it answers")
-    model = model_line(bundle, manifest)
     searched = [read_trace(path, request, system) for system, path in traces.items()]
     searches = tuple(search for _, search in searched)
+    entries = ledger_line(ledger, request, [search.entry for search in searches])
+    newest, issued = ledger.entries()[-1], (now or utc_now()).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if issued < newest.at:
+        why = f"it is {issued} here, and the newest entry of the ledger is of {newest.at}"
+        raise CheckFailed("the clock", why, "Set it right, or wait until then")
     return Certificate(
-        issued=now.strftime("%Y-%m-%dT%H:%M:%SZ"), issuer=issuer, searches=searches, model=model, not_claimed=NOT_CLAIMED,
-        request=request_line(id, model.bundle, request.history, f"request {id}"), evidence=evidence_of(bundle, manifest),
-        places=place_lines([trace for trace, _ in searched], places),
-        ledger=ledger_line(ledger, request, [search.entry for search in searches]),
+        issued=issued, issuer=issuer, searches=searches, not_claimed=NOT_CLAIMED, request=said, ledger=entries,
+        model=model_line(bundle, manifest), evidence=evidence_of(bundle, manifest),
+        places=place_lines([trace for trace, _ in searched], places, everybody=_everybody(request, searched)),
     )  # fmt: skip
+
+
+def _everybody(request: Request, searched: Sequence[tuple[TraceFile, SearchLine]]) -> bool:
+    """Whether all whom a request still names were searched for, in the same folders; it holds names as digests alone."""
+    last = max((entry.sequence for entry in request.history if entry.kind == "withdrawn"), default=0)
+    folders: dict[str, set[str]] = {}
+    for trace, line in searched:
+        if line.entry > last:
+            folders.setdefault(name_form(trace.person), set()).update(trace.searched)
+    return len(folders) >= len(request.subjects) and len(set(map(frozenset, folders.values()))) == 1
 
 
 def _verified(bundle: Path, trust: Trust) -> Manifest:

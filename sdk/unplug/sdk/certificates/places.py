@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, get_args
@@ -35,7 +36,12 @@ REMAINS = ("holds", "remembers", "derived", "names")
 """How places stand, by `unplug trace`, that are to be cleared."""
 NOBODY = "not searched, and nothing was said"
 FACT = "kept "
+CLOSED = "unknown "
 """What facts of a search in the ledger begin with: behind it the kind of place, and how many of them as the value."""
+ANYTHING = ("archive", "file", "files", "folder", "link")
+"""Kinds that could hold whatever one looks for, where they could not be looked into."""
+SPARED = "not everybody whom the request names was searched for in all of it"
+_MORE = "could not be looked into"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +67,8 @@ def read_trace(path: Path, request: Request, system: str) -> tuple[TraceFile, Se
             ``--request``.
     """
     found = read_dataclass(TraceFile, path, InputError, max_bytes=MAX_TRACE_BYTES)
+    if not found.searched:
+        raise InputError(str(path), "it searched no folder", "Search with --in DIR or --search DIR")
     sha256 = json_sha256(read_json(path, max_bytes=MAX_TRACE_BYTES))
     entry = next((item for item in request.history if item.facts.get("trace_sha256") == sha256), None)
     if entry is None:
@@ -94,7 +102,7 @@ def said_place(text: str) -> PlaceLine:
     return PlaceLine(place=name.strip(), outcome=outcome, count=None, why=why, by="operator")  # type: ignore[arg-type]
 
 
-def place_lines(traces: Sequence[TraceFile], said: Sequence[PlaceLine]) -> tuple[PlaceLine, ...]:
+def place_lines(traces: Sequence[TraceFile], said: Sequence[PlaceLine], *, everybody: bool = True) -> tuple[PlaceLine, ...]:
     """One line for every kind of place.
 
     The operator's word goes before a search, for it may be newer: what is said was found stands there as a count all the same.
@@ -102,6 +110,7 @@ def place_lines(traces: Sequence[TraceFile], said: Sequence[PlaceLine]) -> tuple
     Args:
         traces: of `read_trace`.
         said: of `said_place`.
+        everybody: whether they are of all whom the request names; else nothing counts as not there.
 
     Raises:
         InputError: the operator spoke twice of one kind.
@@ -109,7 +118,7 @@ def place_lines(traces: Sequence[TraceFile], said: Sequence[PlaceLine]) -> tuple
     words = {line.place: line for line in said}
     if len(words) < len(said):
         raise InputError("--place", "one kind of place is given twice", "Say one thing of each")
-    found = {name: _found(name, traces) for name in PLACES}
+    found = {name: _found(name, traces, everybody) for name in PLACES}
     return tuple(
         PlaceLine(place=name, outcome=words[name].outcome, count=found[name].count, why=words[name].why, by="operator")
         if name in words
@@ -119,8 +128,42 @@ def place_lines(traces: Sequence[TraceFile], said: Sequence[PlaceLine]) -> tuple
 
 
 def kept_facts(trace: TraceFile) -> dict[str, str]:
-    """What a search says of kinds of places, ready to be a ledger's facts: how many of each still hold the person."""
-    return {f"{FACT}{line.place}": str(line.count) for line in place_lines([trace], []) if line.outcome == "kept"}
+    """What a search says of kinds of places, ready to be a ledger's facts: how many of each hold the person, or may."""
+    words = {"kept": FACT, "unknown": CLOSED}
+    lines = [line for line in place_lines([trace], []) if line.by == "search" and line.outcome in words]
+    return {f"{words[line.outcome]}{line.place}": str(line.count) for line in lines}
+
+
+def unlike_places(places: Sequence[PlaceLine], searches: Sequence[SearchLine], facts: Sequence[Mapping[str, str]]) -> list[str]:
+    """What is said of places by a search, or by nobody, and is not what a search could have found.
+
+    Args:
+        places, searches: of a certificate.
+        facts: of the ledger's entries of these searches; those of older ledgers say less.
+    """
+    found = []
+    for line in places:
+        kept, closed = (any(f"{word}{line.place}" in item for item in facts) for word in (FACT, CLOSED))
+        if line.by == "nobody" and (line.outcome, line.count, line.why) != ("unknown", None, NOBODY):
+            found.append(f"{line.place}: nobody said {line.outcome!r} of it")
+        elif line.by != "search":
+            continue
+        elif line.place not in SEARCHED or not any(search.folders > 0 for search in searches):
+            found.append(f"{line.place}: {line.outcome} by a search, and there was none")
+        elif re.sub(r"\d+", "0", line.why) not in _reasons(line):
+            found.append(f"{line.place}: {line.why[:80]!r} is not what a search says of it")
+        elif line.outcome not in (("kept",) if kept else ("kept", "unknown") if closed else get_args(Outcome)):
+            found.append(f"{line.place}: {line.outcome}, and the ledger's entry of the search says otherwise")
+    return found
+
+
+def _reasons(line: PlaceLine) -> tuple[str, ...]:
+    """What a search may say of a kind of place, with 0 for every number."""
+    if line.outcome == "kept":
+        return KEPT[line.place], f"{KEPT[line.place]}; 0 more {_MORE}"
+    if line.outcome == "unknown":
+        return f"0 of them {_MORE}", f"none found, and 0 files or folders {_MORE}", SPARED
+    return ("", f"0 files or folders {_MORE}") if line.outcome == "deleted" else ("",)
 
 
 def remainder(lines: Sequence[PlaceLine]) -> str:
@@ -148,21 +191,27 @@ def remainder_on_record(request: Request) -> str:
     return f"{found}, by the search of entry {search.sequence}; not searched: {beyond}"
 
 
-def _found(name: PlaceName, traces: Sequence[TraceFile]) -> PlaceLine:
+def _found(name: PlaceName, traces: Sequence[TraceFile], everybody: bool) -> PlaceLine:
     if not traces or name not in SEARCHED:
         return PlaceLine(place=name, outcome="unknown", count=None, why=NOBODY, by="nobody")
-    mine = [(trace, place) for trace in traces for place in trace.places if _kind(place) == name]
+    places = [(trace, place) for trace in traces for place in trace.places]
+    mine = [(trace, place) for trace, place in places if _kind(place) == name]
     closed = [place for _, place in mine if place.standing == "unknown"]
+    hiding = sum(place.standing == "unknown" and place.kind in ANYTHING and _kind(place) != name for _, place in places)
     here = [(trace, place) for trace, place in mine if place.standing not in ("forgot", "unknown")]
     left = [place for trace, place in here if place.path not in trace.purged]
     if left:
-        more = f"; {len(closed)} more could not be looked into" if closed else ""
+        more = f"; {len(closed) + hiding} more {_MORE}" if closed or hiding else ""
         return PlaceLine(place=name, outcome="kept", count=len(left), why=f"{KEPT[name]}{more}", by="search")
     if closed:
-        why = f"{len(closed)} of them could not be looked into"
+        why = f"{len(closed)} of them {_MORE}"
         return PlaceLine(place=name, outcome="unknown", count=len(closed), why=why, by="search")
     if here:
-        return PlaceLine(place=name, outcome="deleted", count=len(here), why="", by="search")
+        why = f"{hiding} files or folders {_MORE}" if hiding else ""
+        return PlaceLine(place=name, outcome="deleted", count=len(here), why=why, by="search")
+    if hiding or not everybody:
+        why = f"none found, and {hiding} files or folders {_MORE}" if hiding else SPARED
+        return PlaceLine(place=name, outcome="unknown", count=0, why=why, by="search")
     return PlaceLine(place=name, outcome="none found", count=0, why="", by="search")
 
 

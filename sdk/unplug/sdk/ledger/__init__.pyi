@@ -28,7 +28,9 @@ from .queue import Queue as Queue
 from .queue import open_queue as open_queue
 from .queue import opening_for as opening_for
 from .read_so_far import Contents as Contents
+from .releases import IN_PART as IN_PART
 from .releases import RELEASE as RELEASE
+from .releases import STAGE as STAGE
 from .releases import OnRecord as OnRecord
 from .releases import answered_in as answered_in
 from .releases import made_from as made_from

@@ -42,6 +42,8 @@ def certify_requests(
     for id in requests:
         if lost.is_set():
             break
+        if known[id].state in ("refused", "withdrawn"):
+            continue  # since the release: there is nothing to certify
         name = f"certificate-{known[id].sequence}-{id.replace('/', '-').replace(':', '-')}"
         issued = certify(
             id, ledger=ledger, bundle=Path(result["bundle"]), signer=signer, out=folder / "certificates" / name, pdf=False

@@ -2,33 +2,35 @@
 
 Pictures are compared by their exact pixels, weights and exported files by their hashes, texts by the words in them;
 archives are looked into. A picture that was encoded or cut anew has other pixels: it is found by its name alone, or not.
+Whatever is not looked into is a line.
 """
 
 from __future__ import annotations
 
+import codecs
 import hashlib
-import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
-from tarfile import TarError
 from typing import Any
 
-from unplug.core import DataError, InputError, counted, open_regular, parse_json, progress
-from unplug.sdk.bundle import DAMAGE
+from unplug.core import DataError, InputError, counted, open_regular, parse_json, progress, text_encoding
 from unplug.sdk.data import decode_image, parse_spec, square
 
+from .archives import HARMED, HEAD, Item, blocks_of, is_archive, item_of, members
+from .pictures import beside_pixels, is_picture
 from .place import Person, Place, unknown
-from .records import Found
-from .walk import HEAD, Item, is_archive, members, walk
+from .records import CALLED, DELETE, Found
+from .walk import walk
+from .words import ENCODED
 
 MAX_FILE_BYTES = 64 * 2**30
 SIDE = 64
 """Pictures are compared as squares of so many pixels, as a training sees them."""
 WEIGHTS = (".safetensors", ".onnx", ".tflite", ".pte", ".pt", ".pth", ".ckpt", ".bin", ".h5", ".keras", ".gguf", ".npz", ".pkl")
-_PACKED = {b"\xfd7zXZ": "xz", b"7z\xbc\xaf": "7z", b"\x28\xb5\x2f\xfd": "zstd", b"Rar!": "rar"}
-_PARTS = [re.compile(f"[^{ends}]+") for ends in (r"\r\n", r"\r\n,;\t", r"\s,;:=\"'()\[\]{}<>|")]
-"""Lines, cells and words of a text, found one after the other: a list of all would be many times as large as the text."""
+_PACKED = {b"7z\xbc\xaf": "7z", b"\x28\xb5\x2f\xfd": "zstd", b"Rar!": "rar"}
+_DOCUMENTS = (b"%PDF", b"{\\rtf", b"%!PS")
+"""What is written in letters and is no text: what it shows is packed in it."""
 
 
 def her_pixels(spec: str, person: Person) -> tuple[frozenset[bytes], list[Place]]:
@@ -60,18 +62,17 @@ class Search:
 
     def folders(self, folders: Sequence[Path], show: bool) -> None:
         """Every file below some folders."""
-        for path in progress(walk(folders), label="search", unit="file", show=show):
+        for path in progress(walk(folders, self.person.called), label="search", unit="file", show=show):
             if isinstance(path, Place):
                 self.found.places.append(path)
                 continue
             try:
                 with open_regular(path, max_bytes=MAX_FILE_BYTES) as handle:
-                    head = handle.read(HEAD) or b""
-                    if is_opened(path, head):
-                        for item in members(path, handle, head):
-                            self._item(item)
-                    else:
-                        self._item(Item(path=path, size=0, head=head, rest=handle))
+                    item = item_of(path, path.name, blocks_of(handle))
+                    opened = is_opened(path, item.head)
+                    self._item(item, opened=opened)
+                    for inner in members(path, handle, item.head) if opened else ():
+                        self._item(inner)
             except (InputError, OSError) as error:
                 self.found.places.append(unknown(str(path), "file", error))
 
@@ -89,42 +90,88 @@ class Search:
             why = f"{counted(self.unread.total(), 'file')} of formats that are not read ({kinds})"
             self.found.places.append(unknown(", ".join(map(str, folders)), "files", InputError("it", why)))
 
-    def _item(self, item: Item | Place) -> None:
+    def _item(self, item: Item | Place, *, opened: bool = False) -> None:
+        """One file; of one that is opened its name alone."""
+        if isinstance(item, Place):
+            self.found.places.append(item)
+            return
+        places = list[Place]()
         try:
-            place = item if isinstance(item, Place) else self._look(item)
-        except (InputError, *DAMAGE, TarError) as error:
-            place = unknown(str(item.path), "file", error)
-        self.found.places += [place] if place is not None else []
+            for place in () if opened else self._look(item):
+                places.append(place)
+        except (InputError, *HARMED) as error:
+            places.append(unknown(str(item.path), "file", error))
+        if item.name and not any(place.standing in ("holds", "names") for place in places) and self.person.called(item.name):
+            places.append(Place(path=str(item.path), kind="file", standing="names", goes_by=CALLED))
+        self.found.places += places
 
-    def _look(self, item: Item) -> Place | None:
-        if is_picture(item.head):
-            return self._picture(item)
-        if is_opened(item.path, item.head):
-            return unknown(str(item.path), "archive", InputError("it", "an archive in an archive is not opened"))
-        packed = next((name for magic, name in _PACKED.items() if item.head.startswith(magic)), None)
-        if packed is not None:
-            return unknown(str(item.path), "archive", InputError("it", f"what {packed} packed is not opened"))
-        if is_text(item.head):
-            return self.found.record(item.path, parsed(item.path, item.whole(), self.person.words))
-        digest = hashlib.sha256()
-        for block in item.blocks():
-            digest.update(block)
-        self.binaries.append((item.path, digest.hexdigest()))
-        return None
-
-    def _picture(self, item: Item) -> Place | None:
+    def _look(self, item: Item) -> Iterator[Place]:
         path = str(item.path)
-        named = is_named(item.path, self.person)
+        packed = next((name for magic, name in _PACKED.items() if item.head.startswith(magic)), None)
+        if not item.name:
+            if self.person.names.in_bytes(item.whole()):
+                yield Place(path=path, kind="archive", standing="names", goes_by=DELETE)
+        elif is_picture(item.head):
+            yield from self._picture(item)
+        elif is_opened(item.path, item.head):
+            yield unknown(path, "archive", InputError("it", "an archive in an archive is not opened"))
+        elif packed is not None:
+            yield unknown(path, "archive", InputError("it", f"what {packed} packed is not opened"))
+        elif is_text(item.head):
+            yield from self._text(item)
+        else:
+            digest = hashlib.sha256()
+            for block in item.blocks():
+                digest.update(block)
+            self.binaries.append((item.path, digest.hexdigest()))
+
+    def _text(self, item: Item) -> Iterator[Place]:
+        path, raw = str(item.path), item.whole()
         try:
-            image_HW3 = square(decode_image(item.whole(), path), SIDE)
+            text, whole = raw.decode(text_encoding(raw)), True
+        except UnicodeDecodeError:
+            text, whole = raw.decode("utf-8", "replace"), False
+        value = None
+        try:
+            value = parsed(item.path, text)
         except InputError as error:
-            return unknown(path, "picture", error)
-        if hashlib.sha256(image_HW3.tobytes()).digest() in self.pixels:
-            return Place(path=path, kind="picture", standing="holds", samples=1, goes_by="delete it, after the models forgot")
-        if named:
-            why = "its name is hers and its pixels are not those of the data: look at it"
-            return Place(path=path, kind="picture", standing="names", goes_by=why)
-        return None
+            yield unknown(path, "file", error)
+        yield from self.found.record(item.path, value, len(self.person.names.within(text)))
+        if not whole or "\0" in text:
+            yield unknown(path, "file", InputError("it", "it begins as a text, and not all of it is one"))
+        elif ENCODED.search(text):
+            yield unknown(path, "file", InputError("it", "it holds encoded parts (base64, say), which are not decoded"))
+
+    def _picture(self, item: Item) -> Iterator[Place]:
+        path, raw = str(item.path), item.whole()
+        beside = beside_pixels(raw)
+        try:
+            if self._is_hers(raw, path):
+                by = "delete it, after the models forgot"
+                yield Place(path=path, kind="picture", standing="holds", samples=1, goes_by=by)
+            elif is_named(item.path, self.person):
+                by = "its name is hers and its pixels are not those of the data: look at it"
+                yield Place(path=path, kind="picture", standing="names", goes_by=by)
+        except InputError as error:
+            yield unknown(path, "picture", error)
+        if any(map(self.person.names.in_bytes, beside.notes)):
+            yield Place(
+                path=path, kind="picture", standing="names", goes_by="a note in it names them: delete it, or take it out"
+            )
+        told = [f"{beside.behind} bytes stand behind it"] if beside.behind else []
+        told += ["it holds further pictures"] if beside.more else []
+        for part in beside.within:
+            try:
+                if self._is_hers(part, path):
+                    yield Place(path=path, kind="picture", standing="holds", samples=1, goes_by="a picture within it is hers")
+            except InputError:
+                told += ["what begins like a picture or an archive in it cannot be read"]
+        if told:
+            yield unknown(path, "picture", InputError("it", "; ".join(dict.fromkeys(told))))
+
+    def _is_hers(self, raw: bytes, name: str) -> bool:
+        image_HW3 = square(decode_image(raw, name), SIDE)
+        return hashlib.sha256(image_HW3.tobytes()).digest() in self.pixels
 
 
 def is_opened(path: PurePath, head: bytes) -> bool:
@@ -132,21 +179,15 @@ def is_opened(path: PurePath, head: bytes) -> bool:
     return is_archive(head) and path.suffix.lower() not in WEIGHTS
 
 
-def is_picture(head: bytes) -> bool:
-    """Whether a file that begins so is of a format that the data readers decode (JPEG, PNG, WebP, BMP)."""
-    return (
-        head.startswith((b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")) or head[:4] + head[8:12] == b"RIFFWEBP"
-        or (head[:2] == b"BM" and head[6:10] == bytes(4))
-    )  # fmt: skip
-
-
 def is_text(head: bytes) -> bool:
-    """Whether a file that begins so is UTF-8 text; the last character may be cut."""
+    """Whether a file that begins so is UTF-8 text, or UTF-16 with its mark; the last letter may be cut."""
+    if head.startswith(_DOCUMENTS):
+        return False
     try:
-        head.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return b"\0" not in head and error.start > len(head) - 4 and len(head) == HEAD
-    return b"\0" not in head
+        text = codecs.getincrementaldecoder(text_encoding(head))().decode(head, len(head) < HEAD)
+    except UnicodeDecodeError:
+        return False
+    return "\0" not in text
 
 
 def is_named(path: PurePath, person: Person) -> bool:
@@ -158,21 +199,25 @@ def is_named(path: PurePath, person: Person) -> bool:
         [True, True, True, False]
     """
     whole = path.as_posix()
-    return any(whole.endswith(f"/{name}") for name in person.ids) or bool({*path.parts, path.stem} & person.words)
+    return any(whole.endswith(f"/{name}") for name in person.ids) or any(map(person.called, path.parts))
 
 
-def parsed(path: Path, raw: bytes, words: frozenset[str]) -> Any:
-    """JSON as it is; of any other text those of some words that are a line, a cell or a word of it.
+def parsed(path: Path, text: str) -> Any:
+    """JSON as it is, of a text that is none the records that are a line of it."""
+    text = text.lstrip("\ufeff \t\r\n")
+    if text[:1] not in ("{", "["):
+        return None
+    try:
+        return parse_json(text.encode("utf-8", "surrogatepass"))
+    except ValueError as error:
+        if path.suffix == ".json":
+            raise InputError(str(path), f"not valid JSON ({error})", "Look into it yourself") from error
+    return [line_value(line) for line in text.splitlines() if '"schema"' in line]
 
-    Example:
-        >>> parsed(Path("mail.txt"), b"to (anna), from carl", frozenset({"anna", "car"}))
-        ['anna']
-    """
-    if raw.lstrip()[:1] in (b"{", b"["):
-        try:
-            return parse_json(raw)
-        except ValueError as error:
-            if path.suffix == ".json":
-                raise InputError(str(path), f"not valid JSON ({error})", "Look into it yourself") from error
-    text = raw.decode("utf-8", "replace")
-    return sorted({hit for form in _PARTS for part in form.finditer(text) if (hit := part[0].strip(' "')) in words})
+
+def line_value(line: str) -> Any:
+    """JSON of a line, or the line itself."""
+    try:
+        return parse_json(line.encode())
+    except ValueError:
+        return line

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
-from unplug.core import SUBJECT, CheckFailed, InputError, name_forms
+from unplug.core import SUBJECT, CheckFailed, InputError
 from unplug.sdk.data import Split, stored_name
+
+from .words import Words
 
 Standing = Literal["holds", "deleted", "remembers", "derived", "names", "forgot", "unknown"]
 """``holds``: pictures, or what was computed of them. ``deleted``: it held them until this search purged it. ``remembers``: a
@@ -27,11 +30,15 @@ class Person:
     name: str
     ids: frozenset[str]
 
-    @property
-    def words(self) -> frozenset[str]:
-        """Texts that name her, whole."""
-        named = (*self.ids, self.name, self.name.removeprefix(SUBJECT))
-        return frozenset(form for name in named for form in name_forms(name))
+    @cached_property
+    def names(self) -> Words:
+        """Finds in texts what names her."""
+        return Words((*self.ids, self.name, self.name.removeprefix(SUBJECT)))
+
+    def called(self, name: str) -> bool:
+        """Whether the name of a file or a folder is hers, or holds hers as a word."""
+        raw = name.encode("utf-8", "surrogateescape")
+        return bool(self.names.within(name) or (not name.isascii() and self.names.within(raw.decode("latin-1"))))
 
     def among(self, split: Split, part: Iterable[str]) -> int:
         """How many of her samples are in a part of a stored split, in clear or as digests; `InputError` without its key."""

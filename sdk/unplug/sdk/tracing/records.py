@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
@@ -17,6 +18,8 @@ RECORD = "unplug.json"
 REVOKE = "release a model that forgot her, and revoke this; copies and phones that have it are out of reach"
 FORGET = "unplug forget it, then delete this folder"
 DELETE = "delete it once nothing needs it, or take them out"
+CALLED = "its name is theirs: look at it"
+CACHE = "`unplug cache purge`, with $UNPLUG_CACHE set to that folder"
 
 
 def checkpoint(path: Path, raw: dict[str, Any], person: Person) -> Place | None:
@@ -60,20 +63,6 @@ def references(path: Path, raw: dict[str, Any], person: Person) -> Place | None:
         return unknown(folder, "references", InputError(str(path), f"it does not follow its schema ({error})"))
     why = "delete the folder, and train references again on the data without them"
     return Place(path=folder, kind="references", standing="remembers", samples=found, goes_by=why) if found else None
-
-
-def naming(path: Path, raw: Any, person: Person) -> Place | None:
-    """Any other file: whether a text or a key in it is her name or the id of one of her samples."""
-    found, level = 0, [raw]
-    while level:
-        found += sum(isinstance(item, str) and item in person.words for item in level)
-        level = [
-            inner
-            for item in level
-            if isinstance(item, dict | list)
-            for inner in ((*item.keys(), *item.values()) if isinstance(item, dict) else item)
-        ]
-    return Place(path=str(path), kind="file", standing="names", samples=found, goes_by=DELETE) if found else None
 
 
 def derived(path: Path, raw: dict[str, Any], remembering: frozenset[str], known: frozenset[str]) -> Place | None:
@@ -129,24 +118,38 @@ def _hashes(raw: dict[str, Any]) -> set[str]:
     return {str(entry.get("sha256")) for entry in entries if isinstance(entry, dict)}
 
 
-def cache_note(path: Path, raw: dict[str, Any], person: Person) -> Place | None:
-    """What lies beside an entry of a cache, wherever that is: whose pictures it was made from."""
-    if (place := naming(path, raw, person)) is None:
-        return None
-    return replace(place, kind="cache", standing="holds", goes_by="`unplug cache purge`, with $UNPLUG_CACHE set to that folder")
-
-
 BINDINGS = ("weights_sha256", "state_sha256")
 BY_SCHEMA: dict[str, Callable[[Path, dict[str, Any], Person], Place | None]] = {
     "unplug-split/1": split_file,
     "unplug-split/2": split_file,
     "unplug-references/1": references,
-    "unplug-cache/1": cache_note,
 }
-PATCHES = "unplug-patches/1"
-COVERING = ("unplug-references/1", "unplug-cache/1", PATCHES, "unplug-base/1", "unplug-pipeline/1")
-"""Records that speak of all files beside and below them."""
+CACHED, PATCHES = "unplug-cache/1", "unplug-patches/1"
+LISTING = ("unplug-references/1", PATCHES, "unplug-base/1", "unplug-pipeline/1")
+"""Records that list files beside and below them, by hash."""
 DERIVED = ("unplug-artifact/1", "unplug-bundle/1", "unplug-bundle/2")
+
+
+_SHA256 = re.compile("[0-9a-f]{64}")
+FOUND = ("holds", "remembers", "names")
+
+
+def _schema(raw: Any) -> str:
+    schema = raw.get("schema") if isinstance(raw, dict) else None
+    return schema if isinstance(schema, str) else ""
+
+
+def _within(raw: Any) -> Iterator[dict[str, Any]]:
+    """Splits and references that stand anywhere in a JSON value."""
+    level = [raw]
+    while level:
+        yield from (item for item in level if item is not raw and _schema(item) in BY_SCHEMA)
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
 
 
 class Found:
@@ -158,40 +161,57 @@ class Found:
         self.remembering, self.known = set[str](), set[str]()
         self._made: list[tuple[Path, dict[str, Any]]] = []
         self._patches: list[tuple[Path, dict[str, Any]]] = []
-        self._covered, self._beside = set[PurePath](), set[PurePath]()
+        self._listed, self._beside = set[tuple[PurePath, str]](), set[tuple[PurePath, str]]()
 
-    def record(self, path: Path, raw: Any) -> Place | None:
-        """A file that was read: what it says of her."""
-        schema = raw.get("schema") if isinstance(raw, dict) else None
-        if isinstance(raw, dict) and schema in (DERIVED[0], *COVERING):
-            self._covered.add(path.with_suffix("") if schema == DERIVED[0] else path.parent)
-        if path.name == RECORD and isinstance(raw, dict) and isinstance(raw.get("split"), dict):
-            place, hashes = checkpoint(path, raw, self.person), {str(raw.get(key)) for key in BINDINGS}
-            self._beside.add(path.parent)
+    def record(self, path: Path, raw: Any, named: int) -> Iterator[Place]:
+        """A file that was read: what it says of her.
+
+        Args:
+            path: of the file.
+            raw: JSON of it, or None; a record counts wherever in it it stands.
+            named: how many texts in it name her.
+        """
+        own = self._record(path, raw) if isinstance(raw, dict) else None
+        looked = [BY_SCHEMA[_schema(item)](path, item, self.person) for item in _within(raw)] if own is None else [own]
+        places = [place for place in looked if place is not None]
+        if named and not any(place.standing in FOUND for place in places):
+            if _schema(raw) == CACHED:
+                places.append(Place(path=str(path), kind="cache", standing="holds", samples=named, goes_by=CACHE))
+            else:
+                places.append(Place(path=str(path), kind="file", standing="names", samples=named, goes_by=DELETE))
+        yield from places
+
+    def _record(self, path: Path, raw: dict[str, Any]) -> Place | None:
+        schema, hashes = _schema(raw), {str(raw.get(key)) for key in BINDINGS}
+        if schema in (DERIVED[0], *LISTING):
+            folder = path.with_suffix("") if schema == DERIVED[0] else path.parent
+            self._listed |= {(folder, sha256) for sha256 in _SHA256.findall(json.dumps(raw))}
+        if path.name == RECORD and isinstance(raw.get("split"), dict):
+            place = checkpoint(path, raw, self.person)
+            self._beside |= {(path.parent, sha256) for sha256 in hashes}
             self.known |= hashes if place is None or place.standing != "unknown" else set()
             self.remembering |= hashes if place is not None and place.standing == "remembers" else set()
             return place
-        if isinstance(schema, str) and schema in DERIVED:
+        if schema in DERIVED:
             self._made.append((path, raw))
-            return None
-        if isinstance(raw, dict) and schema == PATCHES:
+        elif schema == PATCHES:
             self._patches.append((path, raw))
-            return None
-        look = BY_SCHEMA.get(schema, naming) if isinstance(schema, str) else naming
-        return look(path, raw, self.person)
+        look = BY_SCHEMA.get(schema)
+        return None if look is None else look(path, raw, self.person)
 
     def weights(self, path: Path, sha256: str) -> Place | Literal["known"] | None:
         """What weights or an exported file are, under any name: a copy of some that remember her, or known not to, or None."""
-        if any(parent in self._covered for parent in (path, *path.parents)):
+        if sha256 in self.remembering:
+            if (path.parent, sha256) in self._beside:
+                return "known"
+            why = "delete this copy, which no record is beside"
+            return Place(path=str(path), kind="weights", standing="remembers", goes_by=why)
+        if any((parent, sha256) in self._listed for parent in (path, *path.parents)):
             return "known"
-        if sha256 in self.remembering and path.parent not in self._beside:
-            return Place(
-                path=str(path), kind="weights", standing="remembers", goes_by="delete this copy, which no record is beside"
-            )
         made = [raw for _, raw in self._made if sha256 in _hashes(raw)]
         if any(_lineage(raw) in self.remembering for raw in made):
             return Place(path=str(path), kind="exported file", standing="derived", goes_by=REVOKE)
-        return "known" if made or sha256 in self.known | self.remembering else None
+        return "known" if made or sha256 in self.known else None
 
     def all(self) -> list[Place]:
         """Every place, by its path."""

@@ -10,14 +10,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unplug.core import SUBJECT, CheckFailed, DataError, InputError, name_form, parse_json, read_regular
+from unplug.core import SUBJECT, CheckFailed, DataError, InputError, name_form, parse_json, read_regular, text_encoding
 from unplug.sdk.bundle import read_manifest
 from unplug.sdk.data import Held, Listing, held_in_cache, parse_spec, picked
 
+from .archives import MAX_BYTES
 from .deep import Search, her_pixels
 from .place import Person, Place, unknown
 from .records import Found
-from .walk import MAX_BYTES, walk
+from .walk import walk
 
 TEXTS = (".txt", ".csv", ".jsonl", ".tsv")
 ARCHIVES = (".zip", ".unplug")
@@ -89,34 +90,24 @@ def _in_records(folders: Sequence[Path], found: Found) -> None:
     """Files that can name somebody; pictures, weights and exported models are known by the JSON beside them."""
     for path in walk(folders):
         if isinstance(path, Place):
-            found.places += [path] if path.kind == "folder" else []
+            found.places.append(path)
         elif path.suffix in (".json", *TEXTS, *ARCHIVES):
             try:
-                place = found.record(path, _read(path))
+                value, text = _read(path)
+                named = len(found.person.names.among(value) | found.person.names.within(text))
+                found.places += found.record(path, value, named)
             except (InputError, CheckFailed) as error:
-                place = unknown(str(path), "archive" if path.suffix in ARCHIVES else "file", error)
-            found.places += [place] if place is not None else []
+                found.places.append(unknown(str(path), "archive" if path.suffix in ARCHIVES else "file", error))
 
 
-def _read(path: Path) -> Any:
-    """JSON as it is; of a text, its lines and the cells of them; of an archive, the manifest of the bundle in it."""
+def _read(path: Path) -> tuple[Any, str]:
+    """JSON, else text; of an archive, the manifest of the bundle in it."""
     if path.suffix in ARCHIVES:
-        return asdict(read_manifest(path))
+        return asdict(read_manifest(path)), ""
     raw = read_regular(path, max_bytes=MAX_BYTES, too_large="Look into it yourself")
-    if path.suffix not in TEXTS:
-        try:
-            return parse_json(raw)
-        except ValueError as error:
-            raise InputError(str(path), f"not valid JSON ({error})", "Look into it yourself") from error
-    lines = raw.decode("utf-8", "replace").splitlines()
-    if path.suffix == ".jsonl":
-        return [_line(line) for line in lines]
-    cells = {cell.strip().strip('"') for line in lines for cell in (line, *line.replace("\t", ",").split(","))}
-    return sorted(cells)
-
-
-def _line(line: str) -> Any:
+    if path.suffix in TEXTS:
+        return None, raw.decode(text_encoding(raw), "replace")
     try:
-        return parse_json(line.encode())
-    except ValueError:
-        return line
+        return parse_json(raw), ""
+    except ValueError as error:
+        raise InputError(str(path), f"not valid JSON ({error})", "Look into it yourself") from error

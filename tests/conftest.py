@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,3 +28,6 @@ def _quiet_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     key.write_text(f"unplug-key/1 {'5a' * 32}\n")  # the same in all processes of a run, which share models
     os.environ["UNPLUG_KEY"] = str(key)
     os.environ["UNPLUG_TIMEZONE"] = "UTC"
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
+    # Factories in here are named by tests, and nothing is searched for in the working folder unless PYTHONPATH names it.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])

@@ -41,3 +41,16 @@ def no_network() -> object:
 def broken() -> nn.Module:
     """Raises when it is called."""
     raise RuntimeError("out of bananas")
+
+
+class Buffered(Small):
+    """Few parameters, and a buffer that no file holds."""
+
+    def __init__(self, side: int) -> None:
+        super().__init__(3)
+        self.register_buffer("mask", torch.zeros(side, side), persistent=False)
+
+
+def buffered(side: int = 8) -> nn.Module:
+    """A factory whose argument decides about memory."""
+    return Buffered(side)

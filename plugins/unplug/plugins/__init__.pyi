@@ -1,7 +1,6 @@
 from .adopted import Adopted as Adopted
 from .adopted import Normalized as Normalized
 from .adopted import first_answer as first_answer
-from .adopted import trust as trust
 from .age import AGE_EDGES as AGE_EDGES
 from .age import MAX_RANDOM_FEATURES as MAX_RANDOM_FEATURES
 from .age import AgePredictor as AgePredictor
@@ -34,6 +33,8 @@ from .checkpoint import weights_files as weights_files
 from .checkpoint import weights_sha256 as weights_sha256
 from .conditioning import ConditioningPlugin as ConditioningPlugin
 from .dit_plugin import DiTPlugin as DiTPlugin
+from .factories import tried as tried
+from .factories import trust as trust
 from .lora_slots import LORA_INPUT as LORA_INPUT
 from .lora_slots import LORA_LAYERS as LORA_LAYERS
 from .lora_slots import LORA_RANK as LORA_RANK

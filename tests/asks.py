@@ -89,13 +89,13 @@ def load_checkpoint(folder: Path) -> object:
 
 
 def of_checkpoint(what: str, source: Path | None, **changes: Any) -> Ask:
-    """Another number in a checkpoint's configuration; without a source its weights are one small tensor."""
+    """Another number in a checkpoint's configuration; without a source its weights are zeros, on no disk."""
 
     def make(folder: Path) -> None:
         if source is not None:
             copied(source, folder)
         else:
-            write_tensors(folder / "model.safetensors", {"x": ("F32", [4])})
+            write_tensors(folder / "model.safetensors", {"x": ("F32", [2**27])})
         (folder / "unplug.json").unlink(missing_ok=True)
         edited(folder / "config.json", **changes)
 
@@ -224,8 +224,8 @@ ASKS = (
     of_checkpoint("10^6 words of 8,192 numbers", BASE / "text_encoder", vocab_size=2**20, hidden_size=8192),
     of_checkpoint("10^9 channels of a plugin", CANNY, widths=[BILLION] * 3),
     of_checkpoint("10^6 blocks of a plugin", CANNY, depths=[MILLION] * 3),
-    of_checkpoint("10^5 plugins in one", CANNY, _class_name="MultiPlugin", plugins=[{}] * 10**5),
-    of_checkpoint("10^9 parts of a transformer's plugin", CANNY, _class_name="DiTPlugin", residuals=BILLION),
+    of_checkpoint("10^5 plugins in one", None, model_type="multi-plugin", plugins=[{}] * 10**5),
+    of_checkpoint("10^9 parts of a transformer's plugin", None, model_type="dit-plugin", residuals=BILLION),
     of_checkpoint("10^9 random features", None, model_type="age", random_features=BILLION),
     of_checkpoint("10^5 age groups", None, model_type="age", age_edges=list(range(10**5))),
     adopted("a network of timm for pictures of 16,384 pixels", "timm:swin_tiny_patch4_window7_224", img_size=16384),
@@ -235,7 +235,7 @@ ASKS = (
     adopted("a factory of the operator's, with other arguments", "tests.networks:small", groups=3, width=MILLION),
     adopted("a factory of the operator's, with buffers", "tests.networks:buffered", side=40_000),
     lora("rank 10^6", {FIRST: ("F16", [MILLION, 96]), SECOND: ("F16", [96, MILLION])}),
-    lora("a gigabyte that fits no layer", {FIRST: ("F16", [2, 2**27]), SECOND: ("F16", [2**27, 2])}),
+    lora("a gigabyte that fits no layer", {FIRST: ("F16", [2, 2**27]), SECOND: ("F16", [2**26, 2])}),
     lora("10^5 layers", {f"unet.down_blocks.{n}.lora_{side}.weight": ("F16", [8, 96]) for n in range(10**5) for side in "AB"}),
     of_pipeline("10^9 ranks", lambda found: found["lora"].update(rank=BILLION)),
     of_pipeline("10^6 noise levels", lambda found: found["schedule"].update(alphas_cumprod=[0.5] * MILLION)),

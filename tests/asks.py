@@ -243,7 +243,7 @@ ASKS = (
     of_pipeline("10^7 tokens", lambda found: found["tokenizer"].update(length=10**7)),
     served("a loop that does not end", "loop"),
     served("memory without end", "memory"),
-    served("pictures of 9,400 pixels", "loop", side=9400),
+    served("pictures of 9,400 pixels", "memory", side=9400),
 )
 
 

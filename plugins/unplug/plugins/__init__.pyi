@@ -38,6 +38,8 @@ from .checkpoint import weights_files as weights_files
 from .checkpoint import weights_sha256 as weights_sha256
 from .conditioning import ConditioningPlugin as ConditioningPlugin
 from .dit_plugin import DiTPlugin as DiTPlugin
+from .factories import is_trusted as is_trusted
+from .factories import search_path as search_path
 from .factories import tried as tried
 from .factories import trust as trust
 from .lora_slots import LORA_INPUT as LORA_INPUT

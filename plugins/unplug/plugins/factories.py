@@ -53,6 +53,11 @@ def tried(call: str) -> Iterator[None]:
         _tried.reset(token)
 
 
+def is_trusted(call: str) -> bool:
+    """Whether the operator said that a factory may run here with these arguments; `InputError` as of `check_trusted`."""
+    return call == _tried.get() or call in _named() or call in _listed()
+
+
 def check_trusted(call: str) -> None:
     """Refuses code that nobody said may run here.
 
@@ -62,10 +67,9 @@ def check_trusted(call: str) -> None:
     Raises:
         InputError: it is not listed, or listed with other arguments; or others can write the list.
     """
-    named = [item.strip() for item in os.environ.get(VARIABLE, "").split(",")]
-    if call == _tried.get() or call in named or call in (known := [*named, *_listed()]):
+    if is_trusted(call):
         return
-    factory = call.partition("?")[0]
+    factory, known = call.partition("?")[0], [*_named(), *_listed()]
     why = "it is code, and nobody said here that it may run"
     if any(item.partition("?")[0] == factory for item in known):
         why = "it may run here with other arguments than these alone"
@@ -95,6 +99,10 @@ def trust(call: str) -> None:
             sync_folder(path.parent)
     except OSError as error:
         raise output_error(path, error) from error
+
+
+def _named() -> list[str]:
+    return [item.strip() for item in os.environ.get(VARIABLE, "").split(",")]
 
 
 def _listed() -> list[str]:

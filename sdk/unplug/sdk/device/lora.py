@@ -5,6 +5,7 @@ Shapes: R rank of the slots, K numbers of one rank-one update of all layers toge
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -20,6 +21,7 @@ from unplug.core import CheckpointError, InputError, check_content, require_modu
 
 WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
 MAX_BYTES = 2**30
+MAX_PATTERNS = 1024
 MAX_RANK = 1024
 """Of an update, in the mean over all layers: a file is read only where a base of this size can have use for it."""
 MAX_CHANGE = 1e30
@@ -335,12 +337,18 @@ def _told_scale(file: Path, config: Mapping[str, Any], layer: str, rank: int) ->
     return alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
 
 
+@functools.lru_cache(MAX_PATTERNS)
+def _compiled(key: str) -> re.Pattern[str]:
+    return re.compile(rf"(.*\.)?({key})$")
+
+
 def _of_layer(file: Path, config: Mapping[str, Any], name: str, layer: str, usual: Any) -> float:
     patterns = config.get(name) or {}
-    if not isinstance(patterns, dict) or not all(len(key) <= 200 and _PATTERN.fullmatch(key) for key in patterns):
+    known = isinstance(patterns, dict) and len(patterns) <= MAX_PATTERNS
+    if not known or not all(len(key) <= 200 and _PATTERN.fullmatch(key) for key in patterns):
         raise CheckpointError(str(file), f"its header's {name} names layers in a way that is not known here", _FIX)
     # As peft looks: the first that fits, at the end of the layer's name.
-    value = next((own for key, own in patterns.items() if re.match(rf"(.*\.)?({key})$", layer)), usual)
+    value = next((own for key, own in patterns.items() if _compiled(key).match(layer)), usual)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise CheckpointError(str(file), f"its header says {str(value)[:40]!r} of {layer[:100]}", _FIX)
     return float(value)

@@ -236,7 +236,7 @@ ASKS = (
     adopted("a factory of the operator's, with buffers", "tests.networks:buffered", side=40_000),
     lora("rank 10^6", {FIRST: ("F16", [MILLION, 96]), SECOND: ("F16", [96, MILLION])}),
     lora("a gigabyte that fits no layer", {FIRST: ("F16", [2, 2**27]), SECOND: ("F16", [2**26, 2])}),
-    lora("10^5 layers", {f"unet.down_blocks.{n}.lora_{side}.weight": ("F16", [8, 96]) for n in range(10**5) for side in "AB"}),
+    lora("10^4 layers", {f"unet.down_blocks.{n}.lora_{side}.weight": ("F16", [64, 96]) for n in range(10**4) for side in "AB"}),
     of_pipeline("10^9 ranks", lambda found: found["lora"].update(rank=BILLION)),
     of_pipeline("10^6 noise levels", lambda found: found["schedule"].update(alphas_cumprod=[0.5] * MILLION)),
     of_pipeline("a latent of 10^6 squared", lambda found: found.update(latent_shape=[4, MILLION, MILLION])),

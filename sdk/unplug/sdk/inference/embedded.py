@@ -131,7 +131,7 @@ def load_embedded(path: str | Path, *, threads: int = 1) -> Embedded:
     card = artifact.card
     batched = call_in_child(
         "unplug.sdk.inference.embedded:tried", {"path": str(artifact.path.resolve()), "threads": threads},
-        what=f"trying {artifact.path.name}", memory=memory_for(artifact.path), timeout=seconds_for(TRIAL, TRIAL_SECONDS),
+        what=f"trying {artifact.path}", memory=memory_for(artifact.path), timeout=seconds_for(TRIAL, TRIAL_SECONDS),
     ).values["batched"]  # fmt: skip
     return Embedded(
         path=artifact.path, sha256=card.sha256, model_type=card.model_type, tensor=_one_picture(card.iospec, path),

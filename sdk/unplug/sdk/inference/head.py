@@ -183,7 +183,8 @@ class DeviceHead:
         return np.asarray(steps_C, np.float64)
 
     def _lifted(self, pooled_NC: Float, most: float) -> Float:
-        return np.asarray((pooled_NC @ self.lift_DC.T + self.offset_D).clip(0.0, most), np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # who answers looks at what came of it
+            return np.asarray((pooled_NC @ self.lift_DC.T + self.offset_D).clip(0.0, most), np.float64)
 
     def _read(self, name: str, pooled_C: Array, age: float) -> tuple[bytes, NDArray[np.int64]]:
         """The commitment, and z as integers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,3 +30,6 @@ def _quiet_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["UNPLUG_KEY"] = str(key)
     os.environ["UNPLUG_LEDGER"] = str(key.with_name("ledger.db"))  # none is there
     os.environ["UNPLUG_TIMEZONE"] = "UTC"
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
+    # Factories in here are named by tests, and nothing is searched for in the working folder unless PYTHONPATH names it.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])

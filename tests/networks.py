@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import torch
 from torch import Tensor, nn
 
@@ -41,3 +43,23 @@ def no_network() -> object:
 def broken() -> nn.Module:
     """Raises when it is called."""
     raise RuntimeError("out of bananas")
+
+
+class Buffered(Small):
+    """Few parameters, and a buffer that no file holds."""
+
+    def __init__(self, side: int) -> None:
+        super().__init__(3)
+        self.register_buffer("mask", torch.zeros(side, side), persistent=False)
+
+
+def buffered(side: int = 8) -> nn.Module:
+    """A factory whose argument decides about memory."""
+    return Buffered(side)
+
+
+def endless(groups: int) -> nn.Module:
+    """Never returns."""
+    while groups:
+        time.sleep(1)
+    return Small(groups)

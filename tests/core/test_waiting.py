@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,16 @@ from unplug.core import waiting
 
 BEFORE = "cpu  0 0 0 0\ncpu0 100 0 10 500 5 0 0 0 0 0\ncpu1 100 0 10 500 5 0 0 0 0 0\ncpu10 1 1 1 1 1 1 1 1 0 0\nintr 5 5\n"
 AFTER = "cpu  0 0 0 0\ncpu0 106 0 12 500 5 0 0 2 0 0\ncpu1 100 0 11 508 6 0 0 0 0 0\ncpu10 9 9 9 9 9 9 9 9 0 0\nintr 9 9\n"
+
+
+def test_torch_leaves_nothing_in_the_place_of_temporary_files(tmp_path: Path) -> None:
+    code = "import unplug.core, torch._dynamo, os; print(os.listdir(os.environ['TMPDIR']))"
+    own = {name: value for name, value in os.environ.items() if name != "TORCHINDUCTOR_CACHE_DIR"}  # torch sets it
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=own | {"TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=True
+    )  # fmt: skip
+    assert "torchinductor" in done.stdout, "torch makes a folder as it is loaded"
+    assert not list(tmp_path.iterdir())
 
 
 def test_ticks_are_those_of_the_allowed_cores() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,8 @@ import pytest
 import torch
 
 from unplug.core import CheckpointError, InputError, MissingExtraError
-from unplug.plugins import ADOPTED, Adopted, AgePredictor, load_checkpoint, save_checkpoint, trust
-from unplug.plugins.adopted import factories_file, is_trusted
+from unplug.plugins import ADOPTED, Adopted, AgePredictor, load_checkpoint, save_checkpoint, tried, trust
+from unplug.plugins.factories import check_trusted, factories_file
 
 EDGES = (0.0, 13.0, 18.0, 100.0)
 SMALL = Adopted(factory="tests.networks:small", arguments={"groups": 3}, mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 1.0))
@@ -19,7 +21,7 @@ SMALL = Adopted(factory="tests.networks:small", arguments={"groups": 3}, mean=(0
 
 @pytest.fixture(autouse=True)
 def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UNPLUG_KEY", str(tmp_path / "config" / "key"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("UNPLUG_FACTORIES", raising=False)
 
 
@@ -28,7 +30,7 @@ def predictor() -> AgePredictor:
 
 
 def test_it_sees_normalized_pictures_and_answers_in_our_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UNPLUG_FACTORIES", "other:thing, tests.networks:small")
+    monkeypatch.setenv("UNPLUG_FACTORIES", "other:thing, tests.networks:small?groups=3")
     model = predictor()
     image_BCHW = torch.rand(2, 3, 32, 32)
     seen = (image_BCHW - torch.tensor([0.1, 0.2, 0.3]).view(3, 1, 1)) / torch.tensor([0.5, 0.25, 1.0]).view(3, 1, 1)
@@ -43,7 +45,7 @@ def test_it_sees_normalized_pictures_and_answers_in_our_names(monkeypatch: pytes
 
 
 def test_it_is_saved_and_loaded_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trust(SMALL.factory)
+    trust(SMALL.call)
     model = predictor()
     save_checkpoint(model, tmp_path / "model", record={}, card="Somebody's.")
     again = load_checkpoint(tmp_path / "model", expect="age").model
@@ -56,7 +58,7 @@ def test_it_is_saved_and_loaded_by_name(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_file_that_names_code_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trust(SMALL.factory)
+    trust(SMALL.call)
     save_checkpoint(predictor(), tmp_path / "model", record={}, card="")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     config["network"] |= {"factory": "os:mkdir", "arguments": {"path": str(tmp_path / "made")}}
@@ -66,22 +68,94 @@ def test_a_file_that_names_code_runs_nothing(tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "made").exists()
 
 
-def test_a_file_cannot_ask_for_more_than_it_holds(tmp_path: Path) -> None:
-    trust(SMALL.factory)
+def test_a_file_cannot_call_a_trusted_factory_with_other_arguments(tmp_path: Path) -> None:
+    trust(SMALL.call)
     save_checkpoint(predictor(), tmp_path / "model", record={}, card="")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
-    config["network"]["arguments"] = {"groups": 3, "width": 20_000}
-    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
-    with pytest.raises(CheckpointError, match="it asks for 7,2"):
-        load_checkpoint(tmp_path / "model")
+    for arguments in ({"groups": 3, "width": 20_000}, {"groups": 3.0}, {"groups": "3"}, {}):
+        config["network"]["arguments"] = arguments
+        (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+        with pytest.raises(CheckpointError, match="it may run here with other arguments than these alone"):
+            load_checkpoint(tmp_path / "model")
 
 
-def test_trust_is_a_list_that_grows() -> None:
+def test_a_file_cannot_ask_for_more_than_it_holds(tmp_path: Path) -> None:
+    for name, arguments, says in (("small", {"groups": 3, "width": 20_000}, "7,2"), ("buffered", {"side": 30_000}, "900,0")):
+        adopted = Adopted(factory=f"tests.networks:{name}", arguments=arguments)
+        trust(SMALL.call)
+        trust(adopted.call)
+        save_checkpoint(predictor(), tmp_path / "model", record={}, card="")
+        config = json.loads((tmp_path / "model" / "config.json").read_text())
+        (tmp_path / "model" / "config.json").write_text(json.dumps(config | {"network": adopted.to_dict()}))
+        with pytest.raises(CheckpointError, match=f"it asks for {says}"):
+            load_checkpoint(tmp_path / "model")
+
+
+def is_trusted(call: str) -> bool:
+    try:
+        check_trusted(call)
+    except InputError:
+        return False
+    return True
+
+
+def test_trust_is_a_list_that_grows_and_is_its_owners_alone() -> None:
     assert not is_trusted("a.b:c")
-    trust("a.b:c")
-    trust("d:e")
-    trust("a.b:c")
-    assert factories_file().read_text() == "a.b:c\nd:e\n" and is_trusted("d:e") and not is_trusted("a.b")
+    for call in ("a.b:c?x=1", "d:e", "a.b:c?x=1"):
+        trust(call)
+    assert factories_file().read_text() == "a.b:c?x=1\nd:e\n" and is_trusted("d:e") and not is_trusted("a.b:c")
+    assert factories_file().stat().st_mode & 0o777 == 0o600 and factories_file().parent.stat().st_mode & 0o777 == 0o700
+    with tried("f:g"):
+        assert is_trusted("f:g") and not is_trusted("f:g?x=1")
+    assert not is_trusted("f:g")
+
+
+def readable(path: Path) -> None:
+    path.chmod(0o644)
+
+
+def open_folder(path: Path) -> None:
+    path.parent.chmod(0o777)
+
+
+def open_folder_above(path: Path) -> None:
+    path.parent.parent.chmod(0o775)
+
+
+def a_link(path: Path) -> None:
+    path.rename(path.with_name("other"))
+    path.symlink_to("other")
+
+
+def a_linked_folder(path: Path) -> None:
+    """The folder is a link within one that others can write in."""
+    outside = path.parent.parent.parent / "outside"
+    path.parent.parent.rename(outside)
+    outside.chmod(0o777)
+    path.parent.parent.symlink_to(outside)
+
+
+@pytest.mark.parametrize("harm", [readable, open_folder, open_folder_above, a_link, a_linked_folder])
+def test_a_list_that_others_could_have_written_says_nothing(harm: Any) -> None:
+    trust(SMALL.call)
+    harm(factories_file())
+    with pytest.raises(InputError, match="factories: ") as caught:
+        check_trusted(SMALL.call)
+    with pytest.raises(InputError):
+        trust("x:y")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["", ".", "here"])
+def test_a_module_is_never_searched_for_in_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    (tmp_path / "os_helper_of_a_stranger.py").write_text("raise SystemExit(open('ran', 'w').close())")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path) if place == "here" else place)
+    with tried("os_helper_of_a_stranger:make"), pytest.raises(InputError, match="No module named"):
+        Adopted(factory="os_helper_of_a_stranger:make").build(3)
+    assert not (tmp_path / "ran").exists() and str(tmp_path) in map(os.path.abspath, sys.path)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +164,11 @@ def test_trust_is_a_list_that_grows() -> None:
         {"factory": "nocolon"}, {"factory": "a:b:c"}, {"factory": "../x:y"}, {"factory": 7}, {"arguments": {"x": [1]}},
         {"arguments": {str(n): n for n in range(33)}}, {"arguments": [1]}, {"mean": (0.0, 0.0)}, {"std": (1.0, 0.0, 1.0)},
         {"mean": (float("nan"), 0.0, 0.0)}, {"factory": "timm:resnet18", "arguments": {"checkpoint_path": "evil.pth"}},
-        {"factory": "timm:resnet18", "arguments": {"pretrained": True}},
+        {"factory": "timm:resnet18", "arguments": {"pretrained": True}}, {"arguments": {"x": "y" * 3000}},
+        {"factory": "timm:vit_tiny_patch16_224", "arguments": {"img_size": 16384}},
+        {"factory": "torchvision:mobilenet_v2", "arguments": {"width_mult": 1e5}},
+        {"factory": "torchvision:mobilenet_v2", "arguments": {"width_mult": float("nan")}},
+        {"factory": "timm:resnet18", "arguments": {"global_pool": "9" * 999}},
     ],
 )  # fmt: skip
 def test_what_no_network_is(change: dict[str, Any]) -> None:
@@ -106,8 +184,7 @@ def test_what_no_network_is(change: dict[str, Any]) -> None:
     ],
 )  # fmt: skip
 def test_a_factory_that_gives_none(factory: str, why: str) -> None:
-    trust(factory)
-    with pytest.raises(InputError, match=why):
+    with tried(factory), pytest.raises(InputError, match=why):
         Adopted(factory=factory).build(3)
 
 
@@ -128,7 +205,7 @@ def test_a_package_of_networks(name: str) -> None:
 
 
 def test_size_and_network_belong_together() -> None:
-    trust(SMALL.factory)
+    trust(SMALL.call)
     unfit: dict[str, Any]
     named = SMALL.to_dict()
     for unfit in ({"size": ADOPTED}, {"size": "nano", "network": named}, {"size": ADOPTED, "network": {"factory": "x"}}):

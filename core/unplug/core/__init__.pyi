@@ -48,7 +48,9 @@ from .keys import key_file as key_file
 from .keys import operator_key as operator_key
 from .keys import read_secret as read_secret
 from .lazy import attach as attach
+from .limits import explain_memory as explain_memory
 from .limits import memory_for as memory_for
+from .limits import out_of_memory as out_of_memory
 from .limits import seconds_for as seconds_for
 from .locks import hold as hold
 from .locks import one_writer as one_writer

@@ -9,8 +9,11 @@ The number of threads stays as it is: it decides the last bits of sums.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Mapping, MutableMapping
 from importlib.abc import MetaPathFinder
@@ -26,6 +29,7 @@ SAMPLE_S = 0.1
 BUSY_CORES = 0.5
 """What other work must use of all cores together: one busy process uses 1, a desktop at rest a tenth."""
 STAT = Path("/proc/stat")
+KERNELS = "torchinductor_*"
 
 
 def core_ticks(text: str, allowed: Iterable[int]) -> tuple[int, int]:
@@ -85,6 +89,20 @@ def choose_waiting(environment: MutableMapping[str, str], busy: float | None) ->
         environment.update({POLICY: "passive", CHOSEN: "1"})
 
 
+def _leave_nothing() -> None:
+    """torch makes a folder for kernels in ``$TMPDIR`` when it is loaded: who made it, and compiled none, removes it again."""
+    with contextlib.suppress(OSError):
+        place = Path(tempfile.gettempdir())
+        before = set(place.glob(KERNELS))
+
+        def remove() -> None:
+            for folder in set(place.glob(KERNELS)) - before:
+                with contextlib.suppress(OSError):  # something is in it
+                    folder.rmdir()
+
+        atexit.register(remove)
+
+
 class _BeforeTorch(MetaPathFinder):
     """Finds no module; looks at the cores when torch is about to be loaded, and goes."""
 
@@ -93,6 +111,7 @@ class _BeforeTorch(MetaPathFinder):
         if name != "torch":
             return
         sys.meta_path.remove(self)
+        _leave_nothing()
         if not user_chose(os.environ):
             choose_waiting(os.environ, busy_cores())
 

@@ -37,9 +37,8 @@ from .runtime.base import Placement as Placement
 from .runtime.base import Runner as Runner
 from .runtime.base import Runtime as Runtime
 from .runtime.web.runtime import BROWSER_VARIABLE as BROWSER_VARIABLE
-from .runtime.web.runtime import end_browser as end_browser
 from .runtime.web.runtime import find_browser as find_browser
-from .runtime.web.runtime import start_browser as start_browser
+from .runtime.web.runtime import opened_browser as opened_browser
 from .session import STAND_INS as STAND_INS
 from .session import Session as Session
 from .session import run_values as run_values

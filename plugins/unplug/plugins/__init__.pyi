@@ -1,7 +1,6 @@
 from .adopted import Adopted as Adopted
 from .adopted import Normalized as Normalized
 from .adopted import first_answer as first_answer
-from .adopted import trust as trust
 from .age import AGE_EDGES as AGE_EDGES
 from .age import MAX_RANDOM_FEATURES as MAX_RANDOM_FEATURES
 from .age import AgePredictor as AgePredictor
@@ -11,6 +10,8 @@ from .age_sizes import MAX_IMAGE_SIZE as MAX_IMAGE_SIZE
 from .age_sizes import MIN_IMAGE_SIZE as MIN_IMAGE_SIZE
 from .age_sizes import SIZES as SIZES
 from .age_trunk import AgeTrunk as AgeTrunk
+from .base_parts import check_decoder as check_decoder
+from .base_parts import check_unet as check_unet
 from .blocks import ConvNormAct as ConvNormAct
 from .blocks import DepthwiseConv2d as DepthwiseConv2d
 from .blocks import InvertedBottleneck as InvertedBottleneck
@@ -21,6 +22,8 @@ from .checkpoint import DESIGN_STATE as DESIGN_STATE
 from .checkpoint import RECORD as RECORD
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import check_binding as check_binding
+from .checkpoint import check_numbers as check_numbers
+from .checkpoint import check_size as check_size
 from .checkpoint import load_checkpoint as load_checkpoint
 from .checkpoint import load_weights as load_weights
 from .checkpoint import read_config as read_config
@@ -28,12 +31,17 @@ from .checkpoint import safetensors_errors as safetensors_errors
 from .checkpoint import save_checkpoint as save_checkpoint
 from .checkpoint import variant_of as variant_of
 from .checkpoint import view_of as view_of
+from .checkpoint import weight_shards as weight_shards
 from .checkpoint import weights_bytes as weights_bytes
 from .checkpoint import weights_file as weights_file
 from .checkpoint import weights_files as weights_files
 from .checkpoint import weights_sha256 as weights_sha256
 from .conditioning import ConditioningPlugin as ConditioningPlugin
 from .dit_plugin import DiTPlugin as DiTPlugin
+from .factories import is_trusted as is_trusted
+from .factories import search_path as search_path
+from .factories import tried as tried
+from .factories import trust as trust
 from .lora_slots import LORA_INPUT as LORA_INPUT
 from .lora_slots import LORA_LAYERS as LORA_LAYERS
 from .lora_slots import LORA_RANK as LORA_RANK
@@ -41,5 +49,6 @@ from .lora_slots import SlottedUNet as SlottedUNet
 from .lora_slots import slots_of as slots_of
 from .multi_plugin import MultiPlugin as MultiPlugin
 from .plugin_sizes import PLUGIN_SIZES as PLUGIN_SIZES
+from .text_encoder import check_text_encoder as check_text_encoder
 from .unet_levels import level_differences as level_differences
 from .unet_levels import read_base as read_base

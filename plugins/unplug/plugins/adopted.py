@@ -2,33 +2,39 @@
 
 A name of ``timm:`` or ``torchvision:`` picks from those packages' own lists, ``unplug:plain`` and
 ``unplug:plain-wide`` are plain networks of ours.
-``package.module:factory`` is code that a file names, so it is imported only where the operator trusts it: listed in
-``$UNPLUG_FACTORIES`` (commas between), or in the file beside the operator's key, to which `unplug adopt` adds it.
+``package.module:factory`` is code that a file names, so it is imported only where the operator trusts it, see `factories`.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from unplug.core import InputError, MissingExtraError, OutputError, atomic_path, key_file
+from unplug.core import InputError, MissingExtraError
+
+from .age_sizes import MAX_IMAGE_SIZE
+from .factories import away_from_here, call_of, check_trusted
 
 FORM = re.compile(r"[A-Za-z_][\w.]{0,200}:[A-Za-z_][\w.-]{0,200}")
 SCALARS = (str, int, float, bool, type(None))
-MAX_ARGUMENTS = 32
-OF_LISTS = frozenset({"drop_rate", "drop_path_rate", "img_size", "width_mult", "dropout", "global_pool"})
-"""What a network of a package's list may be called with: nothing that reads a file or fetches weights."""
-MAX_FACTORIES_BYTES = 65536
+MAX_ARGUMENTS, MAX_CALL = 32, 2000
+OF_LISTS = {
+    "drop_rate": (0, 0.9),
+    "drop_path_rate": (0, 0.9),
+    "dropout": (0, 0.9),
+    "img_size": (16, MAX_IMAGE_SIZE),
+    "width_mult": (0.1, 4),
+}
+POOLS = frozenset(("global_pool", kind) for kind in ("", "avg", "max", "avgmax", "catavgmax", "fast", "token", "map"))
+"""What a network of a package's list may be called with, within bounds: nothing that reads a file or fetches weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +68,10 @@ class Adopted:
                 raise InputError(
                     f"argument {str(name)[:60]}", "it is neither number nor text", "Wrap it in a factory of your own"
                 )
-            if self.package in LISTS and name not in OF_LISTS:
-                why = f"{self.package}'s networks are built here with {', '.join(sorted(OF_LISTS))} alone"
-                raise InputError(f"argument {name[:60]}", why, "Leave it out, or wrap it in a factory of your own")
+            if self.package in LISTS:
+                _check_listed(self.package, name, value)
+        if len(self.call) > MAX_CALL:
+            raise InputError(f"factory {self.factory}", "its arguments are too long", "Give fewer, or shorter ones")
         for what, three in (("mean", self.mean), ("std", self.std)):
             if len(three) != 3 or not all(isinstance(value, int | float) and abs(value) < 1e6 for value in three):
                 raise InputError(what, "it is not three numbers", "Give one a colour, of values in [0, 1]")
@@ -77,6 +84,16 @@ class Adopted:
     def package(self) -> str:
         """In front of the colon."""
         return self.factory.partition(":")[0]
+
+    @property
+    def call(self) -> str:
+        """The factory and what it is called with, as lists of trusted ones name them."""
+        return call_of(self.factory, self.arguments)
+
+    @property
+    def is_code(self) -> bool:
+        """Whether its module is of somebody's choosing, and no list of networks."""
+        return self.package not in LISTS
 
     def to_dict(self) -> dict[str, Any]:
         """What a ``config.json`` holds of it; `from_dict` is the inverse."""
@@ -104,14 +121,14 @@ class Adopted:
             MissingExtraError: its package is not installed.
         """
         name = self.factory.partition(":")[2]
-        with redirect_stdout(sys.stderr):  # what other people's code prints is no answer of ours
+        with redirect_stdout(sys.stderr), away_from_here():  # what other people's code prints is no answer of ours
             return self._made(LISTS[self.package](name, groups) if self.package in LISTS else self._own(name))
 
     def _made(self, make: Callable[..., Any]) -> nn.Module:
         try:
             network = make(**self.arguments)
         except (Exception, SystemExit) as error:
-            why = f"it raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            why = f"it raised {type(error).__name__}: {_first_line(error)}"
             raise InputError(f"factory {self.factory}", why[:300], "Check --argument") from error
         if not isinstance(network, nn.Module):
             raise InputError(
@@ -120,17 +137,20 @@ class Adopted:
         return network
 
     def _own(self, name: str) -> Callable[..., Any]:
-        if not is_trusted(self.factory):
-            fix = f"If you know it, set UNPLUG_FACTORIES={self.factory}, or adopt it here with `unplug adopt {self.factory}`"
-            raise InputError(f"factory {self.factory}", "it is code, and nobody said here that it may run", fix)
+        check_trusted(self.call)
         try:
             found: Any = import_module(self.package)
             for part in name.split("."):
                 found = getattr(found, part)
-        except (ImportError, AttributeError, SystemExit) as error:
-            why = "its module ends the program" if isinstance(error, SystemExit) else str(error)
-            raise InputError(f"factory {self.factory}", why, "Install its package, or check the name") from error
+        except (Exception, SystemExit) as error:
+            why = "its module ends the program" if isinstance(error, SystemExit) else _first_line(error)
+            fix = "Install its package or name its folder in PYTHONPATH, or check the name"
+            raise InputError(f"factory {self.factory}", why, fix) from error
         return found  # type: ignore[no-any-return]
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _of_timm(name: str, groups: int) -> Callable[..., Any]:
@@ -167,6 +187,18 @@ def _of_unplug(name: str, groups: int) -> Callable[..., Any]:
 LISTS: dict[str, Callable[[str, int], Callable[..., Any]]] = {
     "timm": _of_timm, "torchvision": _of_torchvision, "unplug": _of_unplug,
 }  # fmt: skip
+
+
+def _check_listed(package: str, name: str, value: Any) -> None:
+    """A stranger's checkpoint decides about the arguments of a list's networks, and so about memory and time."""
+    low, high = OF_LISTS.get(name, (0, 0))
+    number = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+    if name not in OF_LISTS and (name, value) not in POOLS:
+        known = ", ".join(sorted({*OF_LISTS, "global_pool"}))
+        why = f"{package}'s networks are built here with {known} alone"
+        raise InputError(f"argument {name[:60]}", why, "Leave it out, or wrap it in a factory of your own")
+    if name in OF_LISTS and not number:
+        raise InputError(f"argument {name}={str(value)[:60]}", "out of range", f"Use {low:g} to {high:g}")
 
 
 class Normalized(nn.Module):
@@ -214,32 +246,3 @@ def first_answer(answer: Any) -> Any:
         if not isinstance(answer, Mapping | Tensor) and hasattr(answer, name):
             return getattr(answer, name)
     return answer[0] if isinstance(answer, tuple | list) and answer else answer
-
-
-def factories_file() -> Path:
-    """Where factories are listed that may run here: ``factories`` beside the operator's key."""
-    return key_file().parent / "factories"
-
-
-def is_trusted(factory: str) -> bool:
-    """Whether the operator said that a factory's code may run here."""
-    named = os.environ.get("UNPLUG_FACTORIES", "").split(",")
-    return factory in (*map(str.strip, named), *_listed())
-
-
-def trust(factory: str) -> None:
-    """Lists a factory, atomically; `OutputError` where the file cannot be written."""
-    if is_trusted(factory):
-        return
-    lines = [*_listed(), factory]
-    factories_file().parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(factories_file()) as temporary:
-        temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
-def _listed() -> list[str]:
-    try:
-        with factories_file().open(encoding="utf-8", errors="replace") as handle:
-            return handle.read(MAX_FACTORIES_BYTES).splitlines()
-    except (OSError, OutputError):  # no such list, or no home that it could lie in
-        return []

@@ -28,8 +28,18 @@ except ImportError as error:
 
 TOKENS = 77
 """Of Stable Diffusion's prompts; used where no text encoder lies beside the UNet."""
-MAX_TOKENS, MAX_LAYERS, MAX_SAMPLE_SIZE = 1024, 16, 4096
+MAX_TOKENS, MAX_LAYERS, MAX_SAMPLE_SIZE, MAX_KERNEL = 1024, 16, 4096, 15
+MAX_DEPTH = 256
+"""Layers of attention in all blocks: Stable Diffusion has 8, and each is forty modules to build."""
 MAX_CONFIG_BYTES, MAX_TENSOR_BYTES = 2**20, 2**30
+DECODER_LIMITS = {
+    "sample_size": MAX_SAMPLE_SIZE, "layers_per_block": MAX_LAYERS, "in_channels": MAX_CHANNELS,
+    "out_channels": MAX_CHANNELS, "latent_channels": MAX_CHANNELS,
+}  # fmt: skip
+UNET_LIMITS = DECODER_LIMITS | {
+    "text_tokens": MAX_TOKENS, "transformer_layers_per_block": MAX_LAYERS, "cross_attention_dim": MAX_CHANNELS,
+    "downsample_padding": 1, "conv_in_kernel": MAX_KERNEL, "conv_out_kernel": MAX_KERNEL,
+}  # fmt: skip
 
 
 class BaseUNet(UNet2DConditionModel):
@@ -48,12 +58,7 @@ class BaseUNet(UNet2DConditionModel):
 
     def __init__(self, text_tokens: int = TOKENS, **config: Any) -> None:
         levels = read_base(config).levels
-        _check_integers(
-            {"text_tokens": text_tokens, "sample_size": None, **config},
-            {"text_tokens": MAX_TOKENS, "sample_size": MAX_SAMPLE_SIZE, "layers_per_block": MAX_LAYERS,
-             "transformer_layers_per_block": MAX_LAYERS, "cross_attention_dim": MAX_CHANNELS, "in_channels": MAX_CHANNELS,
-             "out_channels": MAX_CHANNELS, "downsample_padding": 1},
-        )  # fmt: skip
+        check_unet({"text_tokens": text_tokens, "sample_size": None, **config})
         if config.get("reverse_transformer_layers_per_block") is not None:
             raise InputError("reverse_transformer_layers_per_block", "no base of this kind has it", "Leave it out")
         for spec in residual_specs(levels, config["sample_size"]):
@@ -161,14 +166,8 @@ class BaseDecoder(AutoencoderKL):
     """
 
     def __init__(self, **config: Any) -> None:
+        check_decoder({"sample_size": None, **config})
         widths = config.get("block_out_channels", (1,))
-        if not 1 <= len(widths) <= MAX_LEVELS:
-            raise InputError(f"{len(widths)} block_out_channels", "out of range", f"Use 1 to {MAX_LEVELS}")
-        _check_integers(
-            {"sample_size": None, **config, **dict(enumerate(widths))},
-            {"sample_size": MAX_SAMPLE_SIZE, "layers_per_block": MAX_LAYERS, "latent_channels": MAX_CHANNELS,
-             "in_channels": MAX_CHANNELS, "out_channels": MAX_CHANNELS, **dict.fromkeys(range(len(widths)), MAX_CHANNELS)},
-        )  # fmt: skip
         if config["sample_size"] % (factor := 2 ** (len(widths) - 1)):
             raise InputError(f"sample_size {config['sample_size']}", f"no multiple of {factor}, by which it shrinks", "Use one")
         _check_scale("scaling_factor", config.get("scaling_factor", 1.0), least=1e-6)
@@ -200,6 +199,30 @@ class BaseDecoder(AutoencoderKL):
             description="The picture",
         )  # fmt: skip
         return IOSpec(inputs=(latents,), outputs=(image,))
+
+
+def check_unet(config: Mapping[str, Any]) -> None:
+    """Refuses a UNet's configuration that asks for more than any base has; `InputError` names the setting."""
+    _check_integers(config, UNET_LIMITS)
+    _check_widths(config)
+    layers = math.prod(config.get(name, 1) for name in ("layers_per_block", "transformer_layers_per_block"))
+    if (depth := layers * len(config.get("block_out_channels", (1,)))) > MAX_DEPTH:
+        raise InputError(f"{depth} layers", "more than any base has", f"Use at most {MAX_DEPTH} in all blocks together")
+
+
+def check_decoder(config: Mapping[str, Any]) -> None:
+    """Refuses an autoencoder's configuration that asks for more than any base has; `InputError` names the setting."""
+    _check_integers(config, DECODER_LIMITS)
+    _check_widths(config)
+
+
+def _check_widths(config: Mapping[str, Any]) -> None:
+    widths = config.get("block_out_channels", (1,))
+    count = len(widths) if isinstance(widths, list | tuple) else 0
+    if not 1 <= count <= MAX_LEVELS:
+        raise InputError(f"{count} block_out_channels", "out of range", f"Use 1 to {MAX_LEVELS}")
+    named = {f"block_out_channels[{place}]": width for place, width in enumerate(widths)}
+    _check_integers(named, dict.fromkeys(named, MAX_CHANNELS))
 
 
 def _check_scale(name: str, value: Any, least: float) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -72,6 +72,10 @@ CHECKPOINT_FILES = ("config.json", WEIGHTS, DIFFUSERS_WEIGHTS, "README.md", RECO
 """All that a checkpoint folder holds; a folder with anything else in it is never replaced."""
 MAX_CONFIG_BYTES, MAX_INDEX_BYTES = 2**20, 2**24
 MAX_NUMBER = 1e15
+FREE_NUMBERS = 2**24
+"""Of a network's buffers that no file holds (masks of attention, say), beyond the bytes that its weights have."""
+FOREIGN_NUMBER, FOREIGN_ENTRIES = 2**20, 10_000
+"""Of configurations that others write, see `FOREIGN`: a vocabulary is the largest number in them, betas the longest list."""
 SHAPE: dict[str, Any] = {
     "schema": str, "role": str, "seed": int, "captions_seed": int, "captions": str, "parameters": int, "image_size": int,
     "data": {"spec": str, "digest": str, "samples": int, "unusable": int}, "split": {}, "recipe": {}, "history": list,
@@ -394,8 +398,10 @@ def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any])
         kind = MODELS.get(model_type)
         if hasattr(kind, "complete_config"):
             config = kind.complete_config(folder, config)
+        if model_type in FOREIGN:
+            check_numbers(config)
         if model_type in FOREIGN or config.get("network") is not None:
-            _check_size(kind, config, weights)
+            check_size(lambda: kind(**config), weights)
         model = kind(**config)
     except BROKEN as error:
         raise CheckpointError(
@@ -405,14 +411,47 @@ def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any])
     return model.eval()
 
 
-def _check_size(kind: Any, config: dict[str, Any], weights: Path) -> None:
-    """Raises where a configuration asks for more than the file could fill, before any memory is taken for it."""
+def check_size(build: Callable[[], Any], weights: Path) -> None:
+    """Refuses a network that asks for more than a file could fill, before any memory is taken for it.
+
+    Args:
+        build: makes the network; called where tensors have shapes and no numbers.
+        weights: the file, or the index of shards.
+
+    Raises:
+        InputError: more parameters and stored buffers than the file has bytes, or too much that is not stored.
+    """
     import torch
 
     with torch.device("meta"):
-        count = sum(item.numel() for item in kind(**config).parameters())
-    if count > (size := sum(file.stat().st_size for file in weight_shards(weights))):
-        raise InputError("its configuration", f"it asks for {count:,} parameters, and {weights.name} has {size:,} bytes", "")
+        model = build()
+    stored = model.state_dict()
+    own = {name: item.numel() for name, item in (*model.named_parameters(), *model.named_buffers())}
+    free = sum(count for name, count in own.items() if name not in stored)
+    size = sum(file.stat().st_size for file in weight_shards(weights))
+    for what, count, most in (("parameters", sum(own.values()) - free, size), ("buffers", free, size + FREE_NUMBERS)):
+        if count > most:
+            why = f"it asks for {count:,} {what}, and {weights.name} has {size:,} bytes"
+            raise InputError("its configuration", why, "")
+
+
+def check_numbers(config: Any) -> None:
+    """Refuses numbers and lists that no foreign configuration needs: some setting or other would size memory by them.
+
+    Raises:
+        InputError: naming the first.
+    """
+    waiting = [("configuration", config)]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, dict | list | tuple) and len(value) > FOREIGN_ENTRIES:
+            raise InputError(name, f"it has {len(value):,} entries", f"Use at most {FOREIGN_ENTRIES:,}")
+        if isinstance(value, dict):
+            waiting += [(str(key)[:60], item) for key, item in value.items()]
+        elif isinstance(value, list | tuple):
+            waiting += [(name, item) for item in value]
+        elif isinstance(value, int | float) and not abs(value) <= FOREIGN_NUMBER:
+            raise InputError(f"{name} {str(value)[:60]}", "out of range", f"Use at most {FOREIGN_NUMBER:,}")
 
 
 def load_weights(model: Any, weights: Path) -> None:

@@ -7,6 +7,7 @@ Shapes: B batch, T tokens, D width, A heads, K width of a head.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -111,6 +112,7 @@ class TextEncoder(nn.Module):
             "num_hidden_layers": num_hidden_layers, "num_attention_heads": num_attention_heads,
             "max_position_embeddings": max_position_embeddings,
         }  # fmt: skip
+        check_text_encoder(given)
         _check(given, hidden_act, layer_norm_eps)
         super().__init__()
         self.vocabulary, self.tokens, self.width = vocab_size, max_position_embeddings, hidden_size
@@ -157,11 +159,15 @@ class TextEncoder(nn.Module):
         return IOSpec(inputs=(ids,), outputs=(state,))
 
 
-def _check(given: dict[str, Any], activation: Any, eps: Any) -> None:
-    """Raises where a configuration asks for more than any text encoder has: it may come from anybody."""
-    for name, value in given.items():
+def check_text_encoder(config: Mapping[str, Any]) -> None:
+    """Refuses a configuration that asks for more than any text encoder has; `InputError` names the setting."""
+    for name in LIMITS.keys() & config.keys():
+        value = config[name]
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LIMITS[name]:
             raise InputError(f"{name} {str(value)[:200]}", "out of range", f"Use a whole number from 1 to {LIMITS[name]}")
+
+
+def _check(given: dict[str, Any], activation: Any, eps: Any) -> None:
     if given["hidden_size"] % given["num_attention_heads"]:
         why = f"not divisible by {given['num_attention_heads']} heads"
         raise InputError(f"hidden_size {given['hidden_size']}", why, "Use what transformers wrote")

@@ -234,6 +234,45 @@ def test_both_readers_refuse_in_the_same_words(
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("harm", "kind"),
+    [
+        (lambda pair: (pair[0] * 1e30, pair[1] * 1e30), torch.float32),
+        (lambda pair: (pair[0] * 1e300, pair[1]), torch.float64),
+        (lambda pair: (pair[0] * float("nan"), pair[1]), torch.float32),
+        (lambda pair: (pair[0], pair[1] * float("inf")), torch.float32),
+    ],
+    ids=["a product", "beyond float32", "NaN", "infinity"],
+)
+def test_what_makes_weights_no_numbers_changes_nothing(base: Any, tmp_path: Path, harm: Any, kind: torch.dtype) -> None:
+    pairs = factors(base.unet, {Q: 4, V: 4})
+    pairs[V] = harm(tuple(one.to(kind) for one in pairs[V]))
+    save_file(peft(pairs), tmp_path / "x.safetensors")
+    own = SimpleNamespace(unet=copy.deepcopy(base.unet), text_encoder=base.text_encoder)
+    with pytest.raises(CheckpointError, match=r"runs over what a weight can be|or not finite"):
+        load_loras(own, [tmp_path / "x.safetensors"])
+    with pytest.raises(CheckpointError, match=r"runs over what a weight can be|or not finite"):
+        in_slots(base.unet, tmp_path / "x.safetensors")
+    assert all(map(torch.equal, own.unet.state_dict().values(), base.unet.state_dict().values()))
+
+
+def test_what_a_base_in_half_precision_cannot_hold(base: Any, tmp_path: Path) -> None:
+    """And two files, each of which is fine."""
+    pairs = {layer: tuple(one * 300 for one in pair) for layer, pair in factors(base.unet, {Q: 4}).items()}
+    save_file(peft(pairs), tmp_path / "x.safetensors", metadata=header(r=4, lora_alpha=200))
+    own = SimpleNamespace(unet=copy.deepcopy(base.unet).half(), text_encoder=base.text_encoder)
+    with pytest.raises(CheckpointError, match="no numbers in float16"):
+        load_loras(own, [tmp_path / "x.safetensors"])
+    assert torch.equal(own.unet.get_submodule(Q).weight, base.unet.get_submodule(Q).weight.half())
+
+
+def test_more_patterns_than_layers_could_have(base: Any, tmp_path: Path) -> None:
+    said = header(r=4, lora_alpha=4, alpha_pattern={f"a{number}": 1 for number in range(2000)})
+    save_file(peft(factors(base.unet, {Q: 4})), tmp_path / "x.safetensors", metadata=said)
+    with pytest.raises(CheckpointError, match="names layers in a way"):
+        in_slots(base.unet, tmp_path / "x.safetensors")
+
+
 @pytest.mark.long
 def test_the_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """alpha_pattern {to_v: 32} with r = lora_alpha = 8: to_v is scaled by 4, by stock diffusers, by us, and in slots."""

@@ -121,17 +121,31 @@ def edited(change: str) -> bytes:
         tensors["other"] = np.zeros(3, np.float32)
     elif change == "grid":
         text = text.replace('"grid": 0.001953125', '"grid": -1.0')
+    elif "=" in change:
+        name, value = change.split("=")
+        text = json.dumps(json.loads(text) | {name: float(value)})
     elif change == "key":
         text = text.replace('"ridge"', '"code": "x", "ridge"')
     return bytes(save(tensors, metadata={"unplug": text}))
 
 
-@pytest.mark.parametrize("change", ["sums", "fewer", "type", "nan", "more", "grid", "key"])
+BEYOND = ["ridge=1e308", "ridge=1e-320", "grid=1e-300", "grid=1e300", "scale=1e308", "scale=1e-40"]
+
+
+@pytest.mark.parametrize("change", ["sums", "fewer", "type", "nan", "more", "grid", "key", *BEYOND])
 def test_a_head_that_was_edited_is_refused(change: str, tmp_path: Path) -> None:
     path = tmp_path / "head.safetensors"
     path.write_bytes(edited(change))
     with pytest.raises(InputError, match=r"head\.safetensors"):
         load_head(path)
+
+
+def test_an_answer_that_is_no_number_is_none(start: DeviceHead) -> None:
+    huge = replace(start, lift_DC=start.lift_DC * 1e300)
+    with pytest.raises(InputError, match="it answers with what is no number"):
+        huge.answer(np.full((1, 6), 1e30))
+    with pytest.raises(InputError, match="far larger than any of this trunk"):
+        start.add("a", np.full(6, 1e30), 30.0)
 
 
 def test_no_harm_to_a_head_is_anything_but_one_error(tmp_path: Path) -> None:

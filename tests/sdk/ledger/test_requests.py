@@ -149,7 +149,7 @@ def test_names_are_found_whatever_white_space_was_around_them(ledger: Ledger) ->
 
 def test_a_ledger_of_names_as_they_were_typed_still_answers(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as older:
-        older.setattr("unplug.sdk.ledger.ledger.checked_names", lambda names, _=None: tuple(names))
+        older.setattr("unplug.sdk.ledger.ledger.checked_names", lambda names, *_, **__: tuple(names))
         ledger.add(["subject:anna ", "b.png"], id="A-1")
     assert open_queue(ledger, ["subject:anna ", "b.png"]).whole == {"A-1": ("subject:anna ", "b.png")}
     assert open_queue(ledger, ["subject:anna", "b.png"]).elsewhere == {"A-1": 1}
@@ -162,7 +162,7 @@ def test_names_are_found_in_every_unicode_form(ledger: Ledger, monkeypatch: pyte
     keyboard, mac = "subject:Jos\u00e9", "subject:Jose\u0301"
     ledger.add([mac], id="A-1")
     with monkeypatch.context() as older:
-        older.setattr("unplug.sdk.ledger.ledger.checked_names", lambda names, _=None: tuple(names))
+        older.setattr("unplug.sdk.ledger.ledger.checked_names", lambda names, *_, **__: tuple(names))
         ledger.add([mac], id="old")
         ledger.add([keyboard, mac], id="both")
     for asked in (keyboard, mac):

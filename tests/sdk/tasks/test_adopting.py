@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from tests.networks import small
 
 from unplug.plugins import load_checkpoint
+from unplug.plugins.factories import factories_file
 from unplug.sdk.cli import main
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -104,6 +105,24 @@ def test_it_is_trained_here_where_it_has_no_weights(here: Path) -> None:
 def test_one_line_where_it_cannot_be(here: Path, more: tuple[str, ...], why: str) -> None:
     told = call("adopt", *SMALL, "--out", "mine", *more, code=2)
     assert why in told and told.count("\n") == 1 and not Path("mine").exists()
+
+
+@pytest.mark.long
+def test_only_what_passed_its_check_is_trusted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a network that is refused, nor one that asks for all memory, nor one that never ends."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "config"))
+    for name, argument, why in (
+        ("small", "groups=3", "it answers a picture with [3]"),
+        ("buffered", "side=200000", "can't allocate memory"),
+        ("endless", "groups=4", "not done after 4 s"),
+    ):
+        monkeypatch.setenv("UNPLUG_CHILD_SECONDS", "4" if name == "endless" else "120")
+        words = (f"tests.networks:{name}", "--argument", argument, "--data", "csv:nowhere.csv", "--edges", EDGES)
+        told = call("adopt", *words, "--image-size", "32", "--out", "mine", code=2)
+        assert why in told and told.count("\n") == 1, told
+        assert not factories_file().exists()
+    told = call("adopt", *SMALL[:1], "--data", "csv:nowhere.csv", *SMALL[3:], "--out", "mine", code=2)
+    assert "nowhere.csv" in told and factories_file().read_text() == "tests.networks:small?groups=4\n"
 
 
 def test_weights_of_another_network(here: Path) -> None:

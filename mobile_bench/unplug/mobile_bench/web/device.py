@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from unplug.core import DeviceError, InputError, JsonLines, counted
-from unplug.export import BROWSER_VARIABLE, Artifact, end_browser, find_browser, start_browser
+from unplug.export import BROWSER_VARIABLE, Artifact, find_browser, opened_browser
 
 from ..devices.base import DeviceInfo, Order
 from ..exchange import Exchange, rows_head
@@ -129,11 +129,8 @@ def _browser_for(server: PageServer, where: Place, order: Order) -> Iterator[sub
         return
     if find_browser() is None:
         raise DeviceError("web:headless", "there is no Chromium", f"Install one, or set {BROWSER_VARIABLE}")
-    process, profile = start_browser(server.url())
-    try:
+    with opened_browser(server.url()) as process:
         yield process
-    finally:
-        end_browser(process, profile)
 
 
 def invite(server: PageServer, where: Place, say: Callable[[str], None]) -> None:

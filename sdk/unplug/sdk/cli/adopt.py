@@ -38,10 +38,10 @@ def adopt(
     it, so --weights needs --split (or data with official parts). The recipe's options say how it would be trained again.
     """
     from unplug.core import InputError
-    from unplug.plugins import ADOPTED, AGE_EDGES, Adopted, trust
+    from unplug.plugins import ADOPTED, AGE_EDGES, Adopted, is_trusted
     from unplug.sdk.data import load_dataset, load_split, make_split
     from unplug.sdk.tasks import adopt as adopt_weights
-    from unplug.sdk.tasks import check_network, check_new, train_age
+    from unplug.sdk.tasks import check_and_trust, check_network, check_new, train_age
     from unplug.sdk.training import Recipe, parse_edges
 
     chosen = {key: value for key, value in recipe_options.items() if value is not None}
@@ -49,10 +49,9 @@ def adopt(
     recipe = Recipe(**chosen, size=ADOPTED, dropout=0.0, edges=borders)
     arguments = {name: _value(text) for name, text in settings(pairs).items()}
     adopted = Adopted(factory=factory, arguments=arguments, mean=_three("--mean", mean), std=_three("--std", std))
-    if not factory.startswith(("timm:", "torchvision:")):
-        trust(factory)
     check_new(out)
-    check_network(adopted, recipe.image_size, borders, weights=weights, device=common.device)
+    check = check_network if adopted.is_code and is_trusted(adopted.call) else check_and_trust
+    check(adopted, recipe.image_size, borders, weights=weights, device=common.device)
     dataset = load_dataset(spec, recipe.image_size, on_bad=on_bad, show=common.show)
     if split_file is not None:
         split = load_split(split_file)

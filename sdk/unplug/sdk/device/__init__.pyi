@@ -40,6 +40,7 @@ from .pipeline import Variant as Variant
 from .pipeline import is_generator as is_generator
 from .pipeline import load_pipeline as load_pipeline
 from .pipeline import open_files as open_files
+from .sampler import MAX_LEVELS as MAX_LEVELS
 from .sampler import SOLVERS as SOLVERS
 from .sampler import SamplingTable as SamplingTable
 from .sampler import Schedule as Schedule

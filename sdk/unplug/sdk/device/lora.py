@@ -5,6 +5,7 @@ Shapes: R rank of the slots, K numbers of one rank-one update of all layers toge
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -20,6 +21,11 @@ from unplug.core import CheckpointError, InputError, check_content, require_modu
 
 WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
 MAX_BYTES = 2**30
+MAX_PATTERNS = 1024
+MAX_RANK = 1024
+"""Of an update, in the mean over all layers: a file is read only where a base of this size can have use for it."""
+MAX_CHANGE = 1e30
+"""Of a weight, before the sums are taken: float32 would run over in them."""
 UNET, TEXT_ENCODER = "unet", "text_encoder"
 Pieces = dict[str, NDArray[np.float32]]
 Layers = Mapping[str, Mapping[str, tuple[int, int]]]
@@ -180,7 +186,8 @@ def read_lora(
         MissingExtraError: safetensors is not installed.
     """
     file = lora_file(path)
-    tensors, metadata = _tensors(file)
+    numbers = MAX_RANK * sum(sum(sizes) for part in layers.values() for sizes in part.values())
+    tensors, metadata = _tensors(file, numbers)
     pieces = _pieces(file, tensors, layers)
     unknown = sorted(layer for part, layer in pieces if layer not in layers.get(part, {}))
     if unknown:
@@ -210,8 +217,11 @@ def _pieces(file: Path, tensors: Mapping[str, NDArray[np.float32]], layers: Laye
     return found
 
 
-def _tensors(file: Path) -> tuple[dict[str, NDArray[np.float32]], dict[str, str]]:
-    """All tensors of a file in float32, bfloat16 among them, which NumPy does not know; and its header's words."""
+def _tensors(file: Path, most: int) -> tuple[dict[str, NDArray[np.float32]], dict[str, str]]:
+    """All tensors of a file in float32, bfloat16 among them, which NumPy does not know; and its header's words.
+
+    A file of more than `most` numbers is refused by its header.
+    """
     require_modules(("safetensors",), "train")
     from safetensors import SafetensorError, deserialize, safe_open
 
@@ -226,11 +236,16 @@ def _tensors(file: Path) -> tuple[dict[str, NDArray[np.float32]], dict[str, str]
     try:
         with safe_open(file, framework="np") as handle:
             metadata = handle.metadata() or {}
+            count = sum(math.prod(handle.get_slice(name).get_shape()) for name in handle.keys())  # noqa: SIM118 (no mapping)
+        if count > most:
+            why = f"it has {count:,} numbers, and updates of rank {MAX_RANK} of all layers have {most:,}"
+            raise CheckpointError(str(file), why, _FIX)
         for name, item in deserialize(file.read_bytes()):  # type: ignore[no-untyped-call]
             if item["dtype"] == "BF16":
                 values = (np.frombuffer(item["data"], "<u2").astype(np.uint32) << 16).view(np.float32)
             else:
-                values = np.frombuffer(item["data"], types[item["dtype"]]).astype(np.float32)
+                with np.errstate(over="ignore"):  # infinities are told with their layer
+                    values = np.frombuffer(item["data"], types[item["dtype"]]).astype(np.float32)
             found[name] = values.reshape(item["shape"])
     except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
         raise CheckpointError(str(file), f"it cannot be read ({' '.join(str(error).split())[:150]})", _FIX) from error
@@ -261,6 +276,9 @@ def _update(file: Path, layer: str, own: Pieces, sizes: tuple[int, int], scale: 
     if not fits or not all(np.isfinite(value).all() for value in own.values()):
         why = f"its update of {layer[:100]} is {list(first.shape)} and {list(second.shape)}, or not finite"
         raise CheckpointError(str(file), why, _FIX)
+    peak = float(abs(first_rI).max()) * float(abs(second_Or).max()) * abs(scale) * len(first_rI)
+    if not max(peak, float(abs(second_Or).max()) * abs(scale)) < MAX_CHANGE:
+        raise CheckpointError(str(file), f"its update of {layer[:100]} runs over what a weight can be", _FIX)
     magnitude = own.get("magnitude")
     if magnitude is not None and magnitude.shape not in ((sizes[1],), (sizes[1], 1), (sizes[1], 1, 1, 1), (1, sizes[1], 1, 1)):
         why = f"the DoRA of {layer[:100]} scales other axes than a row ({list(magnitude.shape)})"
@@ -319,12 +337,18 @@ def _told_scale(file: Path, config: Mapping[str, Any], layer: str, rank: int) ->
     return alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
 
 
+@functools.lru_cache(MAX_PATTERNS)
+def _compiled(key: str) -> re.Pattern[str]:
+    return re.compile(rf"(.*\.)?({key})$")
+
+
 def _of_layer(file: Path, config: Mapping[str, Any], name: str, layer: str, usual: Any) -> float:
     patterns = config.get(name) or {}
-    if not isinstance(patterns, dict) or not all(len(key) <= 200 and _PATTERN.fullmatch(key) for key in patterns):
+    known = isinstance(patterns, dict) and len(patterns) <= MAX_PATTERNS
+    if not known or not all(len(key) <= 200 and _PATTERN.fullmatch(key) for key in patterns):
         raise CheckpointError(str(file), f"its header's {name} names layers in a way that is not known here", _FIX)
     # As peft looks: the first that fits, at the end of the layer's name.
-    value = next((own for key, own in patterns.items() if re.match(rf"(.*\.)?({key})$", layer)), usual)
+    value = next((own for key, own in patterns.items() if _compiled(key).match(layer)), usual)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise CheckpointError(str(file), f"its header says {str(value)[:40]!r} of {layer[:100]}", _FIX)
     return float(value)

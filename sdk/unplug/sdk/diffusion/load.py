@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from unplug.core import CheckpointError, InputError, check_contents, quiet, read_json
-from unplug.plugins import variant_of, weights_file, weights_files
-from unplug.sdk.device import TEXT_ENCODER, UNET, LowRank, read_lora
+from unplug.plugins import (
+    check_decoder,
+    check_numbers,
+    check_size,
+    check_text_encoder,
+    check_unet,
+    variant_of,
+    weight_shards,
+    weights_file,
+    weights_files,
+)
+from unplug.sdk.device import MAX_LEVELS, TEXT_ENCODER, UNET, LowRank, read_lora
 
 from .digest import TEXT_PREFIX
 from .shipped import SMALL, WEIGHTS
@@ -21,7 +32,15 @@ MARK, RECORD = "model_index.json", "unplug.json"
 OURS = (MARK, RECORD, "README.md", "vae", "unet", "text_encoder", "tokenizer", "scheduler")
 PARTS = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")
 FILES = (".safetensors", ".json", ".txt")
-MAX_INDEX_BYTES = 2**16
+NETWORKS = {"unet": "UNet2DConditionModel", "vae": "AutoencoderKL"}
+KINDS = {
+    **{part: ("diffusers", kind) for part, kind in NETWORKS.items()},
+    "text_encoder": ("transformers", "CLIPTextModel"),
+    "tokenizer": ("transformers", "CLIPTokenizer(Fast)?"),
+    "scheduler": ("diffusers", "[A-Za-z]+Scheduler"),
+}
+"""Library and class of each part: what an index names besides would be built from a configuration that nobody bounds."""
+MAX_INDEX_BYTES, MAX_CONFIG_BYTES, MAX_WORDS_BYTES = 2**16, 2**20, 2**24
 FACTOR = 8
 """Pixels to a latent, along a side."""
 
@@ -52,14 +71,14 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
     try:
         folder = _folder_of(name, package)
         with quiet():
+            _check_asks(folder, package)
             # By itself, for its list of missing tensors: those would be random numbers, and nothing would tell.
             text_encoder, report = text_model.from_pretrained(
                 folder / "text_encoder", output_loading_info=True, variant=_variant(folder / "text_encoder"), **how
             )
             own = {
-                part: getattr(package, kind).from_pretrained(folder / part, variant=variant, **how)
-                for part, kind in (("unet", "UNet2DConditionModel"), ("vae", "AutoencoderKL"))
-                if (variant := _variant(folder / part)) is not None
+                part: getattr(package, kind).from_pretrained(folder / part, variant=_variant(folder / part), **how)
+                for part, kind in NETWORKS.items()
             }
             pipe = package.StableDiffusionPipeline.from_pretrained(folder, text_encoder=text_encoder, **own, **_WITHOUT, **how)
     except (
@@ -81,6 +100,51 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
         _check_weights(name, part, getattr(pipe, part).requires_grad_(False).eval())
     _check_parts(name, pipe)
     return pipe.to(device)
+
+
+def _check_asks(folder: Path, package: Any) -> None:
+    """Refuses configurations that ask for more than the weights beside them hold, before diffusers builds what they say.
+
+    What is missing or of another form diffusers tells of itself.
+    """
+    for file in folder.glob("tokenizer/*"):
+        if file.stat().st_size > MAX_WORDS_BYTES:
+            raise CheckpointError(str(file), f"larger than {MAX_WORDS_BYTES} bytes", _FIX)
+    for file in (folder / "scheduler/scheduler_config.json", *(folder / part / "config.json" for part in CHECKS)):
+        try:
+            config = read_json(file, max_bytes=MAX_CONFIG_BYTES) if file.is_file() else None
+            if isinstance(config, dict):
+                _check_part(file, {name: value for name, value in config.items() if value is not None}, package)
+        except InputError as error:
+            found = error.what if isinstance(error, CheckpointError) or error.what == str(file) else f"{file}: {error.what}"
+            raise CheckpointError(found, error.why, error.fix or _FIX) from error
+
+
+CHECKS = {"unet": check_unet, "vae": check_decoder, "text_encoder": check_text_encoder}
+
+
+def _check_part(file: Path, config: dict[str, Any], package: Any) -> None:
+    from transformers import CLIPTextConfig, CLIPTextModel
+
+    part, weights = file.parent.name, weights_file(file.parent)
+    if part == "scheduler":
+        levels = config.get("num_train_timesteps", 1)
+        if not isinstance(levels, int) or not 1 <= levels <= MAX_LEVELS:
+            raise InputError(f"num_train_timesteps {str(levels)[:60]}", "out of range", f"Use 1 to {MAX_LEVELS}")
+    else:
+        CHECKS[part]({name: value for name, value in config.items() if name != "sample_size"})
+    check_numbers(config)
+    if part == "scheduler" or not weights.is_file():
+        return
+    check_contents(weight_shards(weights), CheckpointError)
+
+    def build() -> Any:
+        if part in NETWORKS:
+            return getattr(package, NETWORKS[part]).from_config(config)
+        model: Any = CLIPTextModel
+        return model(CLIPTextConfig.from_dict(config))
+
+    check_size(build, weights)
 
 
 def _variant(part: Path) -> str | None:
@@ -123,6 +187,10 @@ def _check_folder(folder: Path) -> None:
     missing = [part for part in PARTS if not isinstance(index, dict) or part not in index or not (folder / part).is_dir()]
     if missing:
         raise CheckpointError(str(folder), f"it has no {', '.join(missing)}", _FIX)
+    for part, (library, kinds) in KINDS.items():
+        found = index[part] if isinstance(index[part], list) else []
+        if len(found) != 2 or found[0] != library or not re.fullmatch(kinds, str(found[1])):
+            raise CheckpointError(str(folder), f"its {part} is {str(found)[:60]}, which no base of this family has", _FIX)
     extra = [part for part in ("text_encoder_2", "transformer", "prior") if part in index]
     if extra:
         raise CheckpointError(str(folder), f"it has a {extra[0]}: not a Stable Diffusion 1 or 2", "Give a base of that family")
@@ -212,7 +280,12 @@ def load_loras(base: Any, paths: Sequence[Path]) -> None:
             found[layer] = found.get(layer, 0.0) + _delta(layer.weight.detach(), update)
     for layer, delta_OI in found.items():
         weight = layer.weight.detach()
-        layer.weight.data = (weight.float() + delta_OI.reshape(weight.shape)).to(weight.dtype)
+        found[layer] = (weight.float() + delta_OI.reshape(weight.shape)).to(weight.dtype)
+        if not bool(found[layer].isfinite().all()):
+            why = f"with them the base's weights are no numbers in {str(weight.dtype).removeprefix('torch.')}"
+            raise CheckpointError(", ".join(map(str, paths)), why, "Fetch or train them again")
+    for layer, weight in found.items():
+        layer.weight.data = weight
 
 
 def _changeable(part: Any) -> dict[str, Any]:

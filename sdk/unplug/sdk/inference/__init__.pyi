@@ -22,6 +22,8 @@ from .decision_record import decision_in as decision_in
 from .decision_record import read_decision as read_decision
 from .embedded import Embedded as Embedded
 from .embedded import load_embedded as load_embedded
+from .head import GRIDS as GRIDS
+from .head import RIDGES as RIDGES
 from .head import DeviceHead as DeviceHead
 from .head import HeadFacts as HeadFacts
 from .head import load_head as load_head

@@ -2,7 +2,8 @@
 
 Exported files have a batch of one, as phones do. Here the first axis is freed in memory: of the inputs and outputs, and of the
 shapes that reshapes name. What that gives is believed only where it answers random pictures as the file itself does, one by
-one; a file that does not is run one by one.
+one; a file that does not is run one by one. Which of the two it is a child process finds out, with a bound on memory and time:
+the file may ask for all that a machine has.
 """
 
 from __future__ import annotations
@@ -17,8 +18,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import Array, ArtifactError, InputError, IOSpec, TensorSpec, read_regular, require_modules
-from unplug.export import MAX_ARTIFACT_BYTES, load_artifact, random_inputs
+from unplug.core import (
+    Array,
+    ArtifactError,
+    InputError,
+    IOSpec,
+    Job,
+    Reply,
+    TensorSpec,
+    call_in_child,
+    explain_memory,
+    memory_for,
+    out_of_memory,
+    read_regular,
+    require_modules,
+    seconds_for,
+)
+from unplug.export import MAX_ARTIFACT_BYTES, Artifact, load_artifact, random_inputs
 from unplug.sdk.data import decode_image, square
 
 from .answer import group_rows
@@ -27,6 +43,9 @@ from .pictures import scaled
 
 TRIAL = 3
 """Pictures that are run together and one by one before a freed batch is believed."""
+TRIAL_SECONDS = 60.0
+UNBOUNDED = ("Loop", "Scan", "If")
+"""Operators whose work depends on the picture: a trial says nothing about the next one. No exported file has them."""
 TOLERANCE = 1e-3
 """Between the two: fp16 files sum in another order; what a wrong axis does is of the size of the outputs themselves."""
 
@@ -102,28 +121,57 @@ def load_embedded(path: str | Path, *, threads: int = 1) -> Embedded:
         threads: of ONNX Runtime for one run.
 
     Raises:
-        ArtifactError: not as its card says, broken, or of another target.
+        ArtifactError: not as its card says, broken, of another target, or with loops.
         InputError: a model that takes something else than a picture.
+        ConversionError: it took more memory or time than a model of pictures may, or ended the child process.
         MissingExtraError: ``[serve]`` is not installed.
     """
     require_modules(("onnx", "onnxruntime"), "serve")
-    artifact = load_artifact(path)
+    artifact, raw = _read(path)
     card = artifact.card
+    batched = call_in_child(
+        "unplug.sdk.inference.embedded:tried", {"path": str(artifact.path.resolve()), "threads": threads},
+        what=f"trying {artifact.path}", memory=memory_for(artifact.path), timeout=seconds_for(TRIAL, TRIAL_SECONDS),
+    ).values["batched"]  # fmt: skip
+    return Embedded(
+        path=artifact.path, sha256=card.sha256, model_type=card.model_type, tensor=_one_picture(card.iospec, path),
+        config=card.config, batched=batched, iospec=card.iospec,
+        session=_opened(free_batch(raw) if batched else raw, threads, path),
+    )  # fmt: skip
+
+
+def _read(path: str | Path) -> tuple[Artifact, bytes]:
+    """A file with its card, and the bytes that the card names: all that is done with it is done with those."""
+    artifact = load_artifact(path)
     raw = read_regular(artifact.path, max_bytes=MAX_ARTIFACT_BYTES, error=ArtifactError)
-    sha256 = hashlib.sha256(raw).hexdigest()
-    if card.target != "onnx" or sha256 != card.sha256:
+    if artifact.card.target != "onnx" or hashlib.sha256(raw).hexdigest() != artifact.card.sha256:
         raise ArtifactError(
             str(path), "it is no ONNX file, or changed while it was read", "Give one that `unplug export` wrote"
         )
-    tensor = _one_picture(card.iospec, path)
+    return artifact, raw
+
+
+def tried(job: Job) -> Reply:
+    """The child's side of `load_embedded`: whether several pictures at once are answered as one by one."""
+    artifact, raw = _read(job.values["path"])
+    path, threads, iospec = artifact.path, job.values["threads"], artifact.card.iospec
+    tensor = _one_picture(iospec, path)
     session = _opened(raw, threads, path)
-    trial = random_inputs(card.iospec, TRIAL, 0)[tensor.name]
+    if found := _unbounded(raw):
+        why = f"it holds the operator {found}, whose work depends on the picture"
+        raise ArtifactError(str(path), why, "Build the model without loops and branches, and export it again")
+    trial = random_inputs(iospec, TRIAL, 0)[tensor.name]
+    apart = _apart(session, tensor.name, trial, path)
     freed = _opened_or_none(raw, threads)
-    batched = freed is not None and _agree(session, freed, tensor.name, trial)
-    return Embedded(
-        path=artifact.path, sha256=sha256, model_type=card.model_type, tensor=tensor, config=card.config,
-        batched=batched, session=freed if batched else session, iospec=card.iospec,
-    )  # fmt: skip
+    return Reply(values={"batched": freed is not None and _agree(freed, tensor.name, trial, apart)})
+
+
+def _unbounded(raw: bytes) -> str | None:
+    import onnx
+
+    model = onnx.load_from_string(raw)
+    nodes = itertools.chain(model.graph.node, *(function.node for function in model.functions))
+    return next((node.op_type for node in nodes if node.op_type in UNBOUNDED), None)
 
 
 def _one_picture(iospec: IOSpec, path: str | Path) -> TensorSpec:
@@ -155,7 +203,18 @@ def _opened_or_none(raw: bytes, threads: int) -> Any:
         return None
 
 
-def _agree(one: Any, many: Any, name: str, trial: Array) -> bool:
+def _apart(session: Any, name: str, trial: Array, path: Path) -> list[list[Array]]:
+    """What the file says of each picture by itself."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    try:
+        return [session.run(None, {name: trial[row : row + 1]}) for row in range(len(trial))]
+    except (state.Fail, state.InvalidArgument, state.RuntimeException) as error:
+        fix = explain_memory(memory_for(path)) if out_of_memory(str(error)) else "Export it again"
+        raise ArtifactError(str(path), f"it cannot be run ({' '.join(str(error).split())})", fix) from error
+
+
+def _agree(many: Any, name: str, trial: Array, apart: list[list[Array]]) -> bool:
     """Whether N pictures at once are answered as one by one."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
@@ -163,7 +222,6 @@ def _agree(one: Any, many: Any, name: str, trial: Array) -> bool:
         together = many.run(None, {name: trial})
     except (state.Fail, state.InvalidArgument, state.RuntimeException):
         return False
-    apart = [one.run(None, {name: trial[row : row + 1]}) for row in range(len(trial))]
     singles = [np.concatenate([run[place] for run in apart]) for place in range(len(together))]
     return all(
         left.shape == right.shape and np.allclose(left, right, rtol=TOLERANCE, atol=TOLERANCE)

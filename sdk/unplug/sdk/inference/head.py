@@ -27,6 +27,8 @@ BITS, FEATURE_RANGE, AGE_RANGE, WIDTH = 20, 6, 7, 4.0
 """Bits of a number in the sums; powers of two that features and ages stay below; years that soft age groups are wide."""
 MAX_BYTES = 2**28
 MAX_FEATURES, MAX_CHANNELS, MAX_GROUPS, MAX_PEOPLE = 4096, 4096, 256, 2_000_000
+RIDGES, GRIDS, SCALES = (1e-9, 1e6), (2.0**-40, 2.0**10), (1e-6, 1e6)
+"""What the facts may be: beyond it float64 runs over, and a head that was edited would answer with what is no number."""
 RESTORE = "Make it again with `unplug head make`"
 Float = NDArray[np.float64]
 
@@ -134,6 +136,8 @@ class DeviceHead:
         weight_KD, bias_K = self.weights()
         answer_NK = self._lifted(np.asarray(pooled_NC, np.float64), np.inf) @ weight_KD.T + bias_K
         ages = self.facts.edges
+        if not np.isfinite(answer_NK).all():
+            raise InputError("head", "it answers with what is no number", RESTORE)
         return {
             "age_logits": self.facts.scale * answer_NK[:, :-1],
             "expected_age": answer_NK[:, -1:].clip(ages[0], ages[-1]),
@@ -171,10 +175,16 @@ class DeviceHead:
         if len(pooled_C) != self.lift_DC.shape[1] or not np.isfinite(pooled_C).all():
             why = f"{len(pooled_C)} features where this trunk has {self.lift_DC.shape[1]}, or some are no numbers"
             raise InputError("picture", why, "Give what the exported trunk says of it")
-        return np.asarray(np.rint(pooled_C / self.facts.grid), np.float64)
+        steps_C = np.rint(pooled_C / self.facts.grid)
+        if (abs(steps_C) >= 2**31).any():
+            raise InputError(
+                "picture", "its features are far larger than any of this trunk", "Give what the exported trunk says"
+            )
+        return np.asarray(steps_C, np.float64)
 
     def _lifted(self, pooled_NC: Float, most: float) -> Float:
-        return np.asarray((pooled_NC @ self.lift_DC.T + self.offset_D).clip(0.0, most), np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # who answers looks at what came of it
+            return np.asarray((pooled_NC @ self.lift_DC.T + self.offset_D).clip(0.0, most), np.float64)
 
     def _read(self, name: str, pooled_C: Array, age: float) -> tuple[bytes, NDArray[np.int64]]:
         """The commitment, and z as integers."""
@@ -219,9 +229,10 @@ def _facts(raw: Any) -> HeadFacts:
     from pydantic import TypeAdapter
 
     facts: HeadFacts = TypeAdapter(HeadFacts).validate_json(json.dumps(raw))
-    numbers = (facts.grid, facts.ridge, facts.scale, *facts.edges)
+    ranges = ((facts.ridge, RIDGES), (facts.grid, GRIDS), (facts.scale, SCALES))
+    inside = all(low <= value <= high for value, (low, high) in ranges)
     rising = len(facts.edges) >= 3 and all(low < high for low, high in itertools.pairwise(facts.edges))
-    if not all(map(math.isfinite, numbers)) or min(numbers[:3]) <= 0.0 or not rising:
+    if not inside or not rising or not all(map(math.isfinite, facts.edges)):
         raise ValueError("its facts are out of range")
     return facts
 

@@ -9,6 +9,7 @@ Shapes: B batch, C colours, H = W side in pixels, G age groups.
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -19,10 +20,33 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from unplug.core import CheckpointError, InputError, counted, settled
-from unplug.plugins import ADOPTED, Adopted, AgePredictor, Normalized, first_answer, load_weights
+from unplug.core import (
+    CheckpointError,
+    Child,
+    InputError,
+    Job,
+    Reply,
+    counted,
+    explain_memory,
+    memory_for,
+    out_of_memory,
+    seconds_for,
+    settled,
+)
+from unplug.plugins import (
+    ADOPTED,
+    Adopted,
+    AgePredictor,
+    Normalized,
+    first_answer,
+    load_weights,
+    search_path,
+    tried,
+    trust,
+)
 
 PICTURES = 4
+CHECK_SECONDS = 300.0
 SIDES = (32, 48, 64, 96, 112, 128, 160, 192, 224)
 """Sides that are tried where a network does not take the one that was said."""
 ALIKE = 1e-3
@@ -84,6 +108,51 @@ def check_network(
         model = _built(adopted, image_size, edges)
         model.load_state_dict(state)
     return FirstCheck(model=model, notes=tuple(notes))
+
+
+def check_and_trust(
+    adopted: Adopted, image_size: int, edges: Sequence[float], *, weights: Path | None = None, device: torch.device = CPU
+) -> None:
+    """`check_network` in a process of its own, with a bound on memory and time; code that passed it may run here from then on.
+
+    Args:
+        adopted, image_size, edges, weights, device: see `check_network`.
+
+    Raises:
+        InputError, CheckpointError: see `check_network`; nothing is trusted then.
+        ConversionError: it took more memory or time than it may, or ended its process.
+        OutputError: the list of what may run here cannot be written.
+    """
+    memory = memory_for(*() if weights is None or not weights.is_file() else (weights,))
+    values = {
+        "adopted": adopted.to_dict(), "image_size": image_size, "edges": list(edges), "device": str(device),
+        "weights": None if weights is None else str(weights.absolute()),
+    }  # fmt: skip
+    what = f"network {adopted.factory}"
+    with Child({"PYTHONPATH": os.pathsep.join(search_path())}) as child:
+        try:
+            child.call(
+                "unplug.sdk.tasks.first_check:check_apart", values, what=what, memory=memory,
+                timeout=seconds_for(0, CHECK_SECONDS),
+            )  # fmt: skip
+        except InputError as error:
+            if out_of_memory(error.why):
+                raise InputError(error.what, error.why, explain_memory(memory)) from error
+            raise
+    if adopted.is_code:
+        trust(adopted.call)
+
+
+def check_apart(job: Job) -> Reply:
+    """The child's side of `check_and_trust`."""
+    values = job.values
+    adopted = Adopted.from_dict(values["adopted"])
+    with tried(adopted.call):
+        check_network(
+            adopted, values["image_size"], values["edges"], device=torch.device(values["device"]),
+            weights=None if values["weights"] is None else Path(values["weights"]),
+        )  # fmt: skip
+    return Reply(values={})
 
 
 def _built(adopted: Adopted, image_size: int, edges: Sequence[float]) -> AgePredictor:

@@ -90,7 +90,7 @@ def test_people_are_compared_by_picture_and_by_name(personal: Dataset, consented
 
 
 def test_settings_out_of_range() -> None:
-    for settings in ({"ridge": "0"}, {"random_features": "5000"}):
+    for settings in ({"ridge": "0"}, {"ridge": "1e308"}, {"ridge": "1e-320"}, {"random_features": "5000"}):
         with pytest.raises(InputError, match="out of range"):
             build_design("closed-form", settings)
 

@@ -153,7 +153,7 @@ WRONG = {
     "msg": "lr=0 lr=-1 lr=nan lr=inf batch_size=0 batch_size=-4 ratio=0 ratio=1 ratio=nan keep=-0.1 keep=1.5",
     **dict.fromkeys(("fcs", "cfw", "prmq", "kde", "rni", "unsir", "iau", "laf", *AGES_ALONE), "lr=0 lr=nan lr=-1"),
     **dict.fromkeys(("ssd", "ssd-label-free"), "alpha=0 alpha=nan alpha=-1"),
-    "acu": "ridge=0 ridge=nan ridge=-1 batch_size=0", "sisa": "shards=0 slices=0 shards=100 slices=-1",
+    "acu": "ridge=0 ridge=1e308 ridge=1e-320 ridge=nan ridge=-1 batch_size=0", "sisa": "shards=0 slices=0 shards=100 slices=-1",
 }  # fmt: skip
 
 

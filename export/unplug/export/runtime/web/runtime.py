@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from unplug.core import Array, ArtifactError, InputError, IOSpec, read_json
+from unplug.core import Array, ArtifactError, InputError, IOSpec, read_json, temporary_folder
 
 from ..base import Placement, Runner, check_tensors
 from .server import Server
@@ -66,7 +66,9 @@ class Web:
         modules = _packages()
         assert modules is not None, "unavailable() was asked first"
         server = Server(path, modules)
-        atexit.register(end_browser, *start_browser(f"{server.url}?runtime={self.name}&delegate={delegate}"))
+        browser = contextlib.ExitStack()
+        browser.enter_context(opened_browser(f"{server.url}?runtime={self.name}&delegate={delegate}"))
+        atexit.register(browser.close)
         facts = json.loads(server.wait())
         if "error" in facts:
             raise ArtifactError(str(path), f"{self.name} refuses it on {delegate} ({facts['error'][:500]})", "Export it again")
@@ -86,8 +88,9 @@ def find_browser() -> str | None:
     return named or next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 
-def start_browser(url: str) -> tuple[subprocess.Popen[bytes], str]:
-    """A headless browser that opens an address, and the folder of its profile.
+@contextlib.contextmanager
+def opened_browser(url: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A headless browser that opens an address; it ends, and its profile goes, with the block.
 
     Raises:
         InputError: there is none, or it cannot be started.
@@ -95,23 +98,22 @@ def start_browser(url: str) -> tuple[subprocess.Popen[bytes], str]:
     browser = find_browser()
     if browser is None:
         raise InputError("browser", "there is no Chromium", f"Install one, or set {BROWSER_VARIABLE}")
-    profile = tempfile.mkdtemp(prefix="unplug-browser-")
     # As root its sandbox does not start; it loads nothing but our page and the files that are to be checked.
     own = ("--no-sandbox",) if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
-    command = [browser, *FLAGS, *own, f"--user-data-dir={profile}", url]
-    try:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    except OSError as error:
-        shutil.rmtree(profile, ignore_errors=True)
-        raise InputError(browser, error.strerror or str(error), f"Set {BROWSER_VARIABLE} to a Chromium") from error
-    return process, profile
-
-
-def end_browser(process: subprocess.Popen[bytes], profile: str) -> None:
-    """Ends it and deletes its profile."""
-    process.kill()
-    process.wait()
-    shutil.rmtree(profile, ignore_errors=True)
+    with temporary_folder("unplug-browser-") as profile:
+        command = [browser, *FLAGS, *own, f"--user-data-dir={profile}", url]
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                env=os.environ | {"TMPDIR": str(profile)},
+            )  # fmt: skip
+        except OSError as error:
+            raise InputError(browser, error.strerror or str(error), f"Set {BROWSER_VARIABLE} to a Chromium") from error
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
 
 def _described(found: list[dict[str, Any]]) -> dict[str, tuple[tuple[int, ...], str]]:

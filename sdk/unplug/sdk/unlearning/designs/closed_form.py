@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unplug.core import InputError
 from unplug.plugins import AgePredictor, Checkpoint
-from unplug.sdk.inference import DeviceHead, HeadFacts
+from unplug.sdk.inference import RIDGES, DeviceHead, HeadFacts
 from unplug.sdk.tasks import soft_groups
 
 from ..design import build_design
 from ..ridge import RidgeHead, best_scale
+from ..settings import check_range
 from .over_trunk import Kept, OverTrunk
 from .trunk import Consented, Rows
 
@@ -81,7 +81,7 @@ class ClosedForm(OverTrunk[HeadSums]):
 
     Args:
         random_features: D, 1 to 4,096.
-        ridge: penalty per sample, above 0; the default was chosen on UTKFace (docs/forgettable.md).
+        ridge: penalty per sample, 1e-9 to 1e6; the default was chosen on UTKFace (docs/forgettable.md).
 
     Raises:
         InputError: a value out of range.
@@ -101,9 +101,8 @@ class ClosedForm(OverTrunk[HeadSums]):
     own: ClassVar[tuple[str, ...]] = ("classifier.weight", "classifier.bias")
 
     def __post_init__(self) -> None:
-        if not (1 <= self.random_features <= 4096 and 0.0 < self.ridge < float("inf")):
-            what = f"closed form random_features={self.random_features} ridge={self.ridge}"
-            raise InputError(what, "out of range", "Use 1 to 4096 features and a ridge above 0")
+        check_range(self.name, 1, 4096, random_features=self.random_features)
+        check_range(self.name, *RIDGES, ridge=self.ridge)
 
     @property
     def width(self) -> int:

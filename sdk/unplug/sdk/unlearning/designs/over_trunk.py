@@ -22,6 +22,7 @@ from torch import Tensor
 from unplug.core import CheckpointError, DataError, InputError, sha256_file, versions
 from unplug.plugins import DESIGN_STATE, AgePredictor, Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.data import Dataset, Split, keyed, keyed_names, opened_names, split_for
+from unplug.sdk.inference import GRIDS
 from unplug.sdk.training import (
     RECORD_SCHEMA,
     Recipe,
@@ -327,7 +328,7 @@ class OverTrunk(ABC, Generic[K]):
         facts = checkpoint.record["design"]
         kinds = {"settings": dict, "grid": float, "trunk_sha256": str, **self.fact_types}
         wrong = [name for name, kind in kinds.items() if not isinstance(facts.get(name), kind)]
-        if wrong or not facts["grid"] > 0.0:
+        if wrong or not GRIDS[0] <= facts["grid"] <= GRIDS[1]:
             why = f"its unplug.json does not describe the design {self.name} ({', '.join(wrong) or 'grid'})"
             raise CheckpointError(str(checkpoint.path), why, RESTORE)
         return dict(facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,12 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from unplug.core import InputError
+from unplug.sdk.inference import RIDGES
 from unplug.sdk.tasks import Need
 from unplug.sdk.training import SampleSet
 
 from ..anatomy import classifier, embeddings
 from ..method import ForgetProblem
 from ..ridge import RidgeHead, best_scale, soft_targets
+from ..settings import check_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +31,7 @@ class ACU:
     would be far too sure). Both depend on the retain set alone, and nothing is random: the seed does nothing.
 
     Args:
-        ridge: penalty per retain sample, above 0.
+        ridge: penalty per retain sample, 1e-9 to 1e6.
         batch_size: of the forward passes.
 
     Reference:
@@ -43,10 +46,8 @@ class ACU:
     trains: ClassVar[bool] = False  # no gradients, for the memory estimate
 
     def __post_init__(self) -> None:
-        if not (0.0 < self.ridge < float("inf") and self.batch_size >= 1):
-            raise InputError(
-                f"acu ridge={self.ridge} batch_size={self.batch_size}", "out of range", "Use ridge > 0, batch_size >= 1"
-            )
+        check_range("acu", *RIDGES, ridge=self.ridge)
+        check_range("acu", 1, math.inf, batch_size=self.batch_size)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Replaces the classifier's weights of `model` in place."""

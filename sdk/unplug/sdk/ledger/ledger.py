@@ -466,7 +466,7 @@ def _held_digests(request: Request, names: Sequence[str], adding: _Addition) -> 
 
 def _waiting_for_others(adding: _Addition, ids: Sequence[str], facts: Mapping[str, str]) -> tuple[str, ...]:
     """Those of some requests that a release does not end, for other models hold samples of them as well."""
-    new = Entry(sequence=len(adding.entries), kind=RELEASE, at="", requests=tuple(ids), facts=facts)
+    new = Entry(sequence=len(adding.entries), kind="release", at="", requests=tuple(ids), facts=facts)
     releases = tuple(releases_of([*adding.entries, new]))
     left = {name: models_left(name, adding.requests[name].history, releases) for name in ids}
     for name, models in left.items():

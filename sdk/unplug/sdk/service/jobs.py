@@ -177,7 +177,8 @@ class Jobs:
             if (free := self._free(connection)) is None:
                 return None
             if free.attempts >= MOST_ATTEMPTS and (free.state == "done" or free.result is None):
-                return self._give_up(connection, free)
+                self._give_up(connection, free)
+                return None
             taken = {
                 "state": "done" if free.state == "done" else "running",
                 "fence": free.fence + 1,
@@ -354,7 +355,7 @@ def _holds(connection: sa.Connection, job: ReleaseJob) -> bool:
     row = connection.execute(sa.select(jobs).where(jobs.c.id == job.id)).first()
     if row is None or row.fence != job.fence or row.state != job.state:
         return False
-    return row.state == "running" or row.certificates == "due"
+    return bool(row.state == "running" or row.certificates == "due")
 
 
 def _tell(connection: sa.Connection, job: str, kind: str, data: Mapping[str, Any]) -> None:

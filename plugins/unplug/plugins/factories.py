@@ -17,10 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from unplug.core import InputError, OutputError, hold, make_folder, temporary_folder
-from unplug.core.durable import sync_file, sync_folder
-from unplug.core.homes import lasting_place
-from unplug.core.results import output_error
+from unplug.core import InputError, OutputError, atomic_path, hold, lasting_place, make_folder
 
 VARIABLE = "UNPLUG_FACTORIES"
 MAX_BYTES = 65536
@@ -89,16 +86,11 @@ def trust(call: str) -> None:
         return
     try:
         make_folder(path.parent, 0o700)
-        _check_folders(path)
-        with hold(path), temporary_folder(".factories.", path.parent) as folder:
-            new = folder / path.name
-            new.touch(0o600)
-            new.write_text("".join(f"{line}\n" for line in [*known, call]), encoding="utf-8")
-            sync_file(new)
-            os.replace(new, path)
-            sync_folder(path.parent)
     except OSError as error:
-        raise output_error(path, error) from error
+        raise OutputError(str(path.parent), error.strerror or str(error), f"Use {VARIABLE}") from error
+    _check_folders(path)
+    with hold(path), atomic_path(path, private=True) as new:
+        new.write_text("".join(f"{line}\n" for line in [*known, call]), encoding="utf-8")
 
 
 def _named() -> list[str]:

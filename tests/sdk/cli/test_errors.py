@@ -85,7 +85,7 @@ def test_bad_data_specs(tmp_path: Path, spec: str, message: str) -> None:
         ("# nothing\n", "it names nothing"),
         ('{"samples": 3}', "not a valid request"),
         ('{"samples": ["face-000"', "not a valid request"),
-        ("\x00\xff", "unknown names"),
+        ("\x00\xff", "NUL character"),
     ],
 )
 def test_bad_forget_files(world: World, tmp_path: Path, text: str, message: str) -> None:

@@ -106,7 +106,8 @@ async def client(number: int, token: str, until: float, seen: Seen, picture: byt
                 connection.close()
             seen.milliseconds[kind].append(1000 * (time.perf_counter() - started))
             seen.statuses[f"{kind} {status}"] += 1
-            acknowledged = kind != "submit" or status in (200, 201)
+            if kind == "submit":
+                acknowledged = status in (200, 201)
             if kind == "submit" and acknowledged:
                 seen.keys[f"key-{number:04}-{sent}"].add(said["id"])
                 seen.news[said["id"]] += said["new"]

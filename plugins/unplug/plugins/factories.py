@@ -82,15 +82,15 @@ def trust(call: str) -> None:
         OutputError: the file cannot be written.
     """
     path = factories_file()
-    if call in (known := _listed()):
+    if call in _listed():
         return
     try:
         make_folder(path.parent, 0o700)
     except OSError as error:
         raise OutputError(str(path.parent), error.strerror or str(error), f"Use {VARIABLE}") from error
     _check_folders(path)
-    with hold(path), atomic_path(path, private=True) as new:
-        new.write_text("".join(f"{line}\n" for line in [*known, call]), encoding="utf-8")
+    with hold(path), atomic_path(path, private=True) as new:  # who had it before us may have added another
+        new.write_text("".join(f"{line}\n" for line in [*_listed(), call]), encoding="utf-8")
 
 
 def _named() -> list[str]:

@@ -14,7 +14,6 @@ from tests.sdk.service.conftest import Place
 from unplug.core import InputError
 from unplug.sdk.service import ServeLimits, ServiceTables
 from unplug.sdk.service.app import make_app
-from unplug.sdk.service.tables import owners
 
 Call = Callable[..., Any]
 
@@ -82,16 +81,6 @@ def test_a_token_has_so_much_open_at_once(
         call(mine, f"/requests/{first.json()['id']}/withdraw", {})
         assert call(mine, "/requests", two, "key-three").status_code == 201
     assert len(place.ledger.requests()) == 4
-
-
-def test_what_a_killed_worker_announced_holds_no_place_for_ever(make_place: Callable[..., Place]) -> None:
-    place = make_place(limits=ServeLimits(open_requests=1))
-    mine = place.token_for("requests:write")
-    row = {"request": "R-lost", "token": mine["authorization"].split("_")[1], "names": 1, "over": 0}
-    with place.tables.writing() as connection:
-        connection.execute(sa.insert(owners).values(at="2026-01-01T00:00:00Z", **row))
-    with serving(place) as call:
-        assert call(mine, "/requests", {"names": ["a"]}).status_code == 201
 
 
 def test_tables_of_the_first_version_are_brought_up_to_date(place: Place) -> None:

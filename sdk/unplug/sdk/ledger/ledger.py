@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from unplug.core import (
@@ -77,6 +78,11 @@ class Submission:
     facts: Mapping[str, str] = field(default_factory=dict)
     known: KnownNames | None = None
     places: bool = True
+
+
+Around = Callable[
+    ["sa.Connection", Mapping[str, Request], Submission, Callable[[], tuple[Request, bool]]], tuple[Request, bool]
+]
 
 
 class Ledger:
@@ -210,8 +216,15 @@ class Ledger:
             raise found
         return found
 
-    def add_all(self, submissions: Sequence[Submission]) -> list[tuple[Request, bool] | InputError]:
+    def add_all(
+        self, submissions: Sequence[Submission], around: Around | None = None
+    ) -> list[tuple[Request, bool] | InputError]:
         """Adds several requests in one transaction; one that is refused holds none of the others up.
+
+        Args:
+            submissions: see `add`.
+            around: called for each in place of adding it, with the transaction's connection, the requests that there are, the
+                submission, and what adds it: it may refuse with an `InputError` before that, and write into other tables after.
 
         Returns:
             For each what `add` returns, or the error that it raises.
@@ -222,8 +235,10 @@ class Ledger:
         with self._adding() as adding:
             found: list[tuple[Request, bool] | InputError] = []
             for item, error in zip(submissions, checked, strict=True):
+                add = partial(self._add, item, adding)
                 try:
-                    found.append(error or self._add(item, adding))
+                    through = add if around is None else partial(around, adding.session.connection, adding.requests, item, add)
+                    found.append(error or through())
                 except InputError as refused:
                     found.append(refused)
             return found

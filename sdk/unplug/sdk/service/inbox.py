@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from unplug.core import InputError
-from unplug.sdk.ledger import Ledger, Request, Submission
+from unplug.sdk.ledger import Request
 
 from .batching import Busy
-from .owners import Desk
+from .owners import Desk, Owned
 
 MOST, MOST_NAMES = 200, 5000
 """Of one transaction: every one of them waits for the last."""
@@ -20,7 +20,7 @@ Outcome = tuple[Request, bool]
 
 @dataclass(frozen=True, kw_only=True)
 class _Letter:
-    submission: Submission
+    submission: Owned
     answer: Future[Outcome] = field(default_factory=Future)
 
 
@@ -28,14 +28,14 @@ class Inbox:
     """Adds requests; an answer comes when the request is on the disk, and not before.
 
     Args:
-        ledger: where they go.
+        desk: where they go.
     """
 
-    def __init__(self, ledger: Ledger | Desk) -> None:
-        self._ledger = ledger
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
         self._letters: SimpleQueue[_Letter | None] = SimpleQueue()
 
-    def put(self, submission: Submission) -> Future[Outcome]:
+    def put(self, submission: Owned) -> Future[Outcome]:
         """The request as the ledger holds it, and whether it is new; or the `UnplugError` that refused it.
 
         Whoever cancels the future before its turn has not asked; what has begun is added all the same.
@@ -77,7 +77,7 @@ class Inbox:
 
     def _add(self, letters: list[_Letter]) -> None:
         try:
-            found = self._ledger.add_all([letter.submission for letter in letters])
+            found = self._desk.add_all([letter.submission for letter in letters])
             for letter, outcome in zip(letters, found, strict=True):
                 if isinstance(outcome, InputError):
                     letter.answer.set_exception(outcome)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -42,13 +42,13 @@ models = Table(
 )  # fmt: skip
 owners = Table(
     "service_owners", metadata, Column("request", Text, primary_key=True), Column("token", Text),
-    Column("names", NUMBER), Column("at", Text), Column("over", Integer),
+    Column("names", NUMBER), Column("over", Integer),
 )  # fmt: skip
 
 
-def time_now(ago: float = 0.0) -> str:
-    """Now or some seconds ago, as every table says it: UTC, whole seconds."""
-    return (datetime.now(UTC) - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+def time_now() -> str:
+    """Now, as every table says it: UTC, whole seconds."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class ServiceTables:

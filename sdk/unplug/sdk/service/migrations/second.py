@@ -27,7 +27,6 @@ def upgrade() -> None:
         sa.Column("request", sa.Text, primary_key=True),
         sa.Column("token", sa.Text, nullable=False),
         sa.Column("names", sa.BigInteger().with_variant(sa.Integer, "sqlite"), nullable=False),
-        sa.Column("at", sa.Text, nullable=False),
         sa.Column("over", sa.Integer, nullable=False),
         sqlite_strict=True,
     )

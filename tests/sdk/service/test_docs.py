@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
 from benchmarks.service import markdown, told
 
 from unplug.sdk.service import ServeLimits
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/service.md").read_text(encoding="utf-8")
-FACTS = json.loads((ROOT / "docs/data/service.json").read_text(encoding="utf-8"))
+FACTS, LOCKED = (
+    json.loads((ROOT / f"docs/data/{name}.json").read_text(encoding="utf-8")) for name in ("service", "service-locked")
+)
 
 
 def test_the_numbers_are_those_of_the_committed_run() -> None:
-    assert markdown(FACTS) in PAGE and told(FACTS) in PAGE
+    assert markdown(FACTS) in PAGE and told(FACTS) in PAGE and told(LOCKED) in PAGE
 
 
-def test_nothing_was_lost_or_doubled_in_it() -> None:
-    checked = FACTS["checked"]
-    assert FACTS["clients"] == 200 and FACTS["seconds"] == 120
+@pytest.mark.parametrize("facts", [FACTS, LOCKED])
+def test_nothing_was_lost_or_doubled_in_it(facts: dict[str, Any]) -> None:
+    checked = facts["checked"]
+    assert facts["clients"] == 200 and facts["seconds"] == 120
     assert checked["acknowledged"] == checked["in_the_ledger"] > 0
     assert not any(checked[name] for name in ("lost", "unasked", "doubled", "new_twice", "answered_twice", "findings"))
 

@@ -18,6 +18,8 @@ from .tables import owners as table
 
 AGAIN_SECONDS = 1.0
 """Between two looks at what a token has open: one at its limit must not have it listed each time."""
+MANY = 500
+"""Rows that are counted in less time than a transaction takes."""
 Outcome = tuple[Request, bool]
 
 
@@ -86,9 +88,9 @@ class Desk:
         return self._ledger.add_all(items, around)
 
     def _opened(self, connection: sa.Connection, requests: Mapping[str, Request], item: Owned) -> tuple[int, int]:
-        """How many requests of a token are open, and names in them; one at its limit has what is over counted no more."""
+        """How many requests of a token are open, and names in them; where they are many, what is over is counted no more."""
         before, now = _count(connection, item.token), time.monotonic()
-        if self._full(before, item) and now - self._closed.get(item.token, float("-inf")) > AGAIN_SECONDS:
+        if (before[0] > MANY or self._full(before, item)) and now - self._closed.get(item.token, float("-inf")) > AGAIN_SECONDS:
             self._closed[item.token] = now
             _close(connection, item.token, requests)
             return _count(connection, item.token)

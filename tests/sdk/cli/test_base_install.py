@@ -110,7 +110,7 @@ ledger init|ledger due|ledger list|ledger status r|ledger withdraw r|ledger shre
 ledger checkpoint --out {out}/a|ledger export --out {out}/a|ledger extend r --reason why|ledger refuse r --reason why
 ledger add --data csv:{faces}/labels.csv --forget {forget}|ledger prove r --out {out}/a
 ledger queue --data synth:n=4 --out {out}/a
-ledger record answered r|ledger touch {checkpoint} --data synth:n=4
+ledger record answered r|ledger correct --clock --reason why|ledger touch {checkpoint} --data synth:n=4
 serve run|serve token add x|serve token list|serve token revoke x
 certificate templates r --out {out}/a
 list methods|list designs|list tasks|list protocols

@@ -43,7 +43,7 @@ class Runner:
         before = values["before"]
         began = before["weights"][-1] if before else digest(values["recipe"]["name"])
         shipped = digest(f"{values['recipe']['name']}{len(self.given)}")
-        made = {"requests": values["requests"], "checkpoint": values["job"], "weights": [began, shipped], "files": {}}
+        made = {"requests": values["requests"], "checkpoint": values["folder"], "weights": [began, shipped], "files": {}}
         return SimpleNamespace(values=made)
 
 
@@ -79,7 +79,7 @@ def test_each_release_goes_on_from_the_one_before_it_of_its_own_model(place: Pla
     first = released(age, ANNA)
     released(other, BEA)
     released(age, {**BEA, "id": "T-3"})
-    assert [values["before"] and values["before"]["checkpoint"] for values in runner.given] == [None, None, first]
+    assert [values["before"] and Path(values["before"]["checkpoint"]).name for values in runner.given] == [None, None, first]
     assert [values["recipe"]["name"] for values in runner.given] == ["age", "other", "age"]
 
 
@@ -89,7 +89,7 @@ def test_a_job_that_an_older_version_gave_up_after_its_release_is_still_gone_on_
         connection.execute("UPDATE service_jobs SET state = 'failed', error = 'its worker ended 5 times without a word'")
     connection.close()
     released(place, BEA)
-    assert runner.given[1]["before"]["checkpoint"] == first
+    assert Path(runner.given[1]["before"]["checkpoint"]).name == first
     with sqlite3.connect(place.where) as connection:
         connection.execute("DELETE FROM service_jobs")
     connection.close()
@@ -107,6 +107,17 @@ def test_a_request_that_two_models_hold_is_released_by_the_second(place: Place, 
     assert len(runner.given) == 1, "this model has forgotten her already"
     released(named(place, "other"))
     assert place.ledger.requests()["T-1"].state == "released"
+
+
+def test_a_runner_that_does_not_say_of_which_model_it_is_stops_nobody_else(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runner of the tests returns no weights; one request is in two models."""
+    place.ledger.add(ANNA["names"], id="T-1")
+    for name in ("age", "other"):
+        place.ledger.record("touched", ["T-1"], facts={"model_sha256": digest(name), "samples": "1", "held_out": "0"})
+    released(place, BEA)
+    assert {id: item.state for id, item in place.ledger.requests().items()} == {"T-1": "open", "T-2": "released"}
 
 
 def test_the_ledgers_entry_and_the_end_of_the_job_are_one_act(

@@ -137,7 +137,28 @@ def test_a_locked_database_is_told_and_waited_for(place: Place) -> None:
     assert len(place.ledger.requests()) == 50
 
 
-@pytest.mark.parametrize("result", [{"requests": [{}]}, {"requests": ["strange"]}, {"requests": []} | {"files": {"a": 1}}])
+def test_a_key_that_others_can_read_is_the_servers_fault_and_told(place: Place) -> None:
+    key = place.folder / "ledger-key"
+    with TestClient(make_app(without_recipe(place.settings)), headers=place.headers) as client:
+        assert submit(client, "key-number-1") == 201
+        key.chmod(0o644)
+        said = client.post("/requests", json=ANNA, headers={"Idempotency-Key": "key-number-2"})
+        assert said.status_code == 503 and str(place.folder) not in said.text
+        assert client.get("/ready").status_code == 503
+        key.chmod(0o600)
+        assert client.get("/ready").status_code == 200 and submit(client, "key-number-2") == 201
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"requests": [{}]},
+        {"requests": ["strange"]},
+        {"requests": [], "files": {"a": 1}},
+        {"requests": [], "checkpoint": "/nope"},
+        {"requests": [], "bundle": "a\0b"},
+    ],
+)
 def test_a_runner_that_returns_nonsense_fails_its_job_and_nothing_else(
     place: Place, monkeypatch: pytest.MonkeyPatch, result: dict[str, object]
 ) -> None:

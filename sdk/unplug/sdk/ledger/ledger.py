@@ -129,6 +129,11 @@ class Ledger:
         with self._database.reading() as session:
             return tuple(session.rows())
 
+    def check_open(self) -> None:
+        """Refuses where nothing can be added now: another writer, the clock, a key, or a last entry that was not signed."""
+        with self._adding() as adding:
+            _own_key(adding.key)
+
     def rows_and_salts(self) -> tuple[tuple[Row, ...], dict[str, str]]:
         """All rows, and the salts at the same moment: others may add meanwhile."""
         with self._database.reading() as session:
@@ -487,7 +492,7 @@ def _waiting_for_others(adding: _Addition, ids: Sequence[str], facts: Mapping[st
     for name, models in left.items():
         if len(models) > 1 and releases[-1].began is None:
             why = f"{len(models)} models hold samples of it, and this does not say from which one it started"
-            raise InputError(f"request {name}", why, "Add --set original_sha256=HASH, as `unplug ledger show` lists them")
+            raise InputError(f"request {name}", why, "Add --set original_sha256=HASH, as `unplug ledger status` lists them")
     return tuple(name for name, models in left.items() if models and releases[-1].began is not None)
 
 

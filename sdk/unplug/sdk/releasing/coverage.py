@@ -50,7 +50,7 @@ def cover(ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: C
         check_open(pick(requests, name))
         if name in done:
             why = "this model has forgotten it, and it waits for others that hold samples of it"
-            raise InputError(f"request {name}", why, f"Release those: `unplug ledger show {name}` lists them")
+            raise InputError(f"request {name}", why, f"Release those: `unplug ledger status {name}` lists them")
     queue, gone = open_queue(ledger, samples), frozenset(forget_ids)
     answered = tuple(dict.fromkeys(wanted)) or tuple(_whole(queue, done))
     named: set[str] = set()

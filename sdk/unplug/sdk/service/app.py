@@ -19,7 +19,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from starlette.exceptions import HTTPException as PlainHTTPException
 
 from unplug.core import VERSION, DataError, InputError, OutputError, UnplugError
-from unplug.sdk.ledger import open_ledger
+from unplug.sdk.ledger import Ledger, open_ledger
 
 from .batching import Batcher, Busy
 from .data_names import DataNames
@@ -94,7 +94,6 @@ def make_app(settings: ServeSettings) -> FastAPI:
                 await asyncio.to_thread(thread.join, END_SECONDS)
             here.batcher.close()
             here.tables.close()
-            here.probe.close()
 
     app = FastAPI(title="unplug serve", version=VERSION, description=ABOUT, docs_url=None, redoc_url=None, lifespan=life)
     # A redirect would go to a host and a scheme that nobody vouches for, before anybody is known.
@@ -128,7 +127,7 @@ async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
     await hub.start()
     await served.refresh()
     return Parts(
-        watch=Watch(), probe=ServiceTables(settings.ledger, wait_seconds=PROBE_SECONDS, pooled=True),
+        watch=Watch(), probe=open_ledger(settings.ledger, wait_seconds=PROBE_SECONDS),
         settings=settings, tables=tables, ledger=ledger, jobs=jobs, gate=Gate(tables=tables), metrics=metrics,
         desk=desk, inbox=Inbox(desk), hub=hub, batcher=batcher, served=served, decoding=asyncio.Semaphore(DECODERS),
         rates=Rates(rate=limits.rate, burst=limits.burst),
@@ -189,13 +188,14 @@ def _add_own_routes(app: FastAPI) -> None:
         return FileResponse(PAGE / name, media_type=ASSETS[name])
 
 
-def _can_write(tables: ServiceTables) -> bool:
-    """Whether the database can be written now."""
+def _can_write(ledger: Ledger) -> bool:
+    """Whether a request could be added now."""
     try:
-        with tables.writing():
-            return True
-    except UnplugError:
+        ledger.check_open()
+    except UnplugError as error:
+        LOG.error("nothing can be added to the ledger", extra={"error": type(error).__name__})
         return False
+    return True
 
 
 def _gauges(here: Parts) -> Mapping[str, Mapping[str, float]]:
@@ -231,9 +231,12 @@ def _add_errors(app: FastAPI) -> None:
             return answer(422, f"{error.what}: {error.why}")
         if isinstance(error, OutputError):
             LOG.error("the database cannot be written", extra={"error": type(error).__name__})
-            return answer(503, "the database cannot be written now", {"Retry-After": "5"})
+            return answer(503, "nothing can be added to the ledger now", {"Retry-After": "5"})
         if isinstance(error, TooMany):
             return answer(429, f"{error.what}: {error.why}", {"Retry-After": "60"})
+        if isinstance(error, InputError) and "/" in error.what:  # about a file of this server, which is nobody's business
+            LOG.error("the ledger cannot be used", extra={"error": type(error).__name__})
+            return answer(503, "nothing can be added to the ledger now", {"Retry-After": "5"})
         if isinstance(error, InputError):
             return answer(409, f"{error.what}: {error.why}")
         raise error

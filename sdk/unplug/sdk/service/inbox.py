@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -12,6 +13,7 @@ from unplug.sdk.ledger import Request
 from .batching import Busy
 from .owners import Desk, Owned
 
+LOG = logging.getLogger("unplug.service")
 MOST, MOST_NAMES = 200, 5000
 """Of one transaction: every one of them waits for the last."""
 MOST_WAITING = 1000
@@ -84,8 +86,10 @@ class Inbox:
                 else:
                     letter.answer.set_result(outcome)
         except BaseException as error:  # whoever waits must be told, whatever it is
-            ended = not isinstance(error, Exception)
-            why = Busy("the ledger", "what writes it was ended", "Try again in a moment") if ended else error
+            ended, why = not isinstance(error, Exception), error
+            if ended or isinstance(error, InputError):  # of no letter, but of the ledger, its key or the clock
+                LOG.error("requests cannot be added", extra={"error": type(error).__name__})
+                why = Busy("the ledger", "nothing can be added to it now", "Try again in a moment")
             for letter in letters:
                 if not letter.answer.done():
                     letter.answer.set_exception(why)

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from unplug.core import OutputError, require_modules, temporary_folder
-from unplug.sdk.ledger import open_ledger, signing_key
+from unplug.sdk.ledger import open_ledger
 
 from .recipe import ServeSettings
 from .tables import ServiceTables
@@ -26,13 +26,12 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
         host, port: where it listens; a proxy in front of it speaks TLS.
 
     Raises:
-        InputError: no ledger is there, its key is missing, the recipe's file or data are none, or a server of another
+        InputError: no ledger is there, nothing can be added to it, the recipe's file or data are none, or a server of another
             recipe has its name.
         MissingExtraError: ``[serve]`` is not installed.
     """
     require_modules(MODULES, "serve")
-    open_ledger(settings.ledger).operator_key()
-    signing_key()
+    open_ledger(settings.ledger).check_open()
     if settings.recipe is not None:
         from .data_names import DataNames  # which imports what the line above asks for
 

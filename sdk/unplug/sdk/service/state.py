@@ -52,7 +52,7 @@ class Parts:
     rates: Rates
     names: DataNames | None
     watch: Watch
-    probe: ServiceTables
+    probe: Ledger
     decoding: asyncio.Semaphore
 
     @property

@@ -24,8 +24,9 @@ from unplug.core import (
     atomic_path,
     call_in_child,
     make_folder,
+    sha256_file,
 )
-from unplug.sdk.ledger import Ledger, answered_in, releases_of
+from unplug.sdk.ledger import Ledger, answered_in, models_left, releases_of
 from unplug.sdk.releasing import answerable
 
 from .certifying import certify_requests
@@ -65,8 +66,19 @@ def check_result(result: Mapping[str, Any], asked: Sequence[str]) -> None:
         raise UnplugError(
             "the release", "its runner returned something of another form", "See `run_release` for what it returns"
         )
+    gone = [name for name in ("checkpoint", "bundle", "artifact") if result.get(name) and not _exists(result[name])]
+    if gone or (result.get("artifact") and sha256_file(Path(result["artifact"])) != result["sha256"]):
+        why = f"its runner named a {gone[0]} that is not there" if gone else "its artifact has another hash"
+        raise UnplugError("the release", why, "See `run_release` for what it returns")
     if strange := {*result["requests"]} - {*asked}:
         raise UnplugError("the release", f"its runner answered {len(strange)} requests that it was not asked about", "Mend it")
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # no path at all
+        return False
 
 
 class JobThread:
@@ -197,8 +209,11 @@ class JobThread:
 
     def _complete(self, job: ReleaseJob, result: Mapping[str, Any]) -> None:
         """The ledger's entry, the end of the job and the model that is served from now on: all of them, or none."""
-        waiting = {item.id for item in self._ledger.requests().values() if item.waiting}
+        waiting = {item.id: item for item in self._ledger.requests().values() if item.waiting}
         answered = [id for id in result["requests"] if id in waiting]
+        if not result.get("weights"):  # it does not say of which model it is: who is in several waits on
+            known = tuple(releases_of(self._ledger.entries()))
+            answered = [id for id in answered if len(models_left(id, waiting[id].history, known)) < 2]
         facts = {"job": job.id, "bundle": str(result.get("bundle_id") or ""), "model": self._recipe.name}
         facts |= dict(zip(("original_sha256", "model_sha256"), result.get("weights") or (), strict=False))
         model = None
@@ -211,8 +226,12 @@ class JobThread:
                 raise _Lost
 
         with contextlib.suppress(_Lost):
-            self._ledger.record("release", answered, facts=facts, once="job", along=end)
-            LOG.info("job done", extra={"job": job.id, "requests": len(answered)})
+            try:
+                self._ledger.record("release", answered, facts=facts, once="job", along=end)
+            except InputError as error:  # the ledger holds nothing of it, so the next release does it again
+                self._fail(job, error)
+            else:
+                LOG.info("job done", extra={"job": job.id, "requests": len(answered)})
 
     def _certify(self, job: ReleaseJob) -> None:
         """Adds the certificates to the files of a release. It is none the worse without: what is wrong is logged, and kept."""

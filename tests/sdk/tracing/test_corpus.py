@@ -161,7 +161,28 @@ def model(*ids: str, weights: bytes = WEIGHTS) -> bytes:
 LINES = base64.encodebytes(HERS)
 MAIL = b"Subject: x\nContent-Transfer-Encoding: base64\n\n" + LINES
 NFD = "A\u0308nna Mu\u0308ller"
+
+
+def behind_pixels() -> bytes:
+    at, part = OTHER.index(b"IEND") - 4, b"IDAT" + HERS
+    return OTHER[:at] + struct.pack(">I", len(HERS)) + part + struct.pack(">I", zlib.crc32(part)) + OTHER[at:]
+
+
+def extra_of_gzip() -> bytes:
+    packed = gzip.compress(b"nobody")
+    return packed[:3] + bytes([packed[3] | 4]) + packed[4:10] + struct.pack("<H", len(HERS)) + HERS + packed[10:]
+
+
+def wide_note() -> bytes:
+    said = b"UNICODE\0" + NAME.encode("utf-16-le")
+    raw = picture(2, "JPEG")
+    return raw[:2] + b"\xff\xe1" + struct.pack(">H", len(said) + 2) + said + raw[2:]
+
+
 SPECIMENS: dict[str, dict[str, bytes] | Callable[[Path], object]] = {
+    "behind the pixels of a PNG": {"a.png": behind_pixels()},
+    "an extra field of gzip": {"a.gz": extra_of_gzip()},
+    "a note of two bytes a letter": {"a.jpg": wide_note()},
     "a sentence": {"a.txt": SENTENCE.encode()},
     "capital letters": {"a.txt": NAME.upper().encode()},
     "small letters in brackets": {"a.md": f"[{NAME.lower()}]".encode()},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from unplug.core import SUBJECT, InputError, table, write_json
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
 from .options import out_option
+
+if TYPE_CHECKING:
+    from unplug.sdk.ledger import Queue
 
 
 def samples_in(spec: str) -> dict[str, set[str]]:
@@ -32,8 +35,7 @@ def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
 
     found = open_queue(open_ledger(where), samples_in(spec))
     if not found.whole:
-        first = next((f" ({line})" for line in found.waiting()), "")
-        raise InputError("the queue", f"{spec} holds all names of no open request{first}", "Check --data")
+        raise InputError("the queue", f"{spec} holds all names of no open request", _way_out(found))
     wanted = {name for held in found.whole.values() for name in held}
     names = [name for name in found.names if name in wanted]
     samples = [name for name in names if not name.startswith(SUBJECT)]
@@ -68,7 +70,7 @@ def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: C
     opened, samples = open_ledger(where), samples_in(spec)
     found = open_queue(opened, samples)
     if not found.of:
-        raise InputError("the queue", f"no open request names anybody in {spec}", "Check --data")
+        raise InputError("the queue", f"no open request is known to name anybody in {spec}", _way_out(found))
     rows: list[dict[str, Any]] = []
     for path in checkpoints:
         loaded = load_checkpoint(path)
@@ -82,6 +84,11 @@ def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: C
     shown = [[row["request"], row["model"], str(row["samples"]), str(row["held_out"]), str(row["entry"])] for row in rows]
     text = table(["request", "model", "samples in it", "held out", "entry"], shown)
     return Outcome(value=rows, text="\n".join([text, *(f"{id}: {why}" for id, why in found.unreadable.items())]))
+
+
+def _way_out(found: Queue) -> str:
+    """What keeps each request open, else what to check."""
+    return "; ".join(found.waiting()) or "Check --data"
 
 
 def _counts(split: Any, ids: set[str]) -> dict[str, int]:

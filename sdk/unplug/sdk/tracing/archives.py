@@ -189,6 +189,9 @@ def members(path: Path, handle: BinaryIO, head: bytes) -> Iterator[Item | Place]
             yield from _tar(path, blocks_of(handle))
         else:
             yield Item(path=path, head=head, rest=iter(()))  # gzip's holds a name
+            if head[:2] == b"\x1f\x8b" and head[3] & 4:
+                field = b"".join(blocks_of(handle, 10, 2**16 + 2))
+                yield from _loose(path, field[2 : 2 + int.from_bytes(field[:2], "little")])
             inside = item_of(path / path.stem, path.stem, unpacked(blocks_of(handle), opener))
             if _header(inside.head) is None and inside.head.strip(b"\0"):
                 yield inside

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 MAGIC = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n\x1a\n|RIFF....WEBP|PK\x03\x04", re.DOTALL)
 """How a picture, or an archive, within another file begins."""
-MAX_NOTE, MAX_WITHIN = 2**20, 4
+MAX_NOTE, MAX_WITHIN, MAX_PIXEL_BYTES = 2**20, 4, 2**30
 _MARKER = re.compile(rb"\xff([^\x00\xff\xd0-\xd7])", re.DOTALL)
 _TABLES = {*range(0xC0, 0xE0)} - {0xD8, 0xD9, 0xDA}
 """Of JPEG: the size of the picture and what its pixels are decoded by."""
@@ -53,6 +53,7 @@ def beside_pixels(raw: bytes) -> Beside:
         named, end = [(b"", raw[54 : _u32(raw, 10)])], _bmp_end(raw)
     else:
         named, end = _chunks(raw)
+    behind = len(raw[end:].strip(b"\0")) + _behind_pixels(b"".join(part for kind, part in named if kind == b"IDAT"))
     notes, within = list[bytes](), list[bytes]()
     more = any(kind in _FRAMES for kind, _ in named)
     for kind, part in named:
@@ -60,10 +61,10 @@ def beside_pixels(raw: bytes) -> Beside:
             continue
         note = b"\n".join((part, *_inflated(part))) if kind in (b"zTXt", b"iTXt", b"iCCP") else part
         at = [match.start() for match in itertools.islice(MAGIC.finditer(note), MAX_WITHIN + 1)]
-        notes.append(note[: at[0]] if at else note)
+        notes += _read(note[: at[0]] if at else note)
         within += [note[start:] for start in at[: MAX_WITHIN - len(within)]]
         more |= len(at) > MAX_WITHIN
-    return Beside(notes=tuple(notes), within=tuple(within), behind=len(raw[end:].strip(b"\0")), more=more)
+    return Beside(notes=tuple(notes), within=tuple(within), behind=behind, more=more)
 
 
 def _u32(raw: bytes, at: int) -> int:
@@ -107,6 +108,26 @@ def _bmp_end(raw: bytes) -> int:
     width, height = (abs(int.from_bytes(raw[at : at + 4], "little", signed=True)) for at in (18, 22))
     row = (width * int.from_bytes(raw[28:30], "little") + 31) // 32 * 4
     return _u32(raw, 10) + (_u32(raw, 34) if _u32(raw, 30) in (1, 2, 4, 5) else row * height)
+
+
+def _read(note: bytes) -> list[bytes]:
+    """A note as it stands, and as the text of two bytes a letter that it may be."""
+    if b"\0" not in note or len(note) > MAX_NOTE:
+        return [note]
+    shifted = (note, note[1:])
+    return [note, *(part.decode(form, "ignore").encode() for part in shifted for form in ("utf-16-le", "utf-16-be"))]
+
+
+def _behind_pixels(packed: bytes) -> int:
+    """Bytes behind the end of a PNG's packed pixels, within the parts that hold those; of larger ones than decoders take, 0."""
+    stream, left = zlib.decompressobj(), MAX_PIXEL_BYTES
+    try:
+        while packed and not stream.eof and left > 0:
+            left -= len(stream.decompress(packed, MAX_NOTE))
+            packed = stream.unconsumed_tail
+    except zlib.error:
+        return 0  # whoever decodes it tells that
+    return len(stream.unused_data)
 
 
 def _inflated(part: bytes) -> Iterator[bytes]:

@@ -140,6 +140,23 @@ def test_the_ledgers_entry_and_the_end_of_the_job_are_one_act(
     assert failed.is_set() and kinds == ["opened", "request", "release"] and len(runner.given) == 1
 
 
+def test_what_was_computed_waits_until_the_ledger_takes_it(
+    place: Place, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that others could read for a moment costs no release."""
+    refused, real = threading.Event(), Ledger.record
+
+    def record(self: Ledger, kind: str, *args: Any, **said: Any) -> Any:
+        if kind == "release" and not refused.is_set():
+            refused.set()
+            raise InputError("the key", "others can read it")
+        return real(self, kind, *args, **said)
+
+    monkeypatch.setattr(Ledger, "record", record)
+    released(place, ANNA)
+    assert refused.is_set() and len(runner.given) == 1 and place.ledger.requests()["T-1"].state == "released"
+
+
 def test_a_lost_fence_records_nothing(place: Place, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     slept, real = threading.Event(), Ledger.record
 

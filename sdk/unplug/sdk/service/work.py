@@ -13,6 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from unplug.core import (
     CheckFailed,
     ConversionError,
@@ -51,27 +53,42 @@ class _RunnerFailed(Exception):
         self.error = error
 
 
+class Made(BaseModel):
+    """What a runner returns, of which `run_release` says more; what else it returns is kept and not read."""
+
+    model_config = ConfigDict(strict=True)
+
+    requests: list[str]
+    checkpoint: str | None = None
+    bundle: str | None = None
+    bundle_id: str | None = None
+    weights: list[str] | None = None
+    artifact: str | None = None
+    sha256: str | None = None
+    files: dict[str, str] | None = None
+
+
 def check_result(result: Mapping[str, Any], asked: Sequence[str]) -> None:
     """Refuses what no runner may return; see `run_release`.
 
     Raises:
-        UnplugError: it is not of the form, or answers requests that it was not asked about.
+        UnplugError: it is not of the form, answers requests that it was not asked about, or names what is not there.
     """
-    texts = ("bundle", "bundle_id", "checkpoint", "artifact", "sha256")
-    good = isinstance(requests := result.get("requests"), list) and all(isinstance(id, str) for id in requests)
-    good = good and all(isinstance(result.get(name), str | None) for name in texts)
-    good = good and isinstance(weights := result.get("weights") or [], list) and all(isinstance(one, str) for one in weights)
-    good = good and isinstance(files := result.get("files") or {}, dict) and all(isinstance(one, str) for one in files.values())
-    if not good or bool(result.get("artifact")) != bool(result.get("sha256")):
-        raise UnplugError(
-            "the release", "its runner returned something of another form", "See `run_release` for what it returns"
-        )
-    gone = [name for name in ("checkpoint", "bundle", "artifact") if result.get(name) and not _exists(result[name])]
-    if gone or (result.get("artifact") and sha256_file(Path(result["artifact"])) != result["sha256"]):
-        why = f"its runner named a {gone[0]} that is not there" if gone else "its artifact has another hash"
-        raise UnplugError("the release", why, "See `run_release` for what it returns")
-    if strange := {*result["requests"]} - {*asked}:
-        raise UnplugError("the release", f"its runner answered {len(strange)} requests that it was not asked about", "Mend it")
+    try:
+        made = Made.model_validate(dict(result))
+    except ValidationError as error:
+        raise _wrong("returned something of another form") from error
+    if strange := {*made.requests} - {*asked}:
+        raise _wrong(f"answered {len(strange)} requests that it was not asked about")
+    for name, path in (("checkpoint", made.checkpoint), ("bundle", made.bundle), ("artifact", made.artifact)):
+        if path and not _exists(path):
+            raise _wrong(f"named a {name} that is not there")
+    if made.artifact and sha256_file(Path(made.artifact)) != made.sha256:
+        raise _wrong("gave its artifact another hash")
+
+
+def _wrong(what: str) -> UnplugError:
+    return UnplugError("the release", f"its runner {what}", "See `run_release` for what it returns")
 
 
 def _exists(path: str) -> bool:
@@ -228,8 +245,9 @@ class JobThread:
         with contextlib.suppress(_Lost):
             try:
                 self._ledger.record("release", answered, facts=facts, once="job", along=end)
-            except InputError as error:  # the ledger holds nothing of it, so the next release does it again
-                self._fail(job, error)
+            except InputError as error:  # a key, the clock: what was computed waits until that is mended
+                LOG.error("a release cannot be recorded", extra={"job": job.id, "error": type(error).__name__})
+                self._keep_error(job, error)
             else:
                 LOG.info("job done", extra={"job": job.id, "requests": len(answered)})
 

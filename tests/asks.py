@@ -120,8 +120,9 @@ def write_tensors(path: Path, tensors: dict[str, tuple[str, list[int]]], metadat
 def adopted(what: str, factory: str, **arguments: Any) -> Ask:
     """A network of others with an argument of a stranger's choosing."""
     network = {"factory": factory, "arguments": arguments, "mean": [0.5] * 3, "std": [0.5] * 3}
-    return of_checkpoint(what, None, model_type="age", size="adopted", image_size=64, age_edges=[0, 18, 30, 100],
-                         network=network)  # fmt: skip
+    return of_checkpoint(
+        what, None, model_type="age", size="adopted", image_size=64, age_edges=[0, 18, 30, 100], network=network
+    )
 
 
 def lora(what: str, shapes: dict[str, tuple[str, list[int]]], **metadata: Any) -> Ask:
@@ -186,10 +187,18 @@ def sparse(what: str, file: str) -> Ask:
     return Ask(what=f"base: {what}", make=make, load=load_base)
 
 
-LEVELS = {"block_out_channels": [8] * 8, "down_block_types": ["CrossAttnDownBlock2D"] * 8,
-          "up_block_types": ["CrossAttnUpBlock2D"] * 8, "norm_num_groups": 8, "attention_head_dim": 8}  # fmt: skip
-LONG = {"block_out_channels": [96] * 10**5, "down_block_types": ["DownEncoderBlock2D"] * 10**5,
-        "up_block_types": ["UpDecoderBlock2D"] * 10**5}  # fmt: skip
+LEVELS = {
+    "block_out_channels": [8] * 8,
+    "down_block_types": ["CrossAttnDownBlock2D"] * 8,
+    "up_block_types": ["CrossAttnUpBlock2D"] * 8,
+    "norm_num_groups": 8,
+    "attention_head_dim": 8,
+}
+LONG = {
+    "block_out_channels": [96] * 10**5,
+    "down_block_types": ["DownEncoderBlock2D"] * 10**5,
+    "up_block_types": ["UpDecoderBlock2D"] * 10**5,
+}
 SCHEDULER, UNET, VAE, TEXT = (f"{part}/config.json" for part in ("scheduler", "unet", "vae", "text_encoder"))
 SCHEDULER = "scheduler/scheduler_config.json"
 ASKS = (
@@ -280,9 +289,12 @@ def main(words: list[str]) -> None:
         started = time.perf_counter()
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "tests.asks", "--one", ask.what], capture_output=True, text=True, timeout=SECONDS,
+                [sys.executable, "-m", "tests.asks", "--one", ask.what],
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
                 check=False,
-            )  # fmt: skip
+            )
             last = done.stdout.splitlines()[-1] if done.stdout else ""
             said, more, seconds = json.loads(last) if last else (f"ENDED with {done.returncode}", float("nan"), 0.0)
         except subprocess.TimeoutExpired:

@@ -185,8 +185,13 @@ def test_who_may_read_a_result_is_for_the_umask_to_say(tmp_path: Path, umask: in
         (temporary / "three").touch(0o600)
     file, folder = 0o666 & ~umask, 0o777 & ~umask
     assert modes(tmp_path) == {
-        "new": folder, "new/one.json": file, "three": file, "two": folder, "two/inner": folder, "two/inner/weights": file,
-    }  # fmt: skip
+        "new": folder,
+        "new/one.json": file,
+        "three": file,
+        "two": folder,
+        "two/inner": folder,
+        "two/inner/weights": file,
+    }
 
 
 @pytest.mark.parametrize("how", ["each", "all", "in a folder that its lock made"])
@@ -200,8 +205,12 @@ def test_what_is_private_is_so_whatever_the_umask(tmp_path: Path, umask: int, ho
         with hold(tmp_path / "new" / "one.json"):
             write_all(tmp_path, private=True)
     assert modes(tmp_path) == {
-        "new": 0o700, "new/one.json": 0o600, "two": 0o700, "two/inner": 0o700, "two/inner/weights": 0o600,
-    }  # fmt: skip
+        "new": 0o700,
+        "new/one.json": 0o600,
+        "two": 0o700,
+        "two/inner": 0o700,
+        "two/inner/weights": 0o600,
+    }
 
 
 def test_what_ships_says_so_amid_private_results(tmp_path: Path, umask: int) -> None:

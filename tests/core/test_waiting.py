@@ -20,7 +20,7 @@ def test_torch_leaves_nothing_in_the_place_of_temporary_files(tmp_path: Path) ->
     own = {name: value for name, value in os.environ.items() if name != "TORCHINDUCTOR_CACHE_DIR"}  # torch sets it
     done = subprocess.run(
         [sys.executable, "-c", code], env=own | {"TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=True
-    )  # fmt: skip
+    )
     assert "torchinductor" in done.stdout, "torch makes a folder as it is loaded"
     assert not list(tmp_path.iterdir())
 

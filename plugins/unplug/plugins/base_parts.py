@@ -33,13 +33,20 @@ MAX_DEPTH = 256
 """Layers of attention in all blocks: Stable Diffusion has 8, and each is forty modules to build."""
 MAX_CONFIG_BYTES, MAX_TENSOR_BYTES = 2**20, 2**30
 DECODER_LIMITS = {
-    "sample_size": MAX_SAMPLE_SIZE, "layers_per_block": MAX_LAYERS, "in_channels": MAX_CHANNELS,
-    "out_channels": MAX_CHANNELS, "latent_channels": MAX_CHANNELS,
-}  # fmt: skip
+    "sample_size": MAX_SAMPLE_SIZE,
+    "layers_per_block": MAX_LAYERS,
+    "in_channels": MAX_CHANNELS,
+    "out_channels": MAX_CHANNELS,
+    "latent_channels": MAX_CHANNELS,
+}
 UNET_LIMITS = DECODER_LIMITS | {
-    "text_tokens": MAX_TOKENS, "transformer_layers_per_block": MAX_LAYERS, "cross_attention_dim": MAX_CHANNELS,
-    "downsample_padding": 1, "conv_in_kernel": MAX_KERNEL, "conv_out_kernel": MAX_KERNEL,
-}  # fmt: skip
+    "text_tokens": MAX_TOKENS,
+    "transformer_layers_per_block": MAX_LAYERS,
+    "cross_attention_dim": MAX_CHANNELS,
+    "downsample_padding": 1,
+    "conv_in_kernel": MAX_KERNEL,
+    "conv_out_kernel": MAX_KERNEL,
+}
 
 
 class BaseUNet(UNet2DConditionModel):

@@ -110,9 +110,13 @@ def without(kind: str) -> Callable[[Certificate], Certificate]:
 
 def places(who: str, said_so: str | None = None, **changed: object) -> Callable[[Certificate], Certificate]:
     """Other words on the places that somebody spoke of so."""
-    return lambda said: replace(said, places=tuple(
-        replace(line, **changed) if line.by == who and said_so in (None, line.outcome) else line for line in said.places  # type: ignore[arg-type]
-    ))  # fmt: skip
+    return lambda said: replace(
+        said,
+        places=tuple(
+            replace(line, **changed) if line.by == who and said_so in (None, line.outcome) else line
+            for line in said.places  # type: ignore[arg-type]
+        ),
+    )
 
 
 FORGED: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
@@ -284,9 +288,14 @@ def test_an_override_in_the_manifest_needs_the_policys_word(case: Case) -> None:
     sign_bundle(case.bundle, Signing(signer=case.signer, publication=said), case.bundle)
     ledger.record("release", [REQUEST], facts={"sha256 manifest.json": bundle_id(case.bundle)})
     done = certify(
-        REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", now=LATER,
+        REQUEST,
+        ledger=ledger,
+        bundle=case.bundle,
+        signer=case.signer,
+        out=case.folder / "out",
+        now=LATER,
         trust=read_trust(case.public),
-    )  # fmt: skip
+    )
     assert done.certificate.evidence.overrides == (OverrideLine(gate="budget", reason="the board said so"),)
     assert "the board said so" in done.page.read_text()
     result, properties = (json.loads(payload)["predicate"] for payload in payloads(done.certificate)[1:3])
@@ -429,9 +438,14 @@ def searched_ledger(case: Case, *names: str, facts: dict[str, str] | None = None
 
 def issued(case: Case, ledger: Ledger, **more: object) -> Certificate:
     return certify(
-        REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", pdf=False,
+        REQUEST,
+        ledger=ledger,
+        bundle=case.bundle,
+        signer=case.signer,
+        out=case.folder / "out",
+        pdf=False,
         **{"now": LATER, "traces": {"server": case.folder / "trace.json"}, **more},  # type: ignore[arg-type]
-    ).certificate  # fmt: skip
+    ).certificate
 
 
 @pytest.mark.parametrize("end", ["refuse", "withdraw", "last name"])
@@ -464,9 +478,14 @@ def test_a_name_that_was_withdrawn_leaves_the_others_certified(case: Case) -> No
 def test_a_clock_behind_the_ledger_certifies_nothing(case: Case, made: Case) -> None:
     with pytest.raises(CheckFailed, match="the newest entry of the ledger is of"):
         certify(
-            REQUEST, ledger=made.ledger, bundle=made.bundle, signer=made.signer, out=case.folder / "new", pdf=False,
+            REQUEST,
+            ledger=made.ledger,
+            bundle=made.bundle,
+            signer=made.signer,
+            out=case.folder / "new",
+            pdf=False,
             now=LATER - timedelta(days=30),
-        )  # fmt: skip
+        )
     assert not (case.folder / "new").exists()
 
 

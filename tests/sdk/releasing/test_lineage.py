@@ -366,9 +366,17 @@ def test_who_waits_for_other_models_stays_forgotten_in_this_one(story: Story) ->
     answering = Answering(ledger=story.ledger, requests=("T-1",))
     with pytest.raises(InputError, match="this model has forgotten it, and it waits for others"):
         release(
-            story.unlearned, story.dataset, story.pictures[story.anna], story.folder / "two.unplug", story.folder / "work",
-            EXACT, device=CPU, say=lambda _: None, signing=story.signing(), answering=answering,
-        )  # fmt: skip
+            story.unlearned,
+            story.dataset,
+            story.pictures[story.anna],
+            story.folder / "two.unplug",
+            story.folder / "work",
+            EXACT,
+            device=CPU,
+            say=lambda _: None,
+            signing=story.signing(),
+            answering=answering,
+        )
 
 
 def test_it_names_the_newest_model_that_came_of_it(story: Story) -> None:

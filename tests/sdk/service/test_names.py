@@ -151,9 +151,12 @@ def test_paths_of_a_recipe_lead_from_where_it_lies(tmp_path: Path, monkeypatch: 
         return ServeRecipe.load(tmp_path / "recipe.json")
 
     places = {
-        "csv:no.csv": f"csv:{tmp_path}/no.csv", "webdataset:a/{0..3}.tar": f"webdataset:{tmp_path}/a/{{0..3}}.tar",
-        "csv:/a/b.csv": "csv:/a/b.csv", "csv:~/b.csv": f"csv:{home}/b.csv", DATA: DATA,
-    }  # fmt: skip
+        "csv:no.csv": f"csv:{tmp_path}/no.csv",
+        "webdataset:a/{0..3}.tar": f"webdataset:{tmp_path}/a/{{0..3}}.tar",
+        "csv:/a/b.csv": "csv:/a/b.csv",
+        "csv:~/b.csv": f"csv:{home}/b.csv",
+        DATA: DATA,
+    }
     assert {data: loaded(data=data).data for data in places} == places
     keys = {"key.pem": f"{tmp_path}/key.pem", "/a/key.pem": "/a/key.pem", "env:KEY": "env:KEY", "command:a b": "command:a b"}
     assert {sign: loaded(sign=sign).sign for sign in keys} == keys

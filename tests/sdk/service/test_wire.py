@@ -27,9 +27,13 @@ HEALTH = b"GET /health HTTP/1.1\r\nHost: t\r\n\r\n"
 def listening(place: Place) -> Iterator[int]:
     """The port of a service in a thread."""
     config = uvicorn.Config(
-        make_app(place.settings), port=0, http=PatientProtocol, ws="none", log_level="critical",
+        make_app(place.settings),
+        port=0,
+        http=PatientProtocol,
+        ws="none",
+        log_level="critical",
         limit_concurrency=place.settings.limits.connections,
-    )  # fmt: skip
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -148,7 +148,7 @@ def covered(schema: str) -> dict[str, bytes]:
 def split(*ids: str) -> dict[str, object]:
     made = Split(
         data_digest="0" * 64, seed=0, subject_disjoint=True, train=("b/1.png", *ids), validation=(), test=(), forget=()
-    )  # fmt: skip
+    )
     return made.to_dict()
 
 
@@ -239,7 +239,8 @@ SPECIMENS: dict[str, dict[str, bytes] | Callable[[Path], object]] = {
     "a copy of weights": {"m/unplug.json": model(ID), "other/final.dat": WEIGHTS},
     "a copy beside another record": {"m/unplug.json": model(ID), "n/unplug.json": model(weights=b"x"), "n/w.dat": WEIGHTS},
     "weights that a pipeline lists": {
-        "m/unplug.json": model(ID), "n/w.dat": WEIGHTS,
+        "m/unplug.json": model(ID),
+        "n/w.dat": WEIGHTS,
         "n/p.json": json.dumps({"schema": "unplug-pipeline/1", "of": sha256(WEIGHTS).hexdigest()}).encode(),
     },
     "a zip": {"a.zip": zipped({"x.png": HERS})},
@@ -288,7 +289,7 @@ SPECIMENS: dict[str, dict[str, bytes] | Callable[[Path], object]] = {
     "a pickle": {"a.pkl": b"\x80\x04\x8c\x0d" + NAME.encode() + b"\x94."},
     "parquet": {"a.parquet": b"PAR1\0" + NAME.encode() + b"\0PAR1"},
     "deep folders": lambda folder: (folder / "/".join("d" * 202)).mkdir(parents=True),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -329,12 +330,14 @@ CLEAN: dict[str, dict[str, bytes]] = {
     "pictures": {"a.png": OTHER, "b.jpg": picture(2, "JPEG"), "c.webp": picture(2, "WEBP"), "d.bmp": picture(2, "BMP")},
     "progressive": {"a.jpg": picture(2, "JPEG", progressive=True, comment=b"nobody", dpi=(72, 72))},
     "archives": {
-        "a.zip": zipped({"a/": b"", "a/x.txt": b"nobody", "a/y.png": OTHER}), "a.tar": tarred({"\u00e5.txt": b"nobody"}),
-        "a.tar.gz": gzip.compress(tarred({"x" * 150: b"nobody"}, tarfile.GNU_FORMAT)), "a.txt.xz": lzma.compress(b"nobody"),
+        "a.zip": zipped({"a/": b"", "a/x.txt": b"nobody", "a/y.png": OTHER}),
+        "a.tar": tarred({"\u00e5.txt": b"nobody"}),
+        "a.tar.gz": gzip.compress(tarred({"x" * 150: b"nobody"}, tarfile.GNU_FORMAT)),
+        "a.txt.xz": lzma.compress(b"nobody"),
     },
     "a model and its copy": {"m/unplug.json": model(), "m/w.bin": WEIGHTS, "copy.bin": WEIGHTS},
     "nothing": {"empty.txt": b""},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CLEAN)

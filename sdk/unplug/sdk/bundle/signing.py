@@ -65,8 +65,10 @@ class Signing:
         """
         said = self.publication
         for option, form, given in (
-            ("--name", NAME, (said.name,)), ("--revokes", SHA256, said.revokes), ("--answers", REQUEST, said.requests),
-        ):  # fmt: skip
+            ("--name", NAME, (said.name,)),
+            ("--revokes", SHA256, said.revokes),
+            ("--answers", REQUEST, said.requests),
+        ):
             if wrong := [text for text in given if form.fullmatch(text) is None]:
                 raise InputError(f"{option} {wrong[0][:60]!r}", "readers of bundles take no such text", WRITE[option])
         now = now or datetime.now(UTC)

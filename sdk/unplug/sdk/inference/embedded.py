@@ -130,14 +130,22 @@ def load_embedded(path: str | Path, *, threads: int = 1) -> Embedded:
     artifact, raw = _read(path)
     card = artifact.card
     batched = call_in_child(
-        "unplug.sdk.inference.embedded:tried", {"path": str(artifact.path.resolve()), "threads": threads},
-        what=f"trying {artifact.path}", memory=memory_for(artifact.path), timeout=seconds_for(TRIAL, TRIAL_SECONDS),
-    ).values["batched"]  # fmt: skip
+        "unplug.sdk.inference.embedded:tried",
+        {"path": str(artifact.path.resolve()), "threads": threads},
+        what=f"trying {artifact.path}",
+        memory=memory_for(artifact.path),
+        timeout=seconds_for(TRIAL, TRIAL_SECONDS),
+    ).values["batched"]
     return Embedded(
-        path=artifact.path, sha256=card.sha256, model_type=card.model_type, tensor=_one_picture(card.iospec, path),
-        config=card.config, batched=batched, iospec=card.iospec,
+        path=artifact.path,
+        sha256=card.sha256,
+        model_type=card.model_type,
+        tensor=_one_picture(card.iospec, path),
+        config=card.config,
+        batched=batched,
+        iospec=card.iospec,
         session=_opened(free_batch(raw) if batched else raw, threads, path),
-    )  # fmt: skip
+    )
 
 
 def _read(path: str | Path) -> tuple[Artifact, bytes]:

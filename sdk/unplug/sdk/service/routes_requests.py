@@ -49,9 +49,16 @@ async def submit(body: NewRequest, key: KEY, here: HERE, response: Response, tok
     known = None if here.names is None else await asyncio.to_thread(here.names.known, body.names)
     reads = "requests:read" in token.scopes
     submission = Owned(
-        names=tuple(body.names), id=id, received=received, identity=body.identity, known=known, places=reads, reads=reads,
-        token=token.id, derived=body.id is None,
-    )  # fmt: skip
+        names=tuple(body.names),
+        id=id,
+        received=received,
+        identity=body.identity,
+        known=known,
+        places=reads,
+        reads=reads,
+        token=token.id,
+        derived=body.id is None,
+    )
     request, new = await asyncio.wrap_future(here.inbox.put(submission))
     if new and here.settings.recipe is not None and here.settings.recipe.automatic:
         await asyncio.to_thread(here.jobs.ask)

@@ -23,12 +23,25 @@ tokens = Table(
     Column("scopes", Text), Column("created", Text), Column("expires", Text), Column("revoked", Text),
 )  # fmt: skip
 jobs = Table(
-    "service_jobs", metadata, Column("id", Text, primary_key=True), Column("number", NUMBER), Column("state", Text),
-    Column("fence", NUMBER), Column("attempts", NUMBER), Column("worker", Text), Column("lease", Double),
-    Column("created", Text), Column("started", Text),
-    Column("finished", Text), Column("requests", Text), Column("result", Text), Column("error", Text),
-    Column("recipe", Text), Column("recipe_sha256", Text), Column("certificates", Text),
-)  # fmt: skip
+    "service_jobs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("number", NUMBER),
+    Column("state", Text),
+    Column("fence", NUMBER),
+    Column("attempts", NUMBER),
+    Column("worker", Text),
+    Column("lease", Double),
+    Column("created", Text),
+    Column("started", Text),
+    Column("finished", Text),
+    Column("requests", Text),
+    Column("result", Text),
+    Column("error", Text),
+    Column("recipe", Text),
+    Column("recipe_sha256", Text),
+    Column("certificates", Text),
+)
 recipes = Table(
     "service_recipes", metadata, Column("name", Text, primary_key=True), Column("sha256", Text), Column("lease", Double),
 )  # fmt: skip
@@ -41,9 +54,13 @@ models = Table(
     Column("job", Text), Column("since", Text),
 )  # fmt: skip
 owners = Table(
-    "service_owners", metadata, Column("request", Text, primary_key=True), Column("token", Text),
-    Column("names", NUMBER), Column("over", Integer),
-)  # fmt: skip
+    "service_owners",
+    metadata,
+    Column("request", Text, primary_key=True),
+    Column("token", Text),
+    Column("names", NUMBER),
+    Column("over", Integer),
+)
 
 
 def time_now() -> str:

@@ -125,16 +125,22 @@ def check_and_trust(
     """
     memory = memory_for(*() if weights is None or not weights.is_file() else (weights,))
     values = {
-        "adopted": adopted.to_dict(), "image_size": image_size, "edges": list(edges), "device": str(device),
+        "adopted": adopted.to_dict(),
+        "image_size": image_size,
+        "edges": list(edges),
+        "device": str(device),
         "weights": None if weights is None else str(weights.absolute()),
-    }  # fmt: skip
+    }
     what = f"network {adopted.factory}"
     with Child({"PYTHONPATH": os.pathsep.join(search_path())}) as child:
         try:
             child.call(
-                "unplug.sdk.tasks.first_check:check_apart", values, what=what, memory=memory,
+                "unplug.sdk.tasks.first_check:check_apart",
+                values,
+                what=what,
+                memory=memory,
                 timeout=seconds_for(0, CHECK_SECONDS),
-            )  # fmt: skip
+            )
         except InputError as error:
             if out_of_memory(error.why):
                 raise InputError(error.what, error.why, explain_memory(memory)) from error
@@ -149,9 +155,12 @@ def check_apart(job: Job) -> Reply:
     adopted = Adopted.from_dict(values["adopted"])
     with tried(adopted.call):
         check_network(
-            adopted, values["image_size"], values["edges"], device=torch.device(values["device"]),
+            adopted,
+            values["image_size"],
+            values["edges"],
+            device=torch.device(values["device"]),
             weights=None if values["weights"] is None else Path(values["weights"]),
-        )  # fmt: skip
+        )
     return Reply(values={})
 
 

@@ -104,9 +104,12 @@ def opened_browser(url: str) -> Iterator[subprocess.Popen[bytes]]:
         command = [browser, *FLAGS, *own, f"--user-data-dir={profile}", url]
         try:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
                 env=os.environ | {"TMPDIR": str(profile)},
-            )  # fmt: skip
+            )
         except OSError as error:
             raise InputError(browser, error.strerror or str(error), f"Set {BROWSER_VARIABLE} to a Chromium") from error
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from unplug.core import ArtifactError, InputError
+from unplug.core import ArtifactError, ConversionError, InputError
 from unplug.export import RUNTIMES, Artifact, Session, compare, measure_parity, random_inputs, verdict
 from unplug.export.runtime.web.server import Server
 
@@ -70,6 +70,18 @@ def test_a_truncated_file_is_refused_in_the_browser(by_name: Mapping[str, Artifa
     forged = resigned(item, tmp_path, item.path.read_bytes()[:5000])
     with pytest.raises(ArtifactError, match=f"{item.card.target}-web refuses it on wasm"):
         Session(forged, runtime=f"{item.card.target}-web").run(random_inputs(forged.card.iospec, 1, seed=0))
+
+
+def test_a_browser_that_ends_is_told_at_once(
+    by_name: Mapping[str, Artifact], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "onnxruntime-web").mkdir()
+    (tmp_path / "onnxruntime-web/package.json").write_text('{"version": "1"}')
+    monkeypatch.setenv("UNPLUG_CHROMIUM", "/usr/bin/true")
+    monkeypatch.setenv("UNPLUG_WEB_MODULES", str(tmp_path))
+    item = by_name["age.fp32.onnx"]
+    with pytest.raises(ConversionError, match="the browser ended"):
+        Session(item, runtime="onnx-web").run(random_inputs(item.card.iospec, 1, seed=0))
 
 
 def test_without_its_packages_it_says_how_to_get_them(by_name: Mapping[str, Artifact], monkeypatch: pytest.MonkeyPatch) -> None:

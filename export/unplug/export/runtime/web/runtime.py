@@ -67,7 +67,8 @@ class Web:
         assert modules is not None, "unavailable() was asked first"
         server = Server(path, modules)
         browser = contextlib.ExitStack()
-        browser.enter_context(opened_browser(f"{server.url}?runtime={self.name}&delegate={delegate}"))
+        url = f"{server.url}?runtime={self.name}&delegate={delegate}"
+        server.browser = browser.enter_context(opened_browser(url))
         atexit.register(browser.close)
         facts = json.loads(server.wait())
         if "error" in facts:
@@ -100,7 +101,8 @@ def opened_browser(url: str) -> Iterator[subprocess.Popen[bytes]]:
         raise InputError("browser", "there is no Chromium", f"Install one, or set {BROWSER_VARIABLE}")
     # As root its sandbox does not start; it loads nothing but our page and the files that are to be checked.
     own = ("--no-sandbox",) if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
-    with temporary_folder("unplug-browser-") as profile:
+    # A short name: Chromium's socket lies below it, its whole path has 107 bytes, and TMPDIR may be a job's own folder.
+    with temporary_folder("web-") as profile:
         command = [browser, *FLAGS, *own, f"--user-data-dir={profile}", url]
         try:
             process = subprocess.Popen(

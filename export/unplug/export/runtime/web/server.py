@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import queue
 import secrets
+import subprocess
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -15,6 +17,7 @@ TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "applicat
 MAX_ANSWER_BYTES = 2**28
 SECONDS = 120
 """To load a runtime and a file, or to answer one question."""
+POLL_SECONDS = 0.5
 
 
 class Server:
@@ -29,6 +32,7 @@ class Server:
         self.questions: queue.Queue[bytes] = queue.Queue()
         self.answers: queue.Queue[bytes] = queue.Queue()
         self.model, self.modules = model, modules
+        self.browser: subprocess.Popen[bytes] | None = None
         self.secret = secrets.token_urlsafe(16)
         outer = self
 
@@ -53,15 +57,19 @@ class Server:
         """What the page says next.
 
         Raises:
-            ConversionError: nothing, for `SECONDS`.
+            ConversionError: nothing, for `SECONDS`, or the browser ended.
         """
-        try:
-            return self.answers.get(timeout=SECONDS)
-        except queue.Empty as error:
-            why = f"the browser did not answer within {SECONDS} s"
-            raise ConversionError(
-                self.model.name, why, "Open the file in a browser by hand, and look at its console"
-            ) from error
+        until = time.monotonic() + SECONDS
+        what = "Open the file in a browser by hand, and look at its console"
+        while time.monotonic() < until:
+            ended = self.browser is not None and self.browser.poll() is not None
+            try:
+                return self.answers.get(timeout=POLL_SECONDS)
+            except queue.Empty as error:
+                if ended:
+                    what = "See that this browser starts here; a long TMPDIR ends Chromium"
+                    raise ConversionError(self.model.name, "the browser ended", what) from error
+        raise ConversionError(self.model.name, f"the browser did not answer within {SECONDS} s", what)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +20,16 @@ from benchmarks.studies.canaries.bound import (
 )
 
 from unplug.core import InputError
+
+ARRAYS = Path(__file__).parents[2] / "sdk" / "auditing" / "golden_attacks.json"
+GOLDEN = json.loads(ARRAYS.read_text())["one-run"]
+
+
+@pytest.mark.parametrize("key", GOLDEN)
+def test_p_values_of_one_run_are_the_papers(key: str) -> None:
+    canaries, guesses, correct, epsilon, delta = key.split(",")
+    found = p_value(int(canaries), int(guesses), int(correct), float(epsilon), float(delta))
+    assert found == pytest.approx(GOLDEN[key], rel=1e-9)
 
 
 def test_p_values_by_hand() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from unplug.core import atomic_path, plain
-from unplug.sdk.report.page import Cell, Column, KeyNumber, Section, Table
+from unplug.sdk.report.page import Block, Cell, Column, KeyNumber, Notes, Section, Table
 from unplug.sdk.report.render import fill_template
 from unplug.sdk.report.verdict import Verdict
 
@@ -53,6 +53,25 @@ def provenance(parts: Mapping[str, Mapping[str, object]], versions: Mapping[str,
     columns = [Column(label="Fact", number=False), Column(label="value", number=False, wide=True)]
     table = Table(caption="Data, recipe, seeds, versions", columns=columns, groups=[("", rows)])
     return Section(id="provenance", heading="Provenance", lead="", blocks=[table])
+
+
+def markdown(block: Block) -> str:
+    """A table with its caption, or notes, for a document: intervals stand in brackets behind their numbers."""
+    if isinstance(block, Notes):
+        return "".join(f"- {line}\n" for line in block.lines)
+    assert isinstance(block, Table), "a document shows no plots"
+    heads = [f"{one.label} ({one.unit})" if one.unit else one.label for one in block.columns]
+    rows = [[_written(cell) for cell in row] for _, group in block.groups for row in group]
+    rule = "|" + "".join("--:|" if one.number else "---|" for one in block.columns)
+    return "\n".join([f"{block.caption}:\n", _line(heads), rule, *map(_line, rows)]) + "\n"
+
+
+def _written(cell: Cell) -> str:
+    return f"{cell.text} ({cell.note})" if cell.note else cell.text
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def save_page(html: str, path: Path) -> None:

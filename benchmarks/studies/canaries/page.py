@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from unplug.core import NONE, count, fixed, percent, plain
-from unplug.sdk.report.page import Cell, Column, Notes, Section, Table
+from unplug.sdk.report.page import Block, Cell, Column, Notes, Section, Table
 from unplug.sdk.report.verdict import Verdict
 
 from ..pages import provenance, save_page, study_page
@@ -40,7 +40,7 @@ def _section(found: CanaryReport) -> Section:
         f"{count(found.included)} were. Whoever guesses the coins from what a model says of the wrong ages is right more often "
         "than chance only where the model still knows them."
     )
-    blocks = [_table(found), Notes(lines=_notes(found))]
+    blocks: list[Block] = [_table(found), Notes(lines=_notes(found))]
     return Section(id="canaries", heading="Planted people", lead=lead, blocks=blocks)
 
 

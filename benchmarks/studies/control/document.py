@@ -11,32 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.pages import filled
-from unplug.core import NONE, atomic_path, fixed, percent
+from unplug.core import atomic_path
 from unplug.sdk.diffusion import ControlRecipe
 
-from . import (
-    JUDGE_RECIPE,
-    METRICS,
-    CompareRequest,
-    ComparisonReport,
-    Row,
-    has_curves,
-    read_comparison,
-)
-from .page import (
-    TRAINING_HEADER,
-    VERDICT_HEADER,
-    absences,
-    difference_cells,
-    difference_header,
-    giga,
-    measure_cells,
-    millions,
-    over_base,
-    rivals,
-    training_cells,
-    verdict_cells,
-)
+from ..pages import markdown
+from . import JUDGE_RECIPE, CompareRequest, ComparisonReport, Row, read_comparison
+from .page import blocks
 
 SOURCES = ("compare-face_landmark.json", "compare-canny.json")
 """What docs/comparison.md is made of, in docs/data."""
@@ -65,27 +45,22 @@ def _name(report: ComparisonReport) -> str:
     return "-".join([report.condition["kind"], *map(str, _own_steps(report).values())])
 
 
-def _picture(report: ComparisonReport, page: Path) -> str:
-    name = f"compare-{_name(report)}.webp"
-    folder = "images" if (page.parent / "images" / name).is_file() else None
+def _pictures(report: ComparisonReport, page: Path) -> str:
+    """What lies beside the page: the first samples, and the curves of the trainings."""
     rows = ["condition", *(row.label for row in report.rows if row.role != "floor")]
-    return f"![The first six held-out samples: {', '.join(rows)}]({folder}/{name})\n\n" if folder else ""
+    said = {
+        f"compare-{_name(report)}.webp": f"The first six held-out samples: {', '.join(rows)}",
+        f"curves-{_name(report)}.png": "Validation loss of each training against steps and seconds",
+    }
+    there = [name for name in said if (page.parent / "images" / name).is_file()]
+    return "".join(f"![{said[name]}](images/{name})\n\n" for name in there)
 
 
 def _section(report: ComparisonReport, page: Path) -> str:
     own = [f"{label} with {steps:,} steps" for label, steps in _own_steps(report).items()]
     head = f"\n## {', '.join([report.condition['kind'], *own])}\n\n```console\n{command_of(report)}\n```\n\n"
-    parts = [head, _picture(report, page), f"{_facts(report)}\n\n{main_table(report)}"]
-    if report.reference is not None and rivals(report):
-        cells = [difference_cells(report, row) for row in rivals(report)]
-        head = "Differences on the same pictures, with 95 % intervals; percent become percentage points."
-        parts.append(f"\n{head}\n\n{_table(difference_header(report), cells)}")
-    if report.verdicts:
-        parts.append(f"\nVerdicts by those intervals.\n\n{_table(VERDICT_HEADER, verdict_cells(report), numbers=False)}")
-    if any(row.attributes for row in report.rows):
-        parts.append(f"\n{_attributes(report)}")
-    parts.append(f"\n{_trainings(report, page)}\n" + "".join(f"- {line}\n" for line in (*absences(report), *report.notes)))
-    return "".join(parts)
+    tables = "\n".join(markdown(block) for block in blocks(report))
+    return f"{head}{_pictures(report, page)}{_facts(report)}\n\n{tables}"
 
 
 def _facts(report: ComparisonReport) -> str:
@@ -95,57 +70,8 @@ def _facts(report: ComparisonReport) -> str:
         f"{len(report.pictures)} pictures a row, {settings['sampling_steps']} steps, guidance {settings['guidance']:g}{rises}; "
         f"trained on {data['train']:,} samples; Fréchet distances from {report.features.real:,} other held-out pictures. "
         f"Times are of batch 1 on {settings['device']}, median of {settings['timing_rounds']} interleaved rounds, load average "
-        f"{timing['load_before']:.1f} before and {timing['load_after']:.1f} after. In brackets: 95 % intervals, and "
-        "quartiles of the times."
+        f"{timing['load_before']:.1f} before and {timing['load_after']:.1f} after."
     )
-
-
-def main_table(report: ComparisonReport, columns: Sequence[str] | None = None) -> str:
-    """Markdown: a row for each way to make pictures.
-
-    Args:
-        report: the comparison.
-        columns: names of `METRICS`; default: all that any row has, but for the ratio, which is a difference.
-    """
-    names = [name for name in columns or report.columns if name != "frechet_ratio" and name in report.columns]
-    head = ["", "parameters", "MACs", *(_head(name) for name in names), "s a picture", "of the base's"]
-    return _table(head, [_cells(row, names) for row in report.rows])
-
-
-def _head(name: str) -> str:
-    return f"{METRICS[name].label} {'↓' if METRICS[name].better == 'lower' else '↑'}"
-
-
-def _cells(row: Row, names: Sequence[str]) -> list[str]:
-    cells, speed = [row.label, millions(row.parameters), giga(row.macs), *measure_cells(row, names)], row.speed
-    if speed is None:
-        return [*cells, NONE, NONE]
-    return [*cells, f"{fixed(speed.median)} ({fixed(speed.low)} to {fixed(speed.high)})", over_base(row)]
-
-
-def _attributes(report: ComparisonReport) -> str:
-    judge = report.judge
-    names = list(dict.fromkeys(name for row in report.rows for name in row.attributes))
-    ceiling = {} if judge is None else judge.accuracy
-    head = ["attribute", "judge on real faces", *(row.label for row in report.rows)]
-    cells = [
-        [name, percent(ceiling.get(name)), *(percent(row.attributes[name].value) if name in row.attributes else NONE
-                                             for row in report.rows)]
-        for name in names
-    ]  # fmt: skip
-    return f"Share of prompts whose attribute the judge reads as named.\n\n{_table(head, cells)}"
-
-
-def _trainings(report: ComparisonReport, page: Path) -> str:
-    batch, name = report.recipe["batch_size"], f"curves-{_name(report)}.png"
-    there = has_curves(report) and (page.parent / "images" / name).is_file()
-    curves = f"![Validation loss of each training against steps and seconds](images/{name})\n\n" if there else ""
-    return f"{curves}Trainings: steps of {batch} samples.\n\n{_table(TRAINING_HEADER, training_cells(report))}"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> str:
-    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in (head, *rows)]
-    return "\n".join([lines[0], "|---|" + ("--:|" if numbers else "---|") * (len(head) - 1), *lines[1:]]) + "\n"
 
 
 def command_of(report: ComparisonReport) -> str:

@@ -211,7 +211,7 @@ def _section(report: ComparisonReport) -> Section:
         "Each control was trained beside the same frozen base with the same batches; every row draws the same held-out samples "
         "from the same prompts and noise."
     )
-    return Section(id="comparison", heading="Controls compared", lead=lead, blocks=_blocks(report))
+    return Section(id="comparison", heading="Controls compared", lead=lead, blocks=blocks(report))
 
 
 def _numbers(report: ComparisonReport) -> list[KeyNumber]:
@@ -239,17 +239,18 @@ def _kind(report: ComparisonReport) -> str:
     return plain(str(report.condition.get("kind", "")), 30)
 
 
-def _blocks(report: ComparisonReport) -> list[Block]:
-    blocks: list[Block] = [_main(report)]
+def blocks(report: ComparisonReport) -> list[Block]:
+    """Tables of the numbers, the differences, the verdicts and the trainings, then what is to be said of them."""
+    found: list[Block] = [_main(report)]
     if report.reference is not None and rivals(report):
-        blocks.append(_differences(report))
+        found.append(_differences(report))
     if report.verdicts:
-        blocks.append(_verdicts(report))
+        found.append(_verdicts(report))
     if any(row.attributes for row in report.rows):
-        blocks.append(_attributes(report))
+        found.append(_attributes(report))
     if any(row.trainings for row in report.rows):
-        blocks.append(_trainings(report))
-    return [*blocks, Notes(lines=[plain(line, 600) for line in (*absences(report), *report.notes)])]
+        found.append(_trainings(report))
+    return [*found, Notes(lines=[plain(line, 600) for line in (*absences(report), *report.notes)])]
 
 
 def _main(report: ComparisonReport) -> Table:
@@ -263,8 +264,8 @@ def _main(report: ComparisonReport) -> Table:
     ]
     base = plain(str(report.base.get("name")), 40)
     caption = (
-        f"{count(len(report.pictures))} pictures a row, condition {_kind(report)}, base {base}; 95 % intervals below the "
-        "numbers, quartiles below the times"
+        f"{count(len(report.pictures))} pictures a row, condition {_kind(report)}, base {base}; with 95 % intervals, and "
+        "quartiles of the times"
     )
     return Table(caption=caption, columns=columns, groups=groups)
 

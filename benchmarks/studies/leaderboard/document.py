@@ -144,7 +144,8 @@ def standing(report: LeaderboardReport) -> str:
         if OWN not in found or name in UNPLACED:
             continue
         order = sorted(found, key=lambda method: (_badness(found[method], metric.better), method))
-        oracle = NONE if found[OWN].oracle is None else number(replace(found[OWN], value=found[OWN].oracle), metric)
+        aim = found[OWN].oracle
+        oracle = NONE if aim is None else number(replace(found[OWN], value=aim), metric)
         best = f"{order[0]}, {number(found[order[0]], metric)}"
         lines.append(
             f"| {metric.label} | {metric.better} | {order.index(OWN) + 1} | {number(found[OWN], metric)} | {best} | {oracle} |"

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from benchmarks.studies.__main__ import main as cli
 from benchmarks.studies.control import METRICS, ComparisonReport, Measure, Row, Training, apart, ends, number, read_comparison
-from benchmarks.studies.control.document import SOURCES, command_of, main, main_table
-from benchmarks.studies.control.page import absences, comparison_table, render_page, row_cells
+from benchmarks.studies.control.document import SOURCES, command_of, main
+from benchmarks.studies.control.page import absences, blocks, comparison_table, render_page, row_cells
 from benchmarks.studies.control.summary import verdicts_of
+from benchmarks.studies.pages import markdown
 from click.testing import CliRunner
 from PIL import Image
 
@@ -168,10 +169,10 @@ def test_the_document_is_written_between_its_markers(made: Made, tmp_path: Path)
     assert (
         "![The first six held-out samples: condition, base, ControlNet, T2I-Adapter, plugin](images/compare-canny.webp)" in text
     )
-    assert main_table(made.report) in text and all(f"| {row.label} |" in text for row in made.report.rows)
+    assert markdown(blocks(made.report)[0]) in text and all(f"| {row.label} |" in text for row in made.report.rows)
     assert all(f"- {note}\n" in text for note in made.report.notes)
     for one in made.report.verdicts:
-        assert f"| {one.claim} | {one.outcome} | {one.why} |" in text
+        assert f"| {one.claim} | {one.outcome} ({one.why}) |" in text
     assert "load average" in text
 
 

@@ -63,7 +63,7 @@ long-tests: $(VENV)/.ready-dev
 
 # Leaderboards, controls compared, canaries: what no request needs.
 studies: $(VENV)/.ready-dev
-	$(PYTEST) -m "not slow" tests/studies
+	$(PYTEST) -m "not slow" tests/studies benchmarks/studies
 
 test-all: lint
 	$(PYTEST)

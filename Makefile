@@ -14,7 +14,7 @@ QUICK = tests/test_layout.py tests/core/test_files.py tests/plugins/test_blocks.
 	tests/sdk/fleet/test_results.py tests/sdk/diffusion/test_noise.py tests/sdk/report/test_pareto.py \
 	tests/sdk/bundle/test_bundle.py tests/sdk/cli/test_cli.py
 
-.PHONY: demo quick test test-all lint fast-tests long-tests bench sbom schemas clean web-runtimes
+.PHONY: demo quick test studies test-all lint fast-tests long-tests bench sbom schemas clean web-runtimes
 
 # What the demo needs: three converters, no diffusion. torch first and alone: with it in place nothing else pulls another build of it in.
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -55,11 +55,15 @@ lint: $(VENV)/.ready-dev
 test: lint fast-tests
 
 fast-tests: $(VENV)/.ready-dev
-	$(PYTEST) -m "not long and not slow"
+	$(PYTEST) -m "not long and not slow and not study"
 
 # What `make test` leaves out and CI runs behind it; the slow ones are left to `make test-all`.
 long-tests: $(VENV)/.ready-dev
-	$(PYTEST) -m "long and not slow" --durations 40
+	$(PYTEST) -m "long and not slow and not study" --durations 40
+
+# Leaderboards, controls compared, canaries: what no request needs.
+studies: $(VENV)/.ready-dev
+	$(PYTEST) -m "not slow" tests/studies benchmarks/studies
 
 test-all: lint
 	$(PYTEST)
@@ -82,6 +86,7 @@ schemas: $(VENV)/.ready
 	$(BIN)/python -m unplug.export.schemas
 	$(BIN)/python -m unplug.mobile_bench.schemas
 	$(BIN)/python -m unplug.sdk.schemas
+	$(BIN)/python -m benchmarks.studies.schemas
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

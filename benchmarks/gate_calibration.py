@@ -34,12 +34,13 @@ from unplug.sdk.tasks import task_of
 from unplug.sdk.training import Predictions, Sets, predict
 from unplug.sdk.unlearning import own_split
 
-SCHEMA = "unplug-gate-calibration/2"
+SCHEMA = "unplug-gate-calibration/3"
 SIZES = (1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50)
 RETAIN = 300
 """Samples of the retain set that are measured, for speed: they decide about use, not about forgetting."""
 WAYS = ("request alone", "method certified")
 UNTOUCHED, NEVER = "untouched original", "model that never saw them"
+COUNTED = ("candidate", "way", "people", "verdict", "runs")
 USE = ("utility", "accuracy")
 """Gates about use, which this is not about."""
 
@@ -123,8 +124,8 @@ def opened(original: Path, spec: str, fleet: Path) -> World:
     return World(sets=sets, split=split, fleet=references, original=recorded, edges=tuple(task.edges))
 
 
-def outcomes(world: World, certified: Certification, draws: int, seed: int) -> Iterator[dict[str, Any]]:
-    """The verdict on each candidate for each request, both ways, and which gate decided it."""
+def outcomes(world: World, certified: Certification, draws: int, seed: int) -> Iterator[tuple[str, str, int, str]]:
+    """The verdict on each candidate for each request, both ways."""
     everybody = np.unique(world.sets.train.subject_N)
     untouched = replace(world.original, name="unlearned", role="unlearned")
     for size in SIZES:
@@ -143,25 +144,26 @@ def outcomes(world: World, certified: Certification, draws: int, seed: int) -> I
                         gate for gate in forgetting_gates(Gates(), found, evidence)
                         if not gate.name.startswith(USE) and gate.name != CERTIFIED
                     ]  # fmt: skip
-                    yield {"candidate": who, "way": way, "people": size} | _verdict(gates)
+                    yield who, way, size, _verdict(gates)
 
 
-def _verdict(gates: list[Gate]) -> dict[str, Any]:
+def _verdict(gates: list[Gate]) -> str:
     failed = [gate for gate in gates if not gate.passed]
-    verdict = "passes" if not failed else "inconclusive" if all(gate.inconclusive for gate in failed) else "refused"
-    return {"verdict": verdict, "gate": failed[0].name if failed else None}
+    if not failed:
+        return "passes"
+    return "inconclusive" if all(gate.inconclusive for gate in failed) else "refused"
 
 
 def markdown(facts: dict[str, Any]) -> str:
     """Shares of verdicts by candidate, way and size of the request."""
-    runs = facts["runs"]
-    count = Counter((run["candidate"], run["way"], run["people"], run["verdict"]) for run in runs)
+    rows = facts["counts"]
+    count = Counter({(row["candidate"], row["way"], row["people"], row["verdict"]): row["runs"] for row in rows})
     lines = [
         "| candidate | people | request alone: passes | inconclusive | refused | method certified: passes | refused |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    for name in dict.fromkeys(run["candidate"] for run in runs):
-        for size in sorted({run["people"] for run in runs}):
+    for name in dict.fromkeys(row["candidate"] for row in rows):
+        for size in sorted({row["people"] for row in rows}):
             cells = []
             for way, verdicts in zip(WAYS, (("passes", "inconclusive", "refused"), ("passes", "refused")), strict=True):
                 total = sum(count[name, way, size, verdict] for verdict in ("passes", "inconclusive", "refused"))
@@ -179,12 +181,13 @@ def markdown(facts: dict[str, Any]) -> str:
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/gate-calibration.json"), show_default=True)
 def main(original: Path, spec: str, fleet: Path, certification: Path, draws: int, seed: int, out: Path) -> None:
-    """Draws requests, writes every verdict, prints the table."""
+    """Draws requests, counts the verdicts, prints the table."""
     certified = read_dataclass(Certification, certification, InputError)
     world = opened(original, spec, fleet)
     total = len(SIZES) * draws * 2 * len(WAYS)
-    runs = list(tqdm(outcomes(world, certified, draws, seed), total=total, unit="verdict"))
-    facts = {"schema": SCHEMA, "data": spec, "draws": draws, "seed": seed, "runs": runs, "versions": versions()}
+    found = Counter(tqdm(outcomes(world, certified, draws, seed), total=total, unit="verdict"))
+    counts = [dict(zip(COUNTED, (*key, runs), strict=True)) for key, runs in found.items()]
+    facts = {"schema": SCHEMA, "data": spec, "draws": draws, "seed": seed, "counts": counts, "versions": versions()}
     write_json(out, facts)
     click.echo(markdown(read_json(out)))
 

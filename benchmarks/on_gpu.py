@@ -1,7 +1,7 @@
 """``python -m benchmarks.on_gpu OUT``: what a GPU is needed for, in one sitting of some minutes.
 
 ``smoke``: every command with next to no steps. ``base``: the base that ships learns on, from its weights. ``ship``: beside it
-the plugins and LoRA weights that ship. ``compare``: ControlNet, T2I-Adapter and plugin of `unplug compare-control` beside the
+the plugins and LoRA weights that ship. ``compare``: ControlNet, T2I-Adapter and plugin of `studies compare` beside the
 base in OUT, or the one that ships; their trainings share the GPU and are then found by that command. ``budgets``: the overhead
 of a residual and the fleet. Every line that runs is kept in OUT/commands.txt; what was finished is not done again, and what was
 killed goes on.
@@ -27,9 +27,9 @@ from typing import Any
 import click
 import torch
 
+from benchmarks.studies.control import JUDGE_RECIPE, CompareRequest, Contender, contender, make_reader, prepare
 from unplug.core import use_threads
 from unplug.sdk.diffusion import ControlRecipe
-from unplug.sdk.studies.control import JUDGE_RECIPE, CompareRequest, Contender, contender, make_reader, prepare
 
 STAGES = ("smoke", "base", "ship", "compare", "budgets")
 
@@ -109,6 +109,9 @@ class Runner:
     def unplug(self, name: str, *arguments: object) -> None:
         self.start(name, "unplug.sdk.cli", *arguments, "--device", self.device)
 
+    def study(self, name: str, *arguments: object) -> None:
+        self.start(name, "benchmarks.studies", *arguments, "--device", self.device)
+
     def wait(self, *names: str) -> None:
         """Until they have ended; one that failed ends everything, and each that did shows the end of its log."""
         codes = {name: self.running.pop(name).wait() for name in names if name in self.running}
@@ -123,7 +126,7 @@ class Runner:
 
 
 def request(base: str, sizes: Sizes, out: Path) -> CompareRequest:
-    """What ``compare`` asks of `unplug compare-control`: all three controls on canny, and a search of ControlNet's rates.
+    """What ``compare`` asks of `benchmarks.studies compare`: all three controls on canny, and a search of ControlNet's rates.
 
     Args:
         base: name or folder of the base beside which all are trained.
@@ -141,13 +144,13 @@ def request(base: str, sizes: Sizes, out: Path) -> CompareRequest:
 
 
 def compare_line(asked: CompareRequest) -> list[object]:
-    """A `request` as arguments of ``unplug``."""
+    """A `request` as arguments of ``python -m benchmarks.studies``."""
 
     def pairs(option: str, by: Mapping[str, Sequence[float]]) -> list[object]:
         return [part for name, some in by.items() for part in (option, f"{name}={','.join(f'{one:g}' for one in some)}")]
 
     return [
-        "compare-control", "--base", asked.base, "--condition", asked.condition, "--data", asked.spec,
+        "compare", "--base", asked.base, "--condition", asked.condition, "--data", asked.spec,
         "--steps", asked.recipe.steps, "--batch-size", asked.recipe.batch_size, "--warmup", asked.recipe.warmup,
         *pairs("--lr", asked.lrs), *pairs("--zero-rate", asked.zero_rates),
         *pairs("--control-steps", {name: (steps,) for name, steps in asked.steps.items()}),
@@ -204,7 +207,7 @@ def smoke(runner: Runner, out: Path) -> None:
     runner.unplug("smoke-lora", "train", "student", "--base", "small", "--data", data, "--drawn-steps", 4, "--rank", 16,
                   "--steps", 2, "--batch-size", 8, "--half", "--out", tiny / "lora")  # fmt: skip
     runner.wait("smoke-base", "smoke-canny", "smoke-depth", "smoke-lora")
-    runner.unplug("smoke-compare", *compare_line(request("small", QUICK, tiny / "compare")))
+    runner.study("smoke-compare", *compare_line(request("small", QUICK, tiny / "compare")))
     runner.wait("smoke-compare")
 
 
@@ -244,13 +247,13 @@ def ship(runner: Runner, out: Path, sizes: Sizes) -> None:
 
 
 def compare(runner: Runner, out: Path, named: str, workers: int) -> None:
-    """Trains ControlNet, T2I-Adapter and plugin beside one frozen base, then measures them with `unplug compare-control`."""
+    """Trains ControlNet, T2I-Adapter and plugin beside one frozen base, then measures them with `studies compare`."""
     sizes = SIZES[named]
     asked = request(base_in(out), sizes, out / "compare")
     runner.start("warm", "benchmarks.on_gpu", out, "--stage", "warm", "--device", runner.device, "--sizes", named)
     runner.wait("warm")
     train_beside(asked, runner, workers, sizes.threads)
-    runner.unplug("compare", *compare_line(asked))
+    runner.study("compare", *compare_line(asked))
     runner.wait("compare")
 
 

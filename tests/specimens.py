@@ -41,8 +41,6 @@ from unplug.sdk.diffusion.shipped import WEIGHTS
 from unplug.sdk.fleet import load_references, train_references
 from unplug.sdk.inference import read_decision
 from unplug.sdk.report import collect, render_html
-from unplug.sdk.report.leaderboard_page import render_page
-from unplug.sdk.studies.leaderboard import read_leaderboard
 from unplug.sdk.tasks import task_of
 from unplug.sdk.training import Recipe, recipe_of, split_of
 from unplug.sdk.unlearning import check_oracle, request_split
@@ -52,13 +50,11 @@ from .sdk.assurance.planted import crowd, said
 from .sdk.bundle.test_bundle import make_bundle
 from .sdk.device.toy import networks, toy
 from .sdk.report.conftest import SHA, journey
-from .sdk.studies.control.test_report import fake
 from .vectors.decision.make import record as decision
 
 SPEC, SIDE = "synth:n=24,subjects=12,seed=3", 32
 CPU = torch.device("cpu")
 BASE = WEIGHTS / "base"
-DOCUMENTS = Path(__file__).parents[1] / "docs" / "data"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,12 +139,6 @@ def tabled(path: Path) -> object:
     """``unplug bench table``, ``import`` and ``estimate --rows``."""
     found = BenchReport.load(path)
     return markdown(found), csv_text(found), rechecked(found), known_devices([found], load_baselines())
-
-
-def short_leaderboard() -> dict[str, Any]:
-    """The first two methods of a measured one, the original and the oracle."""
-    board: dict[str, Any] = json.loads((DOCUMENTS / "leaderboard-utkface.json").read_text())
-    return board | {"rows": [row for row in board["rows"] if row["rank"] in (1, 2) or row["role"] != "unlearned"]}
 
 
 # Exported files and bundles
@@ -316,7 +306,6 @@ SPECIMENS: dict[str, Specimen] = {
     **{f"report {name.partition('/')[0]}": Specimen(make=written(value), read=page) for name, value in journey().items()},
     "report of a journey": Specimen(make=whole_journey, read=journey_page),
     "report plugin": Specimen(make=written(plugin_record()), read=page),
-    "report comparison": Specimen(make=written(fake().to_dict()), read=page),
     "report evaluation": Specimen(make=lambda folder: written(evaluated())(folder), read=page),
     "decision": Specimen(make=written(decision()), read=lambda path: read_decision(path).limit()),
     "bench": Specimen(make=written(journey()["bench"]), read=tabled),
@@ -326,10 +315,6 @@ SPECIMENS: dict[str, Specimen] = {
     ),
     "parity": Specimen(make=written(journey()["parity"]), read=ParityReport.load),
     "xcode": Specimen(make=measured, read=taken),
-    "leaderboard": Specimen(
-        make=written(short_leaderboard()),
-        read=lambda path: render_page(read_leaderboard(path)),
-    ),
     "card": Specimen(make=exported, read=load_artifact),
     "manifest": Specimen(make=bundled("manifest.json"), read=verified),
     "bundle's audit": Specimen(make=bundled("reports/audit.json"), read=verified),

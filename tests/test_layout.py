@@ -164,10 +164,10 @@ def test_door_is_complete_and_sorted(package: str) -> None:
         getattr(door, "nothing_of_that_name")  # noqa: B009 (a plain access is what ruff would drop)
 
 
-@pytest.mark.parametrize("package", ["unplug.export", "unplug.mobile_bench", "unplug.sdk"])
+@pytest.mark.parametrize("package", ["unplug.export", "unplug.mobile_bench", "unplug.sdk", "benchmarks.studies"])
 def test_committed_schemas_are_current_and_none_is_left_over(package: str) -> None:
-    schemas = importlib.import_module(f"{package}.schemas").SCHEMAS
-    folder = SOURCES[package].parent / "schemas"
+    module = importlib.import_module(f"{package}.schemas")
+    schemas, folder = module.SCHEMAS, Path(str(module.__file__)).parent
     assert {path.name for path in folder.glob("*.json")} == set(schemas)
     for name, kind in schemas.items():
         text = (folder / name).read_text(encoding="utf-8")

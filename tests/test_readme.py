@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +16,19 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.age_accuracy import with_table as with_accuracy
-from benchmarks.artifacts import markdown as artifacts_table
-from benchmarks.assurance import with_tables
-from benchmarks.certifications import markdown as certifications_table
-from benchmarks.critic_tables import MODELS, attack_markdown, batch_markdown, canary_markdown, noise_markdown
-from benchmarks.designs import accuracy_markdown, cost_markdown
-from benchmarks.forget_sweep import markdown as sweep_table
-from benchmarks.further_calibration import further_markdown
-from benchmarks.gate_calibration import SIZES
 from benchmarks.gate_calibration import markdown as chances_table
-from benchmarks.goal import markdown as goal_table
 from benchmarks.harmed_updates import markdown as harmed_table
 from benchmarks.methods import with_table
-from benchmarks.most_remembered import remembered_markdown
-from benchmarks.phone_targets import markdown as phone_table
-from benchmarks.plugin_files import markdown as plugin_table
 from benchmarks.plugin_latency import BUDGETS
 from benchmarks.plugin_latency import markdown as host_table
-from benchmarks.recipes import chosen
-from benchmarks.recipes import markdown as recipes_table
 from benchmarks.release_crashes import markdown as kills_table
-from benchmarks.rewrites import markdown as rewrites_table
-from benchmarks.summary import markdown
+from benchmarks.studies.__main__ import Studies
+from benchmarks.studies.__main__ import main as studies
+from benchmarks.studies.recipes import chosen
+from benchmarks.studies.recipes import markdown as recipes_table
 
 from unplug.core import VERSION
 from unplug.mobile_bench import BenchReport, at_fault
-from unplug.sdk.assurance import read_evaluation
 from unplug.sdk.cli import main
 from unplug.sdk.cli.main import COMMANDS as COMMAND_LINES
 from unplug.sdk.cli.run_group import RunGroup
@@ -53,63 +41,49 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 RESULTS = (ROOT / "docs/results.md").read_text(encoding="utf-8")
 METHODS_PAGE = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "android_demo/README.md"]
-COMMAND = re.compile(r"^(?: {4})?(unplug [a-z].*)$", re.MULTILINE)
+STUDIES = "python -m benchmarks.studies "
+COMMAND = re.compile(rf"^(?: {{4}})?((?:unplug|{STUDIES.strip()}) [a-z].*)$", re.MULTILINE)
 COMMANDS = sorted({line for page in (ROOT / "README.md", *PAGES) for line in COMMAND.findall(page.read_text(encoding="utf-8"))})
 
 
-@pytest.mark.parametrize("name", ["demo", "utkface"])
-def test_the_tables_are_those_of_the_committed_runs(name: str) -> None:
-    facts = json.loads((ROOT / "docs/data" / f"{name}.json").read_text(encoding="utf-8"))
-    assert markdown(facts) in RESULTS
-    assert facts["command"] in RESULTS
+DATA = {path: json.loads(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "docs/data").glob("*.json"))}
+MEASURED_ONCE = [path for path, facts in DATA.items() if {"command", "commit", "page", "tables"} <= set(facts)]
 
 
-def test_the_tables_of_files_are_those_of_the_committed_runs() -> None:
-    page = (ROOT / "docs/export.md").read_text(encoding="utf-8")
-    tables = {
-        "artifacts": artifacts_table, "rewrites": rewrites_table, "phone-targets": phone_table,
-        "plugin-files-face_landmark": plugin_table, "plugin-files-canny": plugin_table,
-    }  # fmt: skip
-    for name, shown in tables.items():
-        assert shown(json.loads((ROOT / "docs/data" / f"{name}.json").read_text(encoding="utf-8"))) in page, name
-    designs = json.loads((ROOT / "docs/data/designs.json").read_text(encoding="utf-8"))
-    page = (ROOT / "docs/forgettable.md").read_text(encoding="utf-8")
-    assert accuracy_markdown(designs) in page and cost_markdown(designs) in page and designs["command"] in page
-    for found in designs["designs"].values():
-        assert all(check["equal"] and check["largest_difference"] == 0.0 for check in found["sequence"]["checked"])
-    sweep = json.loads((ROOT / "docs/data/forget-sweep.json").read_text(encoding="utf-8"))
-    assert sweep_table(sweep) in (ROOT / "docs/forgetting.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", MEASURED_ONCE, ids=lambda path: path.stem)
+def test_a_table_that_was_measured_once_is_that_of_its_file(path: Path) -> None:
+    facts = DATA[path]
+    page = (ROOT / "docs" / facts["page"]).read_text(encoding="utf-8")
+    assert f"(data/{path.name})" in page, "the page links the command and the commit"
+    assert facts["command"] and re.fullmatch(r"[0-9a-f]{7,40}", facts["commit"])
+    lines = {tuple(cell.strip() for cell in line[1:-1].split("|")) for line in page.splitlines()}
+    for table in facts["tables"]:
+        for row in (table["head"], *table["rows"]):
+            assert tuple(row) in lines
+
+
+def test_every_file_of_numbers_is_named_by_a_document_a_benchmark_or_a_test() -> None:
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in (*PAGES, *(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "tests").rglob("*.py"))
+    ]
+    for path in (ROOT / "docs/data").iterdir():
+        assert any(path.name in text for text in texts), path.name
+    assert sum(path.stat().st_size for path in (ROOT / "docs/data").iterdir()) < 600_000
+
+
+def test_an_untouched_original_seldom_passes_the_gates() -> None:
     chances = json.loads((ROOT / "docs/data/gate-calibration.json").read_text(encoding="utf-8"))
     assert chances_table(chances) in (ROOT / "docs/auditing.md").read_text(encoding="utf-8")
-    untouched = [run for run in chances["runs"] if run["candidate"] == "untouched original" and run["way"] == "request alone"]
-    passed = {size: [run["verdict"] == "passes" for run in untouched if run["people"] == size] for size in SIZES}
-    assert all(runs and sum(runs) <= 0.05 * len(runs) for runs in passed.values()), passed
+    passed, runs = Counter[int](), Counter[int]()
+    for row in chances["counts"]:
+        if row["candidate"] == "untouched original" and row["way"] == "request alone":
+            runs[row["people"]] += row["runs"]
+            passed[row["people"]] += row["runs"] * (row["verdict"] == "passes")
+    assert runs and all(passed[size] <= 0.05 * runs[size] for size in runs), passed
 
 
-def test_the_gate_of_further_attacks_rarely_refuses_models_that_never_saw_the_people() -> None:
-    facts = json.loads((ROOT / "docs/data/further-calibration.json").read_text(encoding="utf-8"))
-    assert further_markdown(facts) in (ROOT / "docs/auditing.md").read_text(encoding="utf-8")
-    assert len(facts["runs"]) == facts["draws"] * len({run["people"] for run in facts["runs"]})
-    assert sum(run["refused"] for run in facts["runs"]) <= 0.05 * len(facts["runs"])
-
-
-def test_the_tables_of_evidence_are_those_of_the_committed_runs() -> None:
-    page = (ROOT / "docs/goal.md").read_text(encoding="utf-8")
-    for name in ("goal-synth", "goal-utkface"):
-        facts = json.loads((ROOT / "docs/data" / f"{name}.json").read_text(encoding="utf-8"))
-        assert goal_table(facts) in page, name
-        assert all(row["equal"] for row in facts["rows"] if row["who"] in ("closed-form", "shards"))
-    assert certifications_table() in (ROOT / "docs/references.md").read_text(encoding="utf-8")
-    critic = json.loads((ROOT / "docs/data/critic.json").read_text(encoding="utf-8"))
-    page = (ROOT / "docs/attacks.md").read_text(encoding="utf-8")
-    assert all(table(critic) in page for table in (attack_markdown, batch_markdown, noise_markdown, canary_markdown))
-    for name in MODELS:
-        facts = json.loads((ROOT / "docs/data" / name).read_text(encoding="utf-8"))
-        assert attack_markdown(facts) in page and facts["command"] in page, name
-    remembered = json.loads((ROOT / "docs/data/critic-remembered.json").read_text(encoding="utf-8"))
-    assert remembered_markdown(remembered) in page
-    above = {row["model"] for row in remembered["rows"] if (row["minus_retrained"] or {"low": 0.0})["low"] > 0.0}
-    assert above == {"original", "lens"} and "`lens` is the only one whose interval is above" in page
+def test_the_table_of_recipes_is_that_of_the_committed_run() -> None:
     recipes = json.loads((ROOT / "docs/data/recipes.json").read_text(encoding="utf-8"))
     assert recipes_table(recipes) in (ROOT / "docs/training.md").read_text(encoding="utf-8")
     assert chosen(recipes["rows"]) == recipes["chosen"]
@@ -128,13 +102,6 @@ def test_the_table_of_this_host_is_that_of_the_committed_run() -> None:
     assert host_table(facts) in RESULTS
     slow = {name: facts["results"][name]["ratio"] for name in BUDGETS}
     assert all(slow[name] >= least for name, least in BUDGETS.items()), slow
-
-
-def test_the_tables_of_age_limits_are_those_of_the_committed_run() -> None:
-    report = read_evaluation(ROOT / "docs/data/evaluation-utkface.json")
-    page = (ROOT / "docs/assurance.md").read_text(encoding="utf-8")
-    assert with_tables(page, report) == page and report.settings["command"] in page
-    assert report.people.apart == "held out" and {model.precision for model in report.models} >= {None, "fp32", "int8-static"}
 
 
 def test_the_table_of_accuracy_is_that_of_the_committed_run() -> None:
@@ -161,23 +128,19 @@ def test_nothing_that_is_committed_names_a_download_address_for_packages() -> No
     assert not re.search(r"://|@ ", (ROOT / "constraints.txt").read_text(encoding="utf-8"))
 
 
-def test_synthetic_ages_are_learnable_but_not_trivial_in_the_committed_run() -> None:
-    facts = json.loads((ROOT / "docs/data/demo.json").read_text(encoding="utf-8"))
-    for role in ("original", "retrained"):
-        assert 3.0 < facts["models"][role]["test_mae"]["value"] < 7.0, (
-            "mean absolute error on people never trained on, in years"
-        )
-
-
 def test_every_command_takes_what_a_document_gives_it() -> None:
     """Words are parsed and not run: unknown commands, options and choices fail. All but the demo, which make runs, appear."""
     for line in COMMANDS:
-        words = shlex.split(line, comments=True)[1:]
-        parse(main, words, line)
+        group, rest = (
+            (studies, line.removeprefix(STUDIES)) if line.startswith(STUDIES) else (main, line.removeprefix("unplug "))
+        )
+        words = shlex.split(rest, comments=True)
+        parse(group, words, line)
         given = dict(itertools.pairwise(words))
         named = given.get("--methods", given.get("--method", "msg")).split(",")
         assert {name.partition("@")[0] for name in named} <= {*METHODS, "shrink", "all"}, line
-    assert {line.split()[1] for line in COMMANDS} >= set(COMMAND_LINES) - {"demo"}
+    said = {line.removeprefix(STUDIES).removeprefix("unplug ").split()[0] for line in COMMANDS}
+    assert said >= {*COMMAND_LINES, *Studies.table} - {"demo"}
 
 
 @pytest.mark.parametrize("heading", ["A deletion request", "A phone that draws"])
@@ -237,7 +200,9 @@ def test_the_table_of_methods_is_that_of_the_registry() -> None:
 
 
 def test_every_entry_point_group_is_documented() -> None:
-    sources = [path for folder in ("plugins", "export", "mobile_bench", "sdk") for path in (ROOT / folder).rglob("*.py")]
+    sources = [
+        path for folder in ("plugins", "export", "mobile_bench", "sdk", "benchmarks") for path in (ROOT / folder).rglob("*.py")
+    ]
     groups = {name for path in sources for name in re.findall(r'group="(unplug\.\w+)"', path.read_text(encoding="utf-8"))}
     assert groups == set(re.findall(r"^\| `(unplug\.\w+)` \|", METHODS_PAGE, re.MULTILINE))
 

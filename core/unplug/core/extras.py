@@ -20,7 +20,6 @@ EXTRAS = {
     "conditions": ("mediapipe",),
     "adopt": ("timm", "torchvision"),
     "cluster": ("ray",),
-    "tune": ("optuna",),
     "diffusion": ("diffusers", "transformers", "accelerate", "peft"),
     "ledger": ("sqlalchemy", "alembic"),
     "updates": ("tuf", "securesystemslib"),

@@ -38,7 +38,6 @@ from .inference import run as run
 from .journey import audit as audit
 from .journey import bench as bench
 from .journey import check as check
-from .journey import compare as compare
 from .journey import evaluate as evaluate
 from .journey import export as export
 from .journey import generate as generate
@@ -47,4 +46,3 @@ from .journey import train as train
 from .journey import unlearn as unlearn
 from .releasing import Release as Release
 from .report import write_report as write_report
-from .studies.control import ComparisonReport as ComparisonReport

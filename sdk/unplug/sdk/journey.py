@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from unplug.sdk.data import Dataset, Split
     from unplug.sdk.diffusion import Steering
     from unplug.sdk.releasing import Answering, Release
-    from unplug.sdk.studies.control import ComparisonReport
 
 Place = str | Path
 """A file or a folder."""
@@ -359,29 +358,6 @@ def _from_files(
     )
     words = Words(prompt=prompt, negative=negative, steps=steps, guidance=guidance)
     return [Image.fromarray(item) for item in draw(folder, words, seeds=tuple(seeds), steers=steers).images]
-
-
-@settled
-def compare(
-    spec: str, condition: str, *, out: Place, base: str = "small", device: str = "auto", show: bool = False, **request: Any
-) -> ComparisonReport:
-    """Trains ControlNet, T2I-Adapter and the plugin beside one frozen base and compares what they draw.
-
-    Args:
-        spec: captioned data, say "synth:n=2000".
-        condition: what steers, see ``unplug list conditions``.
-        out: folder of the comparison; a second call does only what is missing there.
-        base: "small", a diffusers folder, or OWNER/NAME on the hub.
-        request: fields of `unplug.sdk.studies.control.CompareRequest`, say ``seeds=2, pictures=64``.
-
-    Raises:
-        InputError, DataError, CheckpointError: see `unplug.sdk.studies.control.compare_controls`.
-    """
-    from unplug.sdk.studies.control import CompareRequest, compare_controls
-    from unplug.sdk.training import pick_device
-
-    chosen = CompareRequest(base=base, spec=spec, condition=condition, out=Path(out), **request)
-    return compare_controls(chosen, device=pick_device(device), show=show)
 
 
 def _checkpoint(model: Checkpoint | Place) -> Checkpoint:

@@ -13,7 +13,6 @@ from scipy.special import logit
 from unplug.sdk.auditing import Signals
 from unplug.sdk.auditing.attacks.rmia import RMIA
 from unplug.sdk.auditing.attacks.views import ViewsAttack
-from unplug.sdk.auditing.canaries import p_value
 from unplug.sdk.auditing.population import lira_online
 
 from .planted import says
@@ -58,10 +57,3 @@ def test_the_mean_over_views_is_privacy_meters_range_score() -> None:
     own = Signals(forget=first, unseen=first, population=first, retain=first, views=views)
     forget_F, _ = ViewsAttack()(own, [])
     np.testing.assert_allclose(forget_F + np.abs(rows).max() + 1.0, GOLDEN["range"]["mean"])
-
-
-@pytest.mark.parametrize("key", list(GOLDEN["one-run"]))
-def test_p_values_of_one_run_are_the_papers(key: str) -> None:
-    canaries, guesses, correct, epsilon, delta = key.split(",")
-    found = p_value(int(canaries), int(guesses), int(correct), float(epsilon), float(delta))
-    assert found == pytest.approx(GOLDEN["one-run"][key], rel=1e-9)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import torch
 from click.testing import CliRunner
 from PIL import Image
@@ -30,9 +31,9 @@ class Failure:
     code: int
 
 
-def fail(*args: object, code: int = 2) -> Failure:
+def fail(*args: object, code: int = 2, group: click.Group = main) -> Failure:
     """Runs a command that must fail with one line, JSON on standard output and no traceback."""
-    result = CliRunner().invoke(main, [*map(str, args), "--json"])
+    result = CliRunner().invoke(group, [*map(str, args), "--json"])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     lines = result.stderr.strip().splitlines()
     assert len(lines) == 1, result.stderr

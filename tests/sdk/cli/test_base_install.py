@@ -87,7 +87,6 @@ train age --data synth:n=4 --out {out}/a|train base --data synth:n=4 --out {out}
 train plugin --data synth:n=4 --kind canny --out {out}/a|train student --data synth:n=4 --out {out}/a
 adopt timm:resnet18 --data synth:n=4 --out {out}/a
 generate --prompt face --out {out}/a.png
-compare-control --data synth:n=4 --kind canny --out {out}/a
 forget {checkpoint} --data synth:n=4 --forget {forget} --out {out}/a
 head make {checkpoint} --out {out}/a
 head add {head} --trunk {file} --image {face} --name x --age 9 --out {out}/a
@@ -97,12 +96,10 @@ certify {checkpoint} --data synth:n=4 --fleet {out} --out {out}/a
 references {checkpoint} --data synth:n=4 --out {out}/a
 evaluate {checkpoint} --data csv:{faces}/labels.csv|evaluate {file} --data csv:{faces}/labels.csv
 audit {checkpoint} --data synth:n=4 --forget {forget} --out {out}/a
-canaries plant --data csv:{faces}/labels.csv --out {out}/a|canaries bound {checkpoint} --canaries {faces}
 export {checkpoint} --out {out}/a|parity {file} --checkpoint {checkpoint}
 run {file} --image {face}|run {checkpoint} --image {face}|run {bundle} --image {face}
 threshold {checkpoint} --data csv:{faces}/labels.csv --over 18 --max-fpr 0.1
 bench run {file} --out {out}/a|bench run {file} --on web --out {out}/a|bench estimate {file} --device pixel-3
-leaderboard --protocol forget-random --out {out}/a
 release {checkpoint} --data synth:n=4 --forget {forget} --out {out}/a
 bundle diff {bundle} {bundle} --patches {out}/a
 updates renew {out} --key {out}/key|updates rotate {out} --key {out}/key|updates revoke {out} x --release 1 --key {out}/key
@@ -113,7 +110,7 @@ ledger queue --data synth:n=4 --out {out}/a
 ledger record answered r|ledger correct --clock --reason why|ledger touch {checkpoint} --data synth:n=4
 serve run|serve token add x|serve token list|serve token revoke x
 certificate templates r --out {out}/a
-list methods|list designs|list tasks|list protocols
+list methods|list designs|list tasks
 """
 REFUSED = {
     "updates init",

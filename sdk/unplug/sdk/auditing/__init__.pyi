@@ -8,14 +8,6 @@ from .attack import inherent as inherent
 from .audit_files import AuditConfig as AuditConfig
 from .audit_files import relearn_times as relearn_times
 from .audit_files import run_audit as run_audit
-from .canaries import CanaryBound as CanaryBound
-from .canaries import CanaryReport as CanaryReport
-from .canaries import CanaryRow as CanaryRow
-from .canaries import canary_bound as canary_bound
-from .canaries import check_canaries as check_canaries
-from .canaries import choose_included as choose_included
-from .canaries import person_scores as person_scores
-from .canaries import wrong_ages as wrong_ages
 from .certification import CertifyConfig as CertifyConfig
 from .certification import certify as certify
 from .certification import read_certification as read_certification
@@ -37,8 +29,6 @@ from .klom_metric import klom as klom
 from .klom_metric import years_from_oracle as years_from_oracle
 from .people import person_rows as person_rows
 from .people import standing as standing
-from .planting import canary_report as canary_report
-from .planting import plant as plant
 from .pooled import Certification as Certification
 from .pooled import Leak as Leak
 from .pooled import exact_passes as exact_passes

@@ -37,7 +37,7 @@ ROWS = (
     Row(holds="the pictures of those who stay", measures=("retain privacy",)),
     Row(
         holds="a say in what is trained on (planted people)",
-        never="it needs people with wrong labels in the training set: `unplug canaries` plants them, for a model of its own",
+        never="it needs canaries: people with wrong labels in the training set of a model of its own (docs/attacks.md)",
     ),
     Row(
         holds="several later versions, or many requests in a row",

@@ -22,7 +22,6 @@ REGISTRIES = {
     "devices": "unplug.mobile_bench:DEVICES",
     "conditions": "unplug.plugins.conditions:CONDITIONS",
     "data": "unplug.sdk.data.source:SOURCES",
-    "protocols": "unplug.sdk.studies.leaderboard:PROTOCOLS",
     "age-protocols": "unplug.sdk.assurance:PROTOCOLS",
     "backends": "unplug.sdk.fleet:BACKENDS",
 }

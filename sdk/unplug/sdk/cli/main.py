@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from importlib import import_module
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import click
 
@@ -23,26 +23,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "adopt": ("unplug.sdk.cli.adopt:adopt", "Make a network of your own work with every command."),
     "generate": ("unplug.sdk.cli.generate:generate", "Draw pictures from a prompt, steered by plugins."),
     "page": ("unplug.sdk.cli.page:page", "Let a browser draw with an exported base."),
-    "compare-control": (
-        "unplug.sdk.cli.compare_control:compare_control",
-        "Train ControlNet, T2I-Adapter and the plugin beside one base; compare.",
-    ),
     "forget": ("unplug.sdk.cli.forget:forget", "Unlearn a forget set within a budget."),
     "head": ("unplug.sdk.cli.head:head", "Let a phone add people and forget them by itself."),
     "certify": ("unplug.sdk.cli.certify:certify", "Say what a method leaves of one person, from many others like her."),
     "references": ("unplug.sdk.cli.references:references", "Train models of person folds once, evidence for later requests."),
     "evaluate": ("unplug.sdk.cli.evaluate:evaluate", "Judge age models at age limits, by year and group."),
     "audit": ("unplug.sdk.cli.audit:audit", "Attack a checkpoint or an exported file; compare with retraining."),
-    "canaries": ("unplug.sdk.cli.canaries:canaries", "Plant people with wrong ages; bound epsilon from one training run."),
     "export": ("unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX."),
     "parity": ("unplug.sdk.cli.export:parity", "Compare exported files with their checkpoint."),
     "run": ("unplug.sdk.cli.run:run", "Run any exported file or checkpoint on pictures or arrays."),
     "threshold": ("unplug.sdk.cli.threshold:threshold", "Find from where on over, under or unsure holds an error limit."),
     "bench": ("unplug.sdk.cli.bench:bench", "Time exported files; compare two reports."),
-    "leaderboard": (
-        "unplug.sdk.cli.leaderboard:leaderboard",
-        "Rank all methods under one protocol, seeds at three levels.",
-    ),
     "release": ("unplug.sdk.cli.release:release", "Forget, audit, export, check, time and bundle, or refuse."),
     "bundle": ("unplug.sdk.cli.bundle:bundle", "Sign, verify, compare or pack bundles."),
     "updates": ("unplug.sdk.cli.updates:updates", "Say which release is current, and which must stop."),
@@ -98,6 +89,8 @@ def _one_line() -> Iterator[None]:
 class LazyGroup(click.Group):
     """Knows names and one-line helps; imports a command when it is called."""
 
+    table: ClassVar = COMMANDS
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Runs all of it over streams that cannot fail."""
         with kept_streams() as out:
@@ -121,30 +114,30 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order of the journey."""
-        return list(COMMANDS)
+        return list(self.table)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """The command of a name, whose module is imported only now."""
-        if name not in COMMANDS:
+        if name not in self.table:
             return None
-        module, attribute = COMMANDS[name][0].split(":")
+        module, attribute = self.table[name][0].split(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggests near names for an unknown one."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in self.table and not args[0].startswith("-"):
             import difflib
 
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else " `unplug --help` lists them."
+            near = difflib.get_close_matches(args[0], self.table, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else f" `{ctx.command_path} --help` lists them."
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the helps without importing anything."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+            formatter.write_dl([(name, text) for name, (_, text) in self.table.items()])
 
 
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:

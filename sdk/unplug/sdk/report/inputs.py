@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from unplug.export import Card, ParityReport
     from unplug.mobile_bench import Baselines, BenchReport
     from unplug.sdk.assurance import EvaluationReport
-    from unplug.sdk.auditing import AuditReport, CanaryReport, Certification
-    from unplug.sdk.studies.control import ComparisonReport
+    from unplug.sdk.auditing import AuditReport, Certification
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_FILES = 64
@@ -35,10 +34,8 @@ KINDS = {
     "unplug-plugin/1": "unplug.sdk.report.schemas:PluginRecord", "unplug-parity/1": "unplug.export.parity:ParityReport",
     "unplug-bench/1": "unplug.mobile_bench.report:BenchReport", "unplug-artifact/1": "unplug.export.artifact:Card",
     "unplug-faces/2": "unplug.sdk.report.schemas:FaceSheet", "unplug-release/1": "unplug.sdk.report.schemas:ReleaseRecord",
-    "unplug-compare/1": "unplug.sdk.studies.control.report:ComparisonReport",
     "unplug-certification/1": "unplug.sdk.auditing.pooled:Certification",
     "unplug-evaluation/1": "unplug.sdk.assurance.records:EvaluationReport",
-    "unplug-canaries/1": "unplug.sdk.auditing.canaries:CanaryReport",
 }  # fmt: skip
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
 
@@ -69,10 +66,8 @@ class Inputs:
     cards: tuple[Card, ...] = ()
     faces: tuple[FaceSheet, ...] = ()
     releases: tuple[ReleaseRecord, ...] = ()
-    comparisons: tuple[ComparisonReport, ...] = ()
     certifications: tuple[Certification, ...] = ()
     evaluations: tuple[EvaluationReport, ...] = ()
-    canaries: tuple[CanaryReport, ...] = ()
     baselines: Baselines | None = None
 
     def only(self, *schemas: str) -> bool:
@@ -89,11 +84,6 @@ class Inputs:
     def assured_only(self) -> bool:
         """Whether they are about age limits, with or without the times of files."""
         return self.only("unplug-evaluation/1", "unplug-bench/1", "unplug-parity/1", "unplug-artifact/1")
-
-    @property
-    def compared_only(self) -> bool:
-        """Whether they are about controls of a diffusion model."""
-        return self.only("unplug-compare/1")
 
 
 def collect(paths: Sequence[Path]) -> Inputs:
@@ -120,17 +110,14 @@ def collect(paths: Sequence[Path]) -> Inputs:
         name = "/".join(path.parts[-2:]) if schema in RECORDS else path.name
         sources.append(Source(name=name, schema=schema, sha256=sha256_file(path)))
     records = tuple(found.pop(RECORDS[0]) + found.pop(RECORDS[1]))
-    audits, parities, benches, cards, faces, releases, comparisons, certifications, evaluations, canaries = map(
-        tuple, found.values()
-    )
+    audits, parities, benches, cards, faces, releases, certifications, evaluations = map(tuple, found.values())
     _check_same_split(audits)
     for record in records:
         _check_audited(record, audits)
     _check_faces(faces)
     return Inputs(
         sources=tuple(sources), audits=audits, records=records, parities=parities, benches=benches, cards=cards,
-        faces=faces, releases=releases, comparisons=comparisons, certifications=certifications,
-        evaluations=evaluations, canaries=canaries,
+        faces=faces, releases=releases, certifications=certifications, evaluations=evaluations,
     )  # fmt: skip
 
 
@@ -156,10 +143,6 @@ def _read(path: Path) -> tuple[str, Any]:
         from unplug.sdk.assurance import check_evaluation
 
         check_evaluation(value, where)
-    if schema == "unplug-compare/1":
-        from unplug.sdk.studies.control import check_comparison
-
-        check_comparison(value, where)
     return schema, value
 
 

@@ -63,10 +63,6 @@ def _facts(inputs: Inputs) -> Iterator[tuple[str, str]]:
         yield from _flat(f"evaluation, {plain(found.protocol, 30)}", {"limit": found.limit, **found.settings})
     for bench in inputs.benches:
         yield "bench seed", str(bench.seed)
-    for report in inputs.comparisons:
-        name = plain(f"comparison, {report.condition.get('kind')}", 60)
-        for values in (report.base, report.data, report.condition, report.recipe, report.settings):
-            yield from _flat(name, values)
 
 
 def _record_facts(record: AnyRecord) -> Iterator[tuple[str, str]]:
@@ -104,9 +100,7 @@ def _value(value: Any) -> str:
 
 def _versions(inputs: Inputs) -> list[list[Cell]]:
     found: dict[str, dict[str, None]] = {}
-    reports: tuple[Any, ...] = (
-        *inputs.audits, *inputs.records, *inputs.parities, *inputs.benches, *inputs.cards, *inputs.comparisons,
-    )  # fmt: skip
+    reports: tuple[Any, ...] = (*inputs.audits, *inputs.records, *inputs.parities, *inputs.benches, *inputs.cards)
     for report in reports:
         for name, version in report.versions.items():
             if version is not None:

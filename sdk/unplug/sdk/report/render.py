@@ -12,9 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from unplug.core import ReportError, atomic_path, counted, plain, settled
 
 from .assurance import assurance
-from .canaries import canaries
 from .certified import certification
-from .comparison import comparison, comparison_numbers
 from .costs import cost, utility
 from .forgetting import attacks, faces, learning, losses
 from .inputs import Inputs, collect
@@ -62,7 +60,7 @@ def render_html(inputs: Inputs, *, title: str) -> str:
             for alarm in source.alarms
         ],
         releases=inputs.releases,
-        numbers=key_numbers(inputs) + comparison_numbers(inputs),
+        numbers=key_numbers(inputs),
         sections=[part for part in parts if isinstance(part, Section)],
         missing=[part for part in parts if isinstance(part, Missing)],
         provenance=provenance(inputs),
@@ -116,20 +114,12 @@ def _parts(inputs: Inputs) -> list[Section | Missing]:
     parts = [part(inputs) for part in PARTS]
     parts += [section for number, item in enumerate(inputs.evaluations, start=1) for section in assurance(item, number)]
     parts += [certification(item, number) for number, item in enumerate(inputs.certifications, start=1)]
-    parts += [canaries(item, number) for number, item in enumerate(inputs.canaries, start=1)]
-    if inputs.comparisons:
-        parts.insert(0, comparison(inputs))
     if inputs.baselines is not None:
         parts.append(published(inputs.baselines))
     if not has_years(inputs):  # nobody misses ages on a page about a plugin
         parts = [part for part in parts if not (isinstance(part, Missing) and part.what == "Sample faces")]
-    if (
-        inputs.compared_only
-        or inputs.timed_only
-        or inputs.assured_only
-        or inputs.only("unplug-certification/1", "unplug-canaries/1")
-        or inputs.only("unplug-canaries/1")
-    ):  # a page about something else does not lack a forgetting audit
+    # A page about something else does not lack a forgetting audit.
+    if inputs.timed_only or inputs.assured_only or inputs.only("unplug-certification/1"):
         parts = [part for part in parts if isinstance(part, Section)]
     if inputs.only("unplug-bench/1"):  # of such files the section on latency says all that is known
         parts = [part for part in parts if not (isinstance(part, Section) and part.id == "artifacts")]

@@ -78,12 +78,6 @@ _LEADS: dict[str, tuple[Chip, str]] = {
 }
 
 
-_COMPARED = "Controls of a frozen text-to-image base, trained alike and measured on the same pictures."
-
-
-_PLANTED = "Planted people show what a model gives away at least. What else was tried of it, an audit says."
-
-
 _TIMED = "No audit was given: nothing here is about forgetting."
 
 
@@ -134,14 +128,10 @@ def _use_lost(models: Mapping[str, ModelAudit]) -> bool:
 def verdict(inputs: Inputs) -> Verdict:
     """The head of the page, from the audit and the record of the forget step."""
     models = main_models(inputs)
-    if not models and inputs.comparisons:
-        return Verdict(word="Compared", chip="neutral", lead=_COMPARED, sentence="", facts=())
     if not models and inputs.evaluations:
         return Verdict(**assurance_words(inputs.evaluations[0]))
     if inputs.timed_only:
         return Verdict(word="Benchmark", chip="neutral", lead=_timed(inputs), sentence="", facts=(_TIMED,))
-    if inputs.only("unplug-canaries/1"):
-        return Verdict(word="Bounded from below", chip="neutral", lead=_PLANTED, sentence="", facts=())
     audited = main_audit(inputs)
     if not models and inputs.certifications:
         return _of_method(inputs.certifications[0])

@@ -1,7 +1,7 @@
 """The JSON Schemas of this package's files, generated from their dataclasses."""
 
 from unplug.sdk.assurance import EvaluationReport
-from unplug.sdk.auditing import AuditReport, CanaryReport, Certification
+from unplug.sdk.auditing import AuditReport, Certification
 from unplug.sdk.bundle import Manifest, PackRecord, Patches, TrustFile
 from unplug.sdk.certificates import Certificate, CertificatePolicy
 from unplug.sdk.data import Planted
@@ -11,23 +11,18 @@ from unplug.sdk.inference import DecisionRecord
 from unplug.sdk.ledger import GrowthProof, InclusionProof
 from unplug.sdk.releasing import Decided
 from unplug.sdk.report import FaceSheet, PluginRecord, Record, ReleaseRecord
-from unplug.sdk.studies.control import ComparisonReport
-from unplug.sdk.studies.leaderboard import LeaderboardReport
 
 SCHEMAS: dict[str, type] = {
     "unplug-audit-1.json": AuditReport,
     "unplug-bundle-2.json": Manifest,
-    "unplug-canaries-1.json": CanaryReport,
     "unplug-certificate-1.json": Certificate,
     "unplug-certificate-policy-1.json": CertificatePolicy,
     "unplug-certification-1.json": Certification,
     "unplug-checkpoint-1.json": Record,
-    "unplug-compare-1.json": ComparisonReport,
     "unplug-decided-1.json": Decided,
     "unplug-decision-1.json": DecisionRecord,
     "unplug-evaluation-1.json": EvaluationReport,
     "unplug-faces-2.json": FaceSheet,
-    "unplug-leaderboard-1.json": LeaderboardReport,
     "unplug-ledger-growth-1.json": GrowthProof,
     "unplug-ledger-inclusion-1.json": InclusionProof,
     "unplug-pack-1.json": PackRecord,

@@ -181,7 +181,7 @@ class Repair:
     """Descent on the retain set with the recipe's loss, weight decay and augmentation.
 
     Published settings use SGD for several epochs; within 5 % of retraining there are one or two, and AdamW, with
-    which the original was trained, gets further in them (`python -m benchmarks.forget_sweep`).
+    which the original was trained, gets further in them.
 
     Args:
         lr: peak learning rate.

@@ -17,7 +17,7 @@ FILE = "planted.json"
 MAX_BYTES = 64 * 2**20
 KIND = "canaries"
 OLDEST = 130.0
-_AGAIN = "Plant them again: unplug canaries plant"
+_AGAIN = "Plant them again: python -m benchmarks.studies canaries plant"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Planted:
 
 
 class CanariesSource:
-    """``canaries:DIR``: a folder that ``unplug canaries plant`` made.
+    """``canaries:DIR``: a folder that ``python -m benchmarks.studies canaries plant`` made.
 
     Args:
         argument: the folder.

@@ -1,0 +1,42 @@
+"""``python -m benchmarks.studies``: leaderboards, controls compared, canaries; run from a checkout."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import click
+
+from unplug.sdk.cli.main import LazyGroup
+
+HERE = "benchmarks.studies"
+
+
+class Studies(LazyGroup):
+    """The studies, each imported when it is called."""
+
+    table: ClassVar = {
+        "leaderboard": (
+            f"{HERE}.leaderboard.command:leaderboard",
+            "Rank all methods under one protocol, seeds at three levels.",
+        ),
+        "compare": (
+            f"{HERE}.control.command:compare",
+            "Train ControlNet, T2I-Adapter and the plugin beside one base; compare.",
+        ),
+        "canaries": (
+            f"{HERE}.canaries.command:canaries",
+            "Plant people with wrong ages; bound epsilon from one training run.",
+        ),
+    }
+
+
+@click.group(cls=Studies, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Studies of many models, to learn about methods. No request needs one.
+
+    Exit codes: 0 all good; 2 bad usage or input.
+    """
+
+
+if __name__ == "__main__":
+    main(prog_name=f"python -m {HERE}")

@@ -1,0 +1,120 @@
+"""The tables of docs/comparison.md: ``python -m benchmarks.studies.control.document docs/comparison.md JSON...``.
+
+Each JSON is the compare.json of a comparison. What stands between the markers is replaced; a picture
+docs/images/compare-CONDITION.webp is shown where it is there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.pages import filled
+from unplug.core import atomic_path
+from unplug.sdk.diffusion import ControlRecipe
+
+from ..pages import markdown
+from . import JUDGE_RECIPE, CompareRequest, ComparisonReport, Row, read_comparison
+from .page import blocks
+
+SOURCES = ("compare-face_landmark.json", "compare-canny.json")
+"""What docs/comparison.md is made of, in docs/data."""
+OPTIONS = ("steps", "batch_size", "timesteps", "weighting", "drop_text", "precision")
+"""Of the recipe, those that `compare` takes."""
+
+
+def tables(reports: Sequence[ComparisonReport], page: Path) -> str:
+    """A section a comparison.
+
+    Args:
+        reports: in the order of the page.
+        page: pictures are looked for beside it.
+    """
+    return "".join(_section(report, page) for report in reports)
+
+
+def _own_steps(report: ComparisonReport) -> dict[str, int]:
+    """Label of a control to its steps, where it has others than the rest."""
+    usual, own = report.recipe["steps"], report.settings.get("control_steps", {})
+    return {row.label: own[row.name] for row in report.rows if own.get(row.name, usual) != usual}
+
+
+def _name(report: ComparisonReport) -> str:
+    """Of its pictures: the condition's, and steps of its own."""
+    return "-".join([report.condition["kind"], *map(str, _own_steps(report).values())])
+
+
+def _pictures(report: ComparisonReport, page: Path) -> str:
+    """What lies beside the page: the first samples, and the curves of the trainings."""
+    rows = ["condition", *(row.label for row in report.rows if row.role != "floor")]
+    said = {
+        f"compare-{_name(report)}.webp": f"The first six held-out samples: {', '.join(rows)}",
+        f"curves-{_name(report)}.png": "Validation loss of each training against steps and seconds",
+    }
+    there = [name for name in said if (page.parent / "images" / name).is_file()]
+    return "".join(f"![{said[name]}](images/{name})\n\n" for name in there)
+
+
+def _section(report: ComparisonReport, page: Path) -> str:
+    own = [f"{label} with {steps:,} steps" for label, steps in _own_steps(report).items()]
+    head = f"\n## {', '.join([report.condition['kind'], *own])}\n\n```console\n{command_of(report)}\n```\n\n"
+    tables = "\n".join(markdown(block) for block in blocks(report))
+    return f"{head}{_pictures(report, page)}{_facts(report)}\n\n{tables}"
+
+
+def _facts(report: ComparisonReport) -> str:
+    data, settings, timing = report.data, report.settings, report.settings["timing"]
+    rises = " in the mean, rising" if settings.get("guidance_schedule") == "linear" else ""
+    return (
+        f"{len(report.pictures)} pictures a row, {settings['sampling_steps']} steps, guidance {settings['guidance']:g}{rises}; "
+        f"trained on {data['train']:,} samples; Fréchet distances from {report.features.real:,} other held-out pictures. "
+        f"Times are of batch 1 on {settings['device']}, median of {settings['timing_rounds']} interleaved rounds, load average "
+        f"{timing['load_before']:.1f} before and {timing['load_after']:.1f} after."
+    )
+
+
+def command_of(report: ComparisonReport) -> str:
+    """The command that makes a comparison again; folders and files go by their names, or by what they are."""
+    settings, recipe, usual = report.settings, report.recipe, ControlRecipe()
+    controls = [row for row in report.rows if row.role == "control"]
+    options = [("base", report.base["name"]), ("condition", report.condition["kind"])]
+    options += [("set", f"{name}={value}") for name, value in report.condition["options"].items()]
+    options += [("data", report.data["spec"]), ("controls", ",".join(row.name for row in controls))]
+    options += [(name.replace("_", "-"), recipe[name]) for name in OPTIONS if recipe[name] != getattr(usual, name)]
+    options += [("lr", f"{row.name}={_rates(row)}") for row in controls if row.trainings]
+    options += [("zero-rate", f"{row.name}={_factors(row)}") for row in controls if _factors(row) != "1"]
+    options += [("control-steps", f"{name}={steps}") for name, steps in settings.get("control_steps", {}).items()]
+    options += [(name, value) for name in ("search-steps", "curve-every") if (value := settings.get(name.replace("-", "_")))]
+    options += [("seeds", len(settings["training_seeds"])), ("pictures", len(report.pictures))]
+    options += [("sampling-steps", settings["sampling_steps"]), ("guidance", f"{settings['guidance']:g}")]
+    options += [("rounds", settings["timing_rounds"])] if settings["timing_rounds"] != CompareRequest.rounds else []
+    options += [("judge-steps", report.judge.steps)] if report.judge and report.judge.steps != JUDGE_RECIPE.steps else []
+    options += [("split", "SPLIT.json")] if report.data["split_given"] else []
+    options += [("plugin", "PLUGIN")] if any(one.given for row in controls for one in row.trainings + row.tried) else []
+    options += [("seed", settings["seed"])] if settings["seed"] else []
+    return " ".join(["python -m benchmarks.studies compare", *(f"--{name} {value}" for name, value in options), "--out DIR"])
+
+
+def _rates(row: Row) -> str:
+    return ",".join(dict.fromkeys(f"{one.lr:g}" for one in row.tried or row.trainings[:1]))
+
+
+def _factors(row: Row) -> str:
+    return ",".join(dict.fromkeys(f"{one.zero_rate:g}" for one in row.tried or row.trainings[:1]))
+
+
+def with_tables(text: str, reports: Sequence[ComparisonReport], page: Path) -> str:
+    """The page with the tables of some comparisons between its markers."""
+    return filled(text, "comparison", tables(reports, page))
+
+
+def main(page: Path, sources: Sequence[Path]) -> None:
+    """Reads the comparisons and writes the page."""
+    text = with_tables(page.read_text(encoding="utf-8"), [read_comparison(path) for path in sources], page)
+    with atomic_path(page) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])

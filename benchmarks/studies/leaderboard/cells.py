@@ -1,0 +1,147 @@
+"""Rows as cells and as Markdown: which columns a protocol shows, and how a number is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from unplug.core import NONE, PERCENT, fixed, plain, signed, span
+from unplug.sdk.report.page import Cell
+
+from .metrics import METRICS, RANKED_BY, RANKING, Metric
+from .report import LeaderboardReport, Measure, Row
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "challenge": ("score", "score_gap", "f_ratio", "f"),
+    "nomus": ("nomus", "test_accuracy", "logistic_accuracy", "f_ratio"),
+    "attack": ("attack_distance", "logistic_accuracy", "test_accuracy", "f_ratio"),
+    "age": ("test_mae_gap",),
+    "phi": ("phi_shift", "phi_sd"),
+    "class": ("test_accuracy_gap",),
+    "cost": ("compute", "wall"),
+    "attacks": (
+        "loss_auc", "logistic_accuracy", "attack_distance", "rmia_auc", "ulira_auc", "two_versions_auc", "views_auc",
+        "rounded_auc", "relearn",
+    ),
+    "distances": ("klom_forget", "klom_validation", "klom_retain", "distance_forget", "distance_test"),
+    "utility": (
+        "test_accuracy", "test_accuracy_gap", "test_mae", "test_mae_gap", "retain_mae_gap", "retain_ratio",
+        "test_ratio", "nomus",
+    ),
+}  # fmt: skip
+
+CLASS_METHODS = frozenset({"unsir"})
+"""What was published for forgetting a whole class, and is asked to forget people here."""
+
+
+def main_columns(report: LeaderboardReport) -> tuple[str, ...]:
+    """The columns of the ranking."""
+    there = {name for row in report.rows for name in row.metrics}
+    phi = [name for name in COLUMNS["phi"] if name in there]  # boards of before had none
+    return (*COLUMNS[report.rank], *phi, *COLUMNS[report.kind], *COLUMNS["cost"])
+
+
+def title_of(row: Row) -> str:
+    """A row's name as a reader knows it."""
+    if row.name in CLASS_METHODS:
+        return f"{plain(row.name)} (made to forget a class)"
+    return "retrained (oracle)" if row.role == "retrained" else plain(row.name)
+
+
+def number(item: Measure, metric: Metric) -> str:
+    """A value as its column writes it.
+
+    Example:
+        >>> number(Measure(value=0.25), METRICS["score"])
+        '0.250'
+    """
+    scale = 100.0 if metric.percent else 1.0
+    text = (signed if metric.sign else fixed)(item.value * scale, metric.digits)
+    return f"{text}{PERCENT}" if metric.percent and not metric.sign else text
+
+
+def interval_note(item: Measure | None, metric: Metric | None) -> str:
+    """An interval as its column writes it; empty where there is none."""
+    if item is None or metric is None:
+        return ""
+    return span(item.low, item.high, metric.digits, sign=metric.sign, scale=100.0 if metric.percent else 1.0)
+
+
+def cell(row: Row, name: str) -> Cell:
+    """One number of a row with its interval, or a dash."""
+    item = row.metrics.get(name)
+    if item is None:
+        return Cell(text=NONE)
+    return Cell(text=number(item, METRICS[name]), note=interval_note(item, METRICS[name]))
+
+
+def reason(row: Row, rank: str) -> str:
+    """Why a method has no rank; empty where it has one."""
+    if row.rank is not None or row.role != "unlearned":
+        return ""
+    return f"refused, {row.refused}" if row.refused else row.note or row.missing.get(rank, "no model came out")
+
+
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Hyperparameters in one line.
+
+    Example:
+        >>> settings_text({"lr": 0.003, "batch_size": 32})
+        'batch_size 32, lr 0.003'
+    """
+    return ", ".join(f"{name} {value}" for name, value in sorted(settings.items()))
+
+
+def leaderboard_markdown(report: LeaderboardReport) -> str:
+    """The ranking as a Markdown table, with intervals, the original and the oracle below, and what was refused."""
+    names = main_columns(report)
+    heads = [METRICS[name].label + (f" ({METRICS[name].unit})" if METRICS[name].unit else "") for name in names]
+    lines = [f"Ranked by {RANKED_BY[report.rank]}.", ""]
+    lines += [_line(["#", "method", *heads]), _line(["--:", "---", *("--:" for _ in names)])]
+    for row in report.rows:
+        if row.metrics:
+            place = "" if row.rank is None else str(row.rank)
+            lines.append(_line([place, _escape(title_of(row)), *(_markdown_number(row, name) for name in names)]))
+    reasons = {row.name: reason(row, RANKING[report.rank]) for row in report.rows}
+    stated = [f"- {_escape(plain(name))}: {_escape(plain(why, 300))}" for name, why in reasons.items() if why]
+    if stated:
+        lines += ["", "Not ranked:", "", *stated]
+    if report.published:
+        heads = ["model", "number", "published", "here", "here minus published"]
+        lines += ["", "Published numbers beside these:", "", _line(heads), _line(["---", "---", "--:", "--:", "--:"])]
+        lines += [_line([_escape(text) for text in line]) for line in published_cells(report)]
+    return "\n".join(lines) + "\n"
+
+
+def published_cells(report: LeaderboardReport) -> list[list[str]]:
+    """Model, number, what others report, what came out here (with its interval), and the difference."""
+    rows = {row.name: row for row in report.rows}
+    lines = []
+    for item in report.published:
+        own = rows[item.model].metrics.get(item.metric) if item.model in rows else None
+        label, digits, here, gap = plain(item.metric), 3, NONE, NONE
+        if metric := METRICS.get(item.metric):
+            label, digits = metric.label, metric.digits
+            if own is not None:
+                note = interval_note(own, metric)
+                here, gap = number(own, metric) + (f" ({note})" if note else ""), signed(own.value - item.value, digits)
+        lines.append([plain(item.model), label, fixed(item.value, digits), here, gap])
+    return lines
+
+
+def _markdown_number(row: Row, name: str) -> str:
+    item = row.metrics.get(name)
+    if item is None:
+        return NONE
+    note = interval_note(item, METRICS[name])
+    return number(item, METRICS[name]) + (f" ({note})" if note else "")
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _escape(text: str) -> str:
+    for letter in "\\|<>*_`[]":
+        text = text.replace(letter, f"\\{letter}")
+    return text

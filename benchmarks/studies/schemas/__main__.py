@@ -1,0 +1,10 @@
+"""Writes the schemas anew: ``python -m benchmarks.studies.schemas``."""
+
+from pathlib import Path
+
+from unplug.core import schema_text
+
+from . import SCHEMAS
+
+for name, kind in SCHEMAS.items():
+    Path(__file__).with_name(name).write_text(schema_text(kind), encoding="utf-8")

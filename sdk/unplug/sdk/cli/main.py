@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import click
 
-from unplug.core import VERSION, MissingExtraError, extra_of, printable
+from unplug.core import VERSION, MissingExtraError, UnplugError, extra_of, printable
 
 from .streams import kept_streams
 
@@ -93,6 +93,8 @@ def _one_line() -> Iterator[None]:
         if missing is None:
             raise
         raise _OneLine(str(missing)) from error
+    except UnplugError as error:  # of an option, before the command began
+        raise _OneLine(str(error)) from error
 
 
 class LazyGroup(click.Group):

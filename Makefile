@@ -27,7 +27,7 @@ $(VENV)/.ready: pyproject.toml sdk/weights/pyproject.toml constraints.txt
 
 # What the tests need, Ray among it. MediaPipe goes in without its dependencies: it asks for an OpenCV that wants a desktop's libGL.
 $(VENV)/.ready-dev: $(VENV)/.ready
-	$(PIP) --editable ".[run,demo,bench,diffusion,cluster,executorch,coreai,dev]"
+	$(PIP) --editable ".[phone,forget,cluster,executorch,coreai,dev]"
 	$(PIP) absl-py flatbuffers sounddevice
 	$(PIP) --no-deps mediapipe
 	touch $@

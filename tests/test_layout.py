@@ -58,6 +58,12 @@ def test_one_import_package_per_folder(outer: str) -> None:
     assert (ROOT / outer / "unplug" / outer / "py.typed").is_file()
 
 
+def test_the_weights_that_ship_are_data_alone() -> None:
+    folder = ROOT / "sdk" / "weights"
+    assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.py")] == ["unplug_weights/__init__.py"]
+    assert list((ROOT / "sdk" / "unplug").rglob("*.safetensors")) == []
+
+
 def test_unplug_is_a_namespace_everywhere() -> None:
     assert [path for outer in OUTER for path in (ROOT / outer).rglob("unplug/__init__.py")] == []
     assert importlib.import_module("unplug").__file__ is None

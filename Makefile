@@ -17,17 +17,17 @@ QUICK = tests/test_layout.py tests/core/test_files.py tests/plugins/test_blocks.
 .PHONY: demo quick test studies test-all lint fast-tests long-tests bench sbom schemas clean web-runtimes
 
 # What the demo needs: three converters, no diffusion. torch first and alone: with it in place nothing else pulls another build of it in.
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.ready: pyproject.toml sdk/weights/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12), (3, 13)))' || \
 	  { echo "unplug needs Python 3.11, 3.12 or 3.13; run: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
-	$(PIP) --editable ".[demo]"
+	$(PIP) --editable ./sdk/weights --editable ".[demo]"
 	touch $@
 
 # What the tests need, Ray among it. MediaPipe goes in without its dependencies: it asks for an OpenCV that wants a desktop's libGL.
 $(VENV)/.ready-dev: $(VENV)/.ready
-	$(PIP) --editable ".[run,demo,bench,diffusion,cluster,executorch,coreai,dev]"
+	$(PIP) --editable ".[phone,forget,cluster,executorch,coreai,dev]"
 	$(PIP) absl-py flatbuffers sounddevice
 	$(PIP) --no-deps mediapipe
 	touch $@

@@ -24,7 +24,7 @@ from unplug.core.memory import rss_bytes
 
 BILLION, MILLION = 10**9, 10**6
 MEMORY, SECONDS = 4 * 2**30, 60
-BASE = Path(__file__).parents[1] / "sdk/unplug/sdk/weights/base"
+BASE = Path(__file__).parents[1] / "sdk/weights/unplug_weights/base"
 HOSTILE = Path(__file__).parent / "vectors/hostile"
 CANNY = BASE.parent / "canny"
 Harm = Callable[[Path], object]

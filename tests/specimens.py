@@ -37,7 +37,7 @@ from unplug.sdk.conditions.inputs import part_of
 from unplug.sdk.data import Dataset, describe_request, load_dataset, load_split, make_split, read_forget_file
 from unplug.sdk.device import PIPELINE, Steer, Words, generate, load_pipeline, open_files
 from unplug.sdk.device.base_folder import read_schedule, read_tokenizer
-from unplug.sdk.diffusion.shipped import WEIGHTS
+from unplug.sdk.diffusion import shipped_folder
 from unplug.sdk.fleet import load_references, train_references
 from unplug.sdk.inference import read_decision
 from unplug.sdk.report import collect, render_html
@@ -54,7 +54,7 @@ from .vectors.decision.make import record as decision
 
 SPEC, SIDE = "synth:n=24,subjects=12,seed=3", 32
 CPU = torch.device("cpu")
-BASE = WEIGHTS / "base"
+BASE = shipped_folder("small")
 
 
 @dataclass(frozen=True, kw_only=True)

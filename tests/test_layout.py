@@ -8,13 +8,14 @@ import json
 import pkgutil
 import re
 import subprocess
-import sys
 import types
 from pathlib import Path
 
 import pytest
 
 from unplug.core import schema_text
+
+from .blocked import python, with_only
 
 ROOT = Path(__file__).parent.parent
 OUTER = ("core", "plugins", "export", "mobile_bench", "sdk")
@@ -28,6 +29,7 @@ DOORS = tuple(name for name, path in SOURCES.items() if path.name == "__init__.p
 EAGER_DOORS = ("unplug.sdk.cli", "unplug.sdk.faces", "unplug.sdk.schemas")  # packages whose door is a plain ``__init__.py``
 # What a GPU server has, and what those packages themselves need to be imported; torch takes optree wherever it is installed.
 CORE = ("torch", "optree", "numpy", "scipy", "pillow", "safetensors", "huggingface_hub", "click", "tqdm")
+WITHOUT = ("jinja2", "pydantic", "matplotlib", "cv2", "psutil")
 CORE_DOORS = (
     "unplug.core",
     "unplug.sdk.statistics",
@@ -37,51 +39,6 @@ CORE_DOORS = (
     "unplug.sdk.auditing",
     "unplug.sdk.fleet",
 )
-
-BLOCK = """
-import re, sys
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires
-
-def closure(names):
-    seen, todo = set(), list(names)
-    while todo:
-        name = re.sub(r"[-_.]+", "-", todo.pop()).lower()
-        if name in seen:
-            continue
-        seen.add(name)
-        try:
-            lines = requires(name) or []
-        except PackageNotFoundError:
-            continue
-        todo += [re.match(r"[A-Za-z0-9._-]+", line)[0] for line in lines if "extra ==" not in line]
-    return seen
-
-allowed = closure(CORE) | {"unplug-sdk"}
-owners = packages_distributions()
-BLOCKED = {
-    module for module, names in owners.items()
-    if not {re.sub(r"[-_.]+", "-", name).lower() for name in names} & allowed
-} | {"jinja2", "pydantic", "matplotlib", "cv2", "psutil"}
-
-class Finder:  # as if the blocked packages were not installed; torch probes for some
-    def __init__(self, real):
-        self.real = real
-
-    def find_spec(self, name, path=None, target=None):
-        return None if name.partition(".")[0] in BLOCKED else self.real.find_spec(name, path, target)
-
-    def __getattr__(self, name):
-        return getattr(self.real, name)
-
-sys.meta_path[:] = [Finder(finder) for finder in sys.meta_path]
-"""
-
-
-def python(code: str, *, cwd: Path | None = None) -> str:
-    """Standard output of a fresh interpreter; its standard error is the failure message."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=cwd, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
 
 
 def stub_names(package: str) -> list[str]:
@@ -99,6 +56,12 @@ def test_one_import_package_per_folder(outer: str) -> None:
     packages = [path.name for path in (ROOT / outer / "unplug").iterdir() if path.name != "__pycache__"]
     assert packages == [outer]
     assert (ROOT / outer / "unplug" / outer / "py.typed").is_file()
+
+
+def test_the_weights_that_ship_are_data_alone() -> None:
+    folder = ROOT / "sdk" / "weights"
+    assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.py")] == ["unplug_weights/__init__.py"]
+    assert list((ROOT / "sdk" / "unplug").rglob("*.safetensors")) == []
 
 
 def test_unplug_is_a_namespace_everywhere() -> None:
@@ -206,8 +169,7 @@ def test_doors_themselves_import_no_torch() -> None:
 @pytest.mark.long
 def test_core_trains_and_saves_a_checkpoint_with_what_a_gpu_server_has(tmp_path: Path) -> None:
     code = f"""
-CORE = {CORE!r}
-{BLOCK}
+{with_only(CORE, without=WITHOUT)}
 assert {{"pydantic", "jinja2", "matplotlib", "cv2", "psutil", "pytest", "hypothesis"}} <= BLOCKED
 assert not {{"torch", "numpy", "PIL", "tqdm", "click", "huggingface_hub"}} & BLOCKED
 import importlib, os

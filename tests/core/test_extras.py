@@ -10,24 +10,58 @@ from pathlib import Path
 import pytest
 
 from unplug.core import MissingExtraError, extra_of, installing
-from unplug.core.extras import EXTRAS, OWNER
+from unplug.core.extras import EXTRAS, OWNER, TOGETHER
 
 ROOT = Path(__file__).parents[2]
-IMPORTED = {"opencv-python-headless": "cv2", "protobuf": "google", "scikit-learn": "sklearn"}
+IMPORTED = {
+    "opencv-python-headless": "cv2",
+    "pillow": "PIL",
+    "protobuf": "google",
+    "scikit-learn": "sklearn",
+}
 """Distributions whose import has another name."""
-OURS = {"all", "demo", "dev"}
+BROUGHT = {"coreai", "starlette", "torchao"}
+"""By the packages that are named."""
+OURS = {"all", "demo", "dev", "forget", "phone"}
 """Extras of extras, and that of whoever works on unplug."""
 
 
-def test_every_optional_package_has_its_extra() -> None:
-    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert options.keys() - OURS == EXTRAS.keys()
-    base = {"cryptography"}
-    for extra in options.keys() - OURS:
-        for line in options[extra]:
+def declared() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    return found
+
+
+def imports_of(extra: str) -> set[str]:
+    """Import names of all that an extra installs by name, also by way of the extras that it builds on."""
+    found = set[str]()
+    for line in declared()[extra]:
+        if inner := re.match(r"unplug-sdk\[(.*)\]", line):
+            found |= set[str]().union(*map(imports_of, inner[1].split(",")))
+        else:
             name = re.match(r"[A-Za-z0-9_-]+", line)[0]  # type: ignore[index]
-            package = IMPORTED.get(name, name.replace("-", "_"))
-            assert name == "unplug-sdk" or package in base | OWNER.keys(), line
+            found.add(IMPORTED.get(name, name.replace("-", "_")))
+    return found
+
+
+def test_every_optional_package_has_its_extra() -> None:
+    assert declared().keys() - OURS == EXTRAS.keys()
+    for extra in EXTRAS:
+        assert imports_of(extra) <= OWNER.keys() | {"cryptography"}
+
+
+@pytest.mark.parametrize("extra", TOGETHER)
+def test_an_extra_that_builds_on_others_installs_what_it_says(extra: str) -> None:
+    said = {package for part in TOGETHER[extra] for package in EXTRAS[part]}
+    assert imports_of(extra) & OWNER.keys() <= said | {"onnx", "onnxruntime"}
+    assert {package for package in said if package not in BROUGHT} <= imports_of(extra)
+
+
+def test_the_extra_of_the_command_is_named_where_it_has_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unplug.core.extras.find_spec", lambda _name: None)
+    error = ModuleNotFoundError(name="scipy.stats")
+    for asked_by, named in (("forget", "forget"), ("bench", "bench"), ("run", "report"), (None, "report")):
+        missing = extra_of(error, asked_by)
+        assert missing is not None and missing.extra == named
 
 
 def test_only_what_is_absent_is_missing() -> None:

@@ -1,3 +1,6 @@
+from .arrays import Array as Array
+from .arrays import open_array as open_array
+from .arrays import write_array as write_array
 from .bars import progress as progress
 from .bars import tell as tell
 from .cache import cache_alone as cache_alone
@@ -41,6 +44,7 @@ from .homes import expanded as expanded
 from .homes import is_there as is_there
 from .homes import lasting_place as lasting_place
 from .homes import ledger_place as ledger_place
+from .installing import install_weights as install_weights
 from .iospec import IOSpec as IOSpec
 from .iospec import TensorSpec as TensorSpec
 from .keys import OperatorKey as OperatorKey
@@ -66,7 +70,6 @@ from .names import padded_name as padded_name
 from .names import person_named as person_named
 from .names import spoilt_name as spoilt_name
 from .processes import DEFAULT_TIMEOUT_SECONDS as DEFAULT_TIMEOUT_SECONDS
-from .processes import Array as Array
 from .processes import Child as Child
 from .processes import Progress as Progress
 from .processes import Reply as Reply
@@ -102,8 +105,6 @@ from .stand_ins import stand_in as stand_in
 from .stand_ins import why_missing as why_missing
 from .store import JsonLines as JsonLines
 from .store import json_sha256 as json_sha256
-from .store import open_array as open_array
-from .store import write_array as write_array
 from .surroundings import settled as settled
 from .surroundings import use_threads as use_threads
 from .temporaries import sweep as sweep

@@ -8,32 +8,52 @@ from importlib.util import find_spec
 from .errors import MissingExtraError
 
 EXTRAS = {
-    "train": ("torch", "cv2", "huggingface_hub", "safetensors"),
+    "arrays": ("numpy", "PIL", "psutil", "tqdm"),
     "run": ("ai_edge_litert", "onnxruntime"),
+    "report": ("jinja2", "matplotlib", "scipy"),
+    "train": ("torch", "cv2", "huggingface_hub", "safetensors", "scipy"),
     "onnx": ("onnx", "onnxscript"),
     "litert": ("litert_torch", "ai_edge_quantizer", "flatbuffers"),
     "coreml": ("coremltools", "sklearn"),
     "executorch": ("executorch", "torchao"),
     "coreai": ("coreai_torch", "coreai"),
     "tensorflow": ("tensorflow",),
-    "bench": ("google", "segno"),
+    "bench": ("google", "segno", "scipy"),
     "conditions": ("mediapipe",),
     "adopt": ("timm", "torchvision"),
     "cluster": ("ray",),
     "diffusion": ("diffusers", "transformers", "accelerate", "peft"),
-    "ledger": ("sqlalchemy", "alembic"),
+    "ledger": ("sqlalchemy", "alembic", "jinja2"),
     "updates": ("tuf", "securesystemslib"),
     "postgresql": ("psycopg",),
     "certificate": ("reportlab",),
     "patches": ("bsdiff4", "zstandard"),
     "serve": ("fastapi", "prometheus_client", "sse_starlette", "starlette", "uvicorn"),
 }
-"""Extra to the import names of what it installs; a package of several extras stands by the smallest."""
-OWNER = {package: extra for extra, packages in EXTRAS.items() for package in packages}
+"""Extra to the import names of what it installs. Of extras that share a package the smallest comes first."""
+DEMO = ("arrays", "run", "report", "train", "litert", "coreml", "onnx")
+TOGETHER = {
+    "run": ("arrays", "run"),
+    "bench": ("arrays", "run", "bench"),
+    "report": ("arrays", "report"),
+    "conditions": ("arrays", "conditions"),
+    "ledger": ("arrays", "ledger"),
+    "serve": ("arrays", "ledger", "serve"),
+    "demo": DEMO,
+    "phone": (*DEMO, "bench", "diffusion"),
+    "forget": (*DEMO, "diffusion", "ledger"),
+}
+"""Extras that build on others, and all whose packages they install."""
+OWNER = {package: extra for extra, packages in reversed(EXTRAS.items()) for package in packages}
+"""The smallest extra that installs a package."""
 
 
-def extra_of(error: ImportError) -> MissingExtraError | None:
+def extra_of(error: ImportError, asked_by: str | None = None) -> MissingExtraError | None:
     """The same error with the pip command, or None where no extra installs the module, or where its package is installed.
+
+    Args:
+        error: of an import.
+        asked_by: the extra of the command that was given: named instead where it installs all that is missing.
 
     Example:
         >>> extra_of(ModuleNotFoundError(name="json.nothing")) is None
@@ -42,6 +62,8 @@ def extra_of(error: ImportError) -> MissingExtraError | None:
     package = (error.name or "").partition(".")[0]
     if package not in OWNER or _installed(package):
         return None
+    if asked_by and any(package in EXTRAS[extra] for extra in TOGETHER[asked_by]):
+        return MissingExtraError(package, asked_by)
     return MissingExtraError(package, OWNER[package])
 
 

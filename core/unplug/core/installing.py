@@ -1,4 +1,4 @@
-"""The one command that installs an extra, from where unplug was installed: the package index has no `unplug-sdk` to offer."""
+"""The one command that installs an extra or the weights, from where unplug came from: the package index has no `unplug-sdk`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 DISTRIBUTION = "unplug-sdk"
 """What pip calls the package that is imported as ``unplug``."""
+WEIGHTS = "unplug-weights"
+"""What pip calls the weights that ship."""
+WEIGHTS_FOLDER = "sdk/weights"
+"""Where they lie in a checkout."""
 CHECKOUT = Path(__file__).resolve().parents[3]
 """Where the sources lie, if this runs from them (installed with ``-e``, or on the path); else no folder of ours."""
 
@@ -25,6 +30,17 @@ def install_command(extra: str) -> str:
     return f"{_installer()} {_wanted(extra)}"
 
 
+def install_weights(version: str, *, again: bool = False) -> str:
+    """The command that installs the weights that ship, from where unplug came from.
+
+    Args:
+        version: of them.
+        again: also over the same version, whose files are no longer what they were.
+    """
+    force = "--force-reinstall --no-deps " if again else ""
+    return f"{_installer()} {force}{_wanted_weights(version)}"
+
+
 def _installer() -> str:
     """The pip of this Python: by its name where the shell finds it, else through the interpreter, or uv where there is none."""
     here, found = Path(sys.executable).parent, shutil.which("pip")
@@ -36,13 +52,35 @@ def _installer() -> str:
 def _wanted(extra: str) -> str:
     if (CHECKOUT / "pyproject.toml").is_file():
         return f'-e "{CHECKOUT}[{extra}]"'
+    origin = _origin()
+    if not origin:
+        return f'"{DISTRIBUTION}[{extra}]"'
+    return f'"{DISTRIBUTION}[{extra}] @ {_address(origin)}"'
+
+
+def _wanted_weights(version: str) -> str:
+    if (CHECKOUT / WEIGHTS_FOLDER / "pyproject.toml").is_file():
+        return f'"{CHECKOUT / WEIGHTS_FOLDER}"'
+    origin = _origin()
+    if "vcs_info" in origin:
+        return f'"{WEIGHTS} @ {_address(origin)}#subdirectory={WEIGHTS_FOLDER}"'
+    if "dir_info" in origin:
+        return f'"{WEIGHTS} @ {_address(origin)}/{WEIGHTS_FOLDER}"'
+    return f'"{WEIGHTS}=={version}"'
+
+
+def _origin() -> dict[str, Any]:
+    """Where pip took unplug from (PEP 610); empty where an index had it."""
     try:
-        said = distribution(DISTRIBUTION).read_text("direct_url.json")  # PEP 610: absent where an index had it
+        said = distribution(DISTRIBUTION).read_text("direct_url.json")
     except PackageNotFoundError:
         said = None
-    if said is None:
-        return f'"{DISTRIBUTION}[{extra}]"'
-    origin = json.loads(said)
-    version = origin.get("vcs_info", {})
-    url = f"{version['vcs']}+{origin['url']}@{version['commit_id']}" if version else origin["url"]
-    return f'"{DISTRIBUTION}[{extra}] @ {url}"'
+    found: dict[str, Any] = json.loads(said) if said else {}
+    return found
+
+
+def _address(origin: dict[str, Any]) -> str:
+    version = origin.get("vcs_info")
+    if version is None:
+        return str(origin["url"])
+    return f"{version['vcs']}+{origin['url']}@{version['commit_id']}"

@@ -28,10 +28,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import LifoQueue
-from typing import Any, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .cache import cache_dir
 from .errors import ConversionError, OutputError, UnplugError, error_class
@@ -40,9 +37,11 @@ from .homes import home
 from .limits import TIME_VARIABLE, explain_memory, out_of_memory
 from .temporaries import temporary_folder
 
+if TYPE_CHECKING:
+    from .arrays import Array
+
 P = TypeVar("P")
 R = TypeVar("R")
-Array = NDArray[Any]
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what is being done)."""
 
@@ -281,6 +280,8 @@ def map_in_children(
 
 def write_message(path: Path, value: dict[str, Any], arrays: Mapping[str, Array]) -> None:
     """Writes JSON and, beside it, one ``.npy`` file an array; never pickled."""
+    import numpy as np
+
     files = {}
     for index, (name, array) in enumerate(arrays.items()):
         files[name] = f"{path.stem}.{index}.npy"
@@ -359,6 +360,8 @@ def _reply(folder: Path) -> Reply | UnplugError:
     if (folder / ERROR).is_file():
         raw = read_json(folder / ERROR)
         return error_class(str(raw["class"]), ConversionError)(*raw["args"])
+    import numpy as np
+
     raw = read_json(folder / RESULT)
     with _PARSING:  # NumPy parses heads with `ast`, which threads of CPython 3.11 break ("recursion depth mismatch")
         arrays = {name: np.load(folder / file, allow_pickle=False) for name, file in raw["arrays"].items()}

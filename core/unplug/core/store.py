@@ -1,4 +1,4 @@
-"""What outlives its maker: arrays on disk, digests of what they are made of, and journals of JSON lines."""
+"""What outlives its maker: digests of facts, and journals of JSON lines."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ import json
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from .durable import make_folder
 from .errors import InputError, OutputError
-from .results import atomic_path
 
 MAX_BYTES = 2**30
 MAX_HEAD_BYTES = 4096
@@ -35,33 +31,6 @@ def json_sha256(facts: Any) -> str:
         True
     """
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-def open_array(path: Path, shape: tuple[int, ...], dtype: str) -> NDArray[Any] | None:
-    """A read-only memory map of a ``.npy`` file, or None where there is no whole one of this shape and type."""
-    try:
-        found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError):
-        return None
-    return found if found.shape == shape and found.dtype == np.dtype(dtype) else None
-
-
-def write_array(path: Path, shape: tuple[int, ...], dtype: str, blocks: Iterable[NDArray[Any]]) -> None:
-    """Writes a ``.npy`` file block by block, atomically: it is larger than memory, and there is no half of it.
-
-    Args:
-        path: the file; its folder is made.
-        shape, dtype: of the whole.
-        blocks: its parts along the first axis, in order, or single rows.
-
-    Raises:
-        OutputError: the place cannot be written, or the disk is full.
-    """
-    with atomic_path(path) as temporary, temporary.open("wb") as handle:
-        # Plain writes, in order: a full disk is then an error here, where a memory map would be killed by SIGBUS.
-        np.lib.format.write_array_header_1_0(handle, {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape})
-        for block in blocks:
-            handle.write(np.ascontiguousarray(block, dtype=dtype).tobytes())
 
 
 class JsonLines:

@@ -19,8 +19,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-import numpy as np
-
 from .errors import InputError
 
 P = ParamSpec("P")
@@ -63,9 +61,10 @@ def settled(function: Callable[P, R]) -> Callable[P, R]:
 def settle() -> Iterator[None]:
     """What `settled` does, around a block."""
     with ExitStack() as stack:
-        # torch may be imported within a step; one that follows inside finds it.
-        for part in (_BASE, _TORCH) if "torch" in sys.modules else (_BASE,):
-            stack.enter_context(part.entered())
+        # A library may be imported within a step; one that follows inside finds it.
+        for library, part in _PARTS.items():
+            if library in sys.modules:
+                stack.enter_context(part.entered())
         yield
 
 
@@ -131,9 +130,7 @@ class _Part:
 
 def _base_of_process(stack: ExitStack) -> None:
     stack.callback(random.setstate, random.getstate())
-    stack.callback(np.random.set_state, np.random.get_state())
     random.seed(0)
-    np.random.seed(0)
     stack.enter_context(warnings.catch_warnings())
     filters = list(warnings.filters)
     if any(item[0] == "error" for item in filters):
@@ -145,7 +142,20 @@ def _base_of_process(stack: ExitStack) -> None:
     _set_all(stack, PILLOW)
 
 
-def _base_of_thread(stack: ExitStack) -> None:
+def _base_of_thread(_: ExitStack) -> None:
+    """What Python itself switches is the process's."""
+
+
+def _numpy_of_process(stack: ExitStack) -> None:
+    import numpy as np
+
+    stack.callback(np.random.set_state, np.random.get_state())
+    np.random.seed(0)
+
+
+def _numpy_of_thread(stack: ExitStack) -> None:
+    import numpy as np
+
     stack.enter_context(np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"))
 
 
@@ -255,4 +265,9 @@ def _set_all(stack: ExitStack, wanted: dict[str, Any]) -> None:
             setattr(holder, attribute, value)
 
 
-_BASE, _TORCH = _Part(_base_of_process, _base_of_thread), _Part(_torch_of_process, _torch_of_thread)
+_PARTS = {
+    "random": _Part(_base_of_process, _base_of_thread),
+    "numpy": _Part(_numpy_of_process, _numpy_of_thread),
+    "torch": _Part(_torch_of_process, _torch_of_thread),
+}
+"""By the module that they are of; Python's own is always loaded."""

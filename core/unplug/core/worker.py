@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from .arrays import Array
 from .errors import UnplugError
 from .files import read_json
 from .limits import limit_own_memory
-from .processes import ERROR, RESULT, Array, Reply, write_message
+from .processes import ERROR, RESULT, Reply, write_message
 
 
 class Job:

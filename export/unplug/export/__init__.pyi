@@ -10,6 +10,7 @@ from .checkpoint import TARGET as TARGET
 from .checkpoint import Reference as Reference
 from .checkpoint import checkpoint_artifact as checkpoint_artifact
 from .checkpoint import reference_outputs as reference_outputs
+from .code_change import CodeChange as CodeChange
 from .convert import count_work as count_work
 from .delegates import coverage as coverage
 from .exporter import export_checkpoint as export_checkpoint
@@ -55,7 +56,6 @@ from .vectors import INDEX as INDEX
 from .vectors import vector_bytes as vector_bytes
 from .vectors import vector_name as vector_name
 from .vectors import vectors_index as vectors_index
-from .weights import CodeChange as CodeChange
 from .weights import check_comparable as check_comparable
 from .weights import compare_codes as compare_codes
 from .weights import stored_weights as stored_weights

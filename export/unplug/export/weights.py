@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from unplug.core import Array, ArtifactError, Job, Reply, call_in_child, memory_for, require_modules, seconds_for
 
 from .artifact import Artifact
+from .code_change import CodeChange, TensorChange
 from .readers import READERS
 from .targets import TARGETS
 
@@ -45,39 +45,6 @@ def stored_weights(artifact: Artifact) -> dict[str, Array]:
 def read_weights(job: Job) -> Reply:
     """The child's side of `stored_weights`."""
     return Reply(values={}, arrays=READERS.get(job.values["target"])(Path(job.values["path"])))
-
-
-@dataclass(frozen=True, kw_only=True)
-class TensorChange:
-    """How much of one tensor is stored otherwise in the second file."""
-
-    name: str
-    weights: int
-    changed: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class CodeChange:
-    """How much of a file is stored otherwise than in another.
-
-    Args:
-        changed: fraction of the matched weights whose stored bits differ, 0 to 1.
-        weights: matched weights that were compared.
-        tensors: matched tensors: same name, shape and type in both files.
-        untouched: matched tensors without a single difference.
-        unmatched: tensors of either file that have no such partner; they are not compared.
-        unmatched_weights: the weights in them, of the larger side.
-        least, most: the tensors with the smallest and the largest changed fraction; null where nothing matched.
-    """
-
-    changed: float | None
-    weights: int
-    tensors: int
-    untouched: int
-    unmatched: int
-    unmatched_weights: int
-    least: TensorChange | None
-    most: TensorChange | None
 
 
 def compare_codes(before: dict[str, Array], after: dict[str, Array]) -> CodeChange:

@@ -13,9 +13,9 @@ import pytest
 from unplug.core import CheckpointError
 from unplug.sdk.device import GeneratorSource, check_source, export_generator
 from unplug.sdk.device.base_folder import noise_levels, read_schedule, read_tokenizer
-from unplug.sdk.diffusion.shipped import WEIGHTS
+from unplug.sdk.diffusion import shipped_folder
 
-BASE = WEIGHTS / "base"
+BASE = shipped_folder("small")
 EVERY = [
     {"beta_schedule": "linear", "beta_start": 0.0001, "beta_end": 0.02},
     {"beta_schedule": "scaled_linear", "beta_start": 0.00085, "beta_end": 0.012},

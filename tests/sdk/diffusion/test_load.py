@@ -15,7 +15,6 @@ from safetensors.torch import load_file, save_file
 
 from unplug.core import CheckpointError, write_json
 from unplug.sdk.diffusion import OURS, base_record, drawing_dtype, generate, image_size_of, load_base, sampling_of
-from unplug.sdk.diffusion import load as module
 from unplug.sdk.diffusion.load import is_ours
 from unplug.sdk.diffusion.run_base import save_base
 from unplug.sdk.diffusion.shipped import USUAL
@@ -169,15 +168,8 @@ def test_a_hub_name_is_fetched_and_checked(base_folder: Path, tmp_path: Path, mo
         load_base("someone/something", device=CPU)
 
 
-def test_what_ships_and_how_it_is_drawn(base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WEIGHTS", tmp_path)
-    assert base_record("small") == {} and is_ours("small")
-    with pytest.raises(CheckpointError, match=r"small: this installation has no weights of its own.*give --base what"):
-        load_base("small", device=CPU)
-    shutil.copytree(base_folder, tmp_path / "base")
-    write_json(tmp_path / "base/unplug.json", {"seed": 3})
-    assert image_size_of(load_base("small", device=CPU)) == SIZE and base_record("small") == {"seed": 3}
-    assert base_record(str(base_folder)) == {}
+def test_what_ships_and_how_it_is_drawn(base_folder: Path, tmp_path: Path) -> None:
+    assert base_record("small")["schema"] == "unplug-base/1" and base_record(str(base_folder)) == {}
     # Ours, told by their record, in full precision with little guidance; Stable Diffusion as everybody draws it.
     shutil.copytree(base_folder, tmp_path / "ours")
     write_json(tmp_path / "ours/unplug.json", {"schema": "unplug-base/1"})

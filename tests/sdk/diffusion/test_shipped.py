@@ -32,8 +32,9 @@ from unplug.sdk.diffusion import (
     find_plugin,
     generate,
     load_base,
+    shipped_folder,
 )
-from unplug.sdk.diffusion.shipped import WEIGHTS
+from unplug.sdk.diffusion.shipped_files import shipped_place
 from unplug.sdk.diffusion.small import diffusers
 
 MAX_BYTES = 45e6
@@ -48,20 +49,22 @@ def tensors(path: Path) -> Iterator[torch.Tensor]:
 
 
 def test_all_weights_are_small_and_finite_and_their_card_says_how_they_were_made() -> None:
-    files = sorted(WEIGHTS.rglob("*.safetensors"))
-    assert {file.relative_to(WEIGHTS).parts[0] for file in files} == {"base", *STUDENTS, *PLUGINS}
+    place = shipped_place()
+    assert place is not None
+    files = sorted(place.rglob("*.safetensors"))
+    assert {file.relative_to(place).parts[0] for file in files} == {"base", *STUDENTS, *PLUGINS}
     assert sum(file.stat().st_size for file in files) < MAX_BYTES
     for file in files:
         for value in tensors(file):
             assert not value.is_floating_point() or (value.dtype == torch.float16 and bool(value.isfinite().all())), file
-    card = (WEIGHTS / "README.md").read_text(encoding="utf-8")
+    card = (place / "README.md").read_text(encoding="utf-8")
     record = base_record("small")
     assert "unplug train base" in card and record["data"]["spec"] in card
     for name in PLUGINS:
         assert f"unplug train plugin --base small --condition {name}" in card
     teacher = base_digest(load_base("small", device=torch.device("cpu")))
     for name in STUDENTS:
-        student = read_json(WEIGHTS / name / RECORD)
+        student = read_json(place / name / RECORD)
         assert f"unplug train student --base small --data {student['data']['spec']}" in card and f"--out {name}" in card
         assert student["teacher"] == teacher
 
@@ -78,7 +81,7 @@ def faces() -> Dataset:
 
 
 def test_the_base_is_an_ordinary_pipeline(base: Any) -> None:
-    pipe = diffusers().StableDiffusionPipeline.from_pretrained(WEIGHTS / "base", local_files_only=True)
+    pipe = diffusers().StableDiffusionPipeline.from_pretrained(shipped_folder("small"), local_files_only=True)
     theirs = pipe.unet.state_dict()
     assert all(torch.equal(value, theirs[name].float()) for name, value in base.unet.state_dict().items())
     assert 5e6 < sum(parameter.numel() for parameter in pipe.unet.parameters()) < 20e6

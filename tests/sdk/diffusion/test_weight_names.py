@@ -18,8 +18,7 @@ from diffusers import StableDiffusionAdapterPipeline, StableDiffusionPipeline
 from unplug.core import CheckpointError
 from unplug.plugins import ConditioningPlugin, load_checkpoint, weights_bytes, weights_sha256
 from unplug.sdk.device import GeneratorSource, check_source
-from unplug.sdk.diffusion import base_digest, load_base
-from unplug.sdk.diffusion.shipped import WEIGHTS
+from unplug.sdk.diffusion import base_digest, load_base, shipped_folder
 
 from ..cli.calls import fail
 from .conftest import CPU, SIZE, picture, steering_plugin
@@ -137,7 +136,7 @@ def test_a_pipeline_with_a_plugin_is_saved_as_a_variant(base: Any, base_folder: 
 @pytest.mark.long
 def test_the_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["make.py", str(WEIGHTS / "base")])
+    monkeypatch.setattr(sys, "argv", ["make.py", str(shipped_folder("small"))])
     runpy.run_path(str(CASE))
     wanted = base_digest(load_base("small", device=CPU))
     for name in ("sharded", "variant"):

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unplug.core import InputError, TensorSpec, temporary_folder
-from unplug.export import Artifact, free_batch, load_artifact
 
 from .shipment import Shipment
+
+if TYPE_CHECKING:
+    from unplug.export import Artifact
 
 TYPES = {
     "float32": "TYPE_FP32", "float16": "TYPE_FP16", "float64": "TYPE_FP64", "int8": "TYPE_INT8", "int16": "TYPE_INT16",
@@ -25,6 +28,8 @@ MAX_BATCH, MAX_DELAY_US = 32, 500
 
 def write_triton(shipment: Shipment, folder: Path) -> None:
     """``NAME/config.pbtxt`` and ``NAME/RELEASE/model.onnx``."""
+    from unplug.export import free_batch
+
     name = shipment.identifier()
     version = folder / name / str(shipment.release)
     version.mkdir(parents=True)
@@ -36,6 +41,8 @@ def write_triton(shipment: Shipment, folder: Path) -> None:
 
 
 def _chosen(folder: Path, precision: str) -> Artifact:
+    from unplug.export import load_artifact
+
     found = [load_artifact(path) for path in sorted(folder.glob("*.onnx"))]
     for artifact in found:
         if artifact.card.precision == precision:

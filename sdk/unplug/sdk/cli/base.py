@@ -26,10 +26,11 @@ from unplug.core import (
     OutputError,
     Terminated,
     UnplugError,
-    extra_of,
     hold,
     printable,
 )
+
+from .main import missing_for
 
 GO_ON = "Run the same command again: it goes on from what is saved, and nothing is half-written"
 MAX_SEED = 2**31 - 1
@@ -122,7 +123,8 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
             why = error.strerror or str(error)
             _fail(InputError(str(error.filename or "writing"), why, "Check the path and the space on its disk"), as_json)
         except ModuleNotFoundError as error:
-            _fail(extra_of(error) or _bug(error), as_json)
+            name = click.get_current_context().find_root().invoked_subcommand
+            _fail(missing_for(name, error) or _bug(error), as_json)
         except _weights_errors() as error:
             _fail(OutputError("weights", str(error), "Free space or change --out; nothing was left half-written"), as_json)
         except Exception as error:  # noqa: BLE001 (a bug must not leave with 1, which means that a gate failed)

@@ -117,7 +117,7 @@ def _export(source: GeneratorSource, order: BaseOrder, common: Common) -> Outcom
 
 def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
     from unplug.sdk.device import GeneratorSource, is_base
-    from unplug.sdk.diffusion import sampling_by_record, shipped_folder
+    from unplug.sdk.diffusion import base_name, sampling_by_record
 
     bases = [path for path in checkpoints if is_base(path)]
     if len(bases) != 1:
@@ -130,7 +130,7 @@ def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
         raise InputError("unplug export", "two plugins have one name, which is that of their folder", "Rename one of them")
     how = sampling_by_record(folder)
     return GeneratorSource(
-        name="small" if folder == shipped_folder("small") else folder.resolve().name, folder=folder,
+        name=base_name(folder), folder=folder,
         plugins=dict(zip(names, plugins, strict=True)), schedule=how.schedule, **_way(how),
     )  # fmt: skip
 

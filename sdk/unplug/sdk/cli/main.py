@@ -10,7 +10,7 @@ from typing import IO, Any, ClassVar
 
 import click
 
-from unplug.core import VERSION, MissingExtraError, extra_of, printable
+from unplug.core import VERSION, MissingExtraError, UnplugError, extra_of, printable
 
 from .streams import kept_streams
 
@@ -48,6 +48,22 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("unplug.sdk.cli.list:list_", "List methods, attacks, targets, precisions, devices, data kinds."),
 }
 
+EXTRA = {
+    **dict.fromkeys(("export", "parity", "generate", "page"), "phone"),
+    **dict.fromkeys(("data", "train", "adopt", "forget", "head", "certify"), "forget"),
+    **dict.fromkeys(("references", "evaluate", "audit", "threshold"), "forget"),
+    **dict.fromkeys(("release", "trace", "list"), "forget"),
+    "bench": "bench",
+    "certificate": "ledger",
+    "condition": "conditions",
+    "demo": "demo",
+    "ledger": "ledger",
+    "report": "report",
+    "run": "run",
+    "serve": "serve",
+}
+"""What a command works with, where the base is not enough: named where one of its packages is missing."""
+
 
 class _OneLine(click.ClickException):
     """Wrong usage as one line on standard error."""
@@ -64,8 +80,13 @@ class _Stopped(_OneLine):
     exit_code = 130
 
 
+def missing_for(name: str | None, error: ModuleNotFoundError) -> MissingExtraError | None:
+    """The one command that installs what a command of this name lacks; None where no extra of ours has it."""
+    return extra_of(error, EXTRA.get(name or ""))
+
+
 @contextlib.contextmanager
-def _one_line() -> Iterator[None]:
+def _one_line(ctx: click.Context | None = None) -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
@@ -80,10 +101,13 @@ def _one_line() -> Iterator[None]:
     except KeyboardInterrupt:  # before the command began
         raise _Stopped("interrupted. Nothing was done yet.") from None
     except (ModuleNotFoundError, MissingExtraError) as error:  # at the top of a command's file, before it handles errors itself
-        missing = error if isinstance(error, MissingExtraError) else extra_of(error)
+        name = None if ctx is None else ctx.invoked_subcommand
+        missing = error if isinstance(error, MissingExtraError) else missing_for(name, error)
         if missing is None:
             raise
         raise _OneLine(str(missing)) from error
+    except UnplugError as error:  # of an option, before the command began
+        raise _OneLine(str(error)) from error
 
 
 class LazyGroup(click.Group):
@@ -109,7 +133,7 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Parses and runs the command."""
-        with _one_line():
+        with _one_line(ctx):
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -121,7 +145,10 @@ class LazyGroup(click.Group):
         if name not in self.table:
             return None
         module, attribute = self.table[name][0].split(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        try:
+            command: click.Command = getattr(import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            raise missing_for(name, error) or error from error
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:

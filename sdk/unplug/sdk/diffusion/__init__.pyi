@@ -37,6 +37,7 @@ from .shipped import USUAL as USUAL
 from .shipped import GuidanceSchedule as GuidanceSchedule
 from .shipped import Sampling as Sampling
 from .shipped import Solver as Solver
+from .shipped import base_name as base_name
 from .shipped import find_lora as find_lora
 from .shipped import find_plugin as find_plugin
 from .shipped import sampling_by_record as sampling_by_record

@@ -25,7 +25,7 @@ from unplug.plugins import (
 from unplug.sdk.device import MAX_LEVELS, TEXT_ENCODER, UNET, LowRank, read_lora
 
 from .digest import TEXT_PREFIX
-from .shipped import SMALL, WEIGHTS
+from .shipped import SMALL, shipped_folder
 from .small import diffusers
 
 MARK, RECORD = "model_index.json", "unplug.json"
@@ -161,9 +161,6 @@ def _folder_of(name: str, package: Any) -> Path:
     """Where a base lies, fetched from the hub where it is no folder."""
     folder = _place(name)
     if not folder.is_dir():
-        if name == SMALL:
-            why = "this installation has no weights of its own"
-            raise CheckpointError(name, why, "Install a release of unplug, or give --base what `unplug train base` wrote")
         if name.count("/") != 1 or folder.is_absolute() or folder.exists() or name.startswith((".", "~")):
             why = "it is a file" if folder.is_file() else "no such folder"
             raise CheckpointError(name, why, f"Give {SMALL!r}, a folder that diffusers wrote, or OWNER/NAME on the hub")
@@ -255,7 +252,7 @@ def drawing_dtype(name: str, device: torch.device) -> torch.dtype:
 
 
 def _place(name: str) -> Path:
-    return WEIGHTS / "base" if name == SMALL else Path(name)
+    return shipped_folder(name) if name == SMALL else Path(name)
 
 
 def load_loras(base: Any, paths: Sequence[Path]) -> None:

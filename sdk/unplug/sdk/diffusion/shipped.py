@@ -1,4 +1,4 @@
-"""The weights that come with the package, by name."""
+"""The weights that ship, by name."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any, Literal
 from unplug.core import CheckpointError, read_json
 from unplug.sdk.device import WEIGHTS_NAME, lora_file
 
-WEIGHTS = Path(__file__).parent.parent / "weights"
+from .shipped_files import shipped_path, shipped_place, shipped_table
+
 PARTS = {"small/text_encoder": "text_encoder", "small/unet": "unet", "small/vae": "vae"}
 """Parts of the base that phones run, by name."""
 LORA_SCHEMA = "unplug-student/1"
 """Of the record beside a student's LoRA weights."""
 SMALL = "small"
-"""The base that comes with the package."""
+"""The base that ships."""
 Solver = Literal["ddim", "dpm++"]
 SOLVERS: tuple[Solver, ...] = ("ddim", "dpm++")
 GuidanceSchedule = Literal["constant", "linear"]
@@ -51,17 +52,26 @@ def shipped_plugins() -> list[str]:
         >>> shipped_plugins()
         ['canny', 'depth', 'face_landmark']
     """
-    return sorted(item.parent.name for item in WEIGHTS.glob("*/config.json"))
+    return _folders_with("config.json")
 
 
 def shipped_loras() -> list[str]:
     """Names of the LoRA weights that ship."""
-    return sorted(item.parent.name for item in WEIGHTS.glob(f"*/{WEIGHTS_NAME}"))
+    return _folders_with(WEIGHTS_NAME)
+
+
+def _folders_with(file: str) -> list[str]:
+    paths = (path.split("/") for path in shipped_table())
+    return sorted(parts[0] for parts in paths if parts[1:] == [file])
 
 
 def find_lora(name: str) -> Path:
-    """The folder of LoRA weights that ship, by their name; else the path that was given. ``./NAME`` is always a path."""
-    return WEIGHTS / name if name in shipped_loras() else Path(name)
+    """The folder of LoRA weights that ship, by their name; else the path that was given. ``./NAME`` is always a path.
+
+    Raises:
+        CheckpointError: see `shipped_path`.
+    """
+    return shipped_path(name, name) if name in shipped_loras() else Path(name)
 
 
 def shipped_folder(name: str) -> Path:
@@ -69,17 +79,27 @@ def shipped_folder(name: str) -> Path:
 
     Of equal names the one that ships: a folder called canny does not change what ``canny`` means, ``./canny`` is it.
 
+    Raises:
+        CheckpointError: see `shipped_path`.
+
     Example:
-        >>> shipped_folder("canny") == WEIGHTS / "canny", shipped_folder("my/canny")
-        (True, PosixPath('my/canny'))
-        >>> shipped_folder("small/unet") == WEIGHTS / "base" / "unet", shipped_folder("small") == WEIGHTS / "base"
-        (True, True)
+        >>> shipped_folder("canny").name, shipped_folder("my/canny")
+        ('canny', PosixPath('my/canny'))
+        >>> shipped_folder("small/unet").parent == shipped_folder("small")
+        True
     """
     if name == SMALL:
-        return WEIGHTS / "base"
+        return shipped_path(name, "base")
     if name in PARTS:
-        return WEIGHTS / "base" / PARTS[name]
-    return WEIGHTS / name if name in shipped_plugins() else Path(name)
+        return shipped_path(name, f"base/{PARTS[name]}")
+    return shipped_path(name, name) if name in shipped_plugins() else Path(name)
+
+
+def base_name(folder: Path) -> str:
+    """What a base is called: by the name that it ships under, else by that of its folder."""
+    place = shipped_place()
+    ships = place is not None and folder == place / "base"
+    return SMALL if ships else folder.resolve().name
 
 
 def sampling_by_record(folder: Path) -> Sampling:
@@ -149,11 +169,10 @@ def find_plugin(name: str) -> Path:
     """The folder of a plugin, by the name that it ships under or by its path; see `shipped_folder`.
 
     Raises:
-        CheckpointError: no such plugin.
+        CheckpointError: no such plugin, or see `shipped_path`.
     """
     path = shipped_folder(name)
     if not path.exists():
-        shipped = ", ".join(shipped_plugins())
-        known = f"one of: {shipped}" if shipped else "install a release of unplug: this installation ships none"
+        known = f"one of: {', '.join(shipped_plugins())}"
         raise CheckpointError(name, "no such plugin", f"Give the folder that `unplug train plugin` wrote, or {known}")
     return path

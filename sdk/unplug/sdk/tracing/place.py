@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from unplug.core import SUBJECT, CheckFailed, InputError
-from unplug.sdk.data import Split, stored_name
 
 from .words import Words
+
+if TYPE_CHECKING:
+    from unplug.sdk.data import Split
 
 Standing = Literal["holds", "deleted", "remembers", "derived", "names", "forgot", "unknown"]
 """``holds``: pictures, or what was computed of them. ``deleted``: it held them until this search purged it. ``remembers``: a
@@ -42,6 +44,8 @@ class Person:
 
     def among(self, split: Split, part: Iterable[str]) -> int:
         """How many of her samples are in a part of a stored split, in clear or as digests; `InputError` without its key."""
+        from unplug.sdk.data import stored_name
+
         names = set(part)
         return sum(stored_name(split, name) in names for name in self.ids)
 

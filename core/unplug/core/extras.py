@@ -25,7 +25,6 @@ EXTRAS = {
     "ledger": ("sqlalchemy", "alembic"),
     "updates": ("tuf", "securesystemslib"),
     "postgresql": ("psycopg",),
-    "certificate": ("reportlab",),
     "patches": ("bsdiff4", "zstandard"),
     "serve": ("fastapi", "prometheus_client", "sse_starlette", "starlette", "uvicorn"),
 }

@@ -60,7 +60,7 @@ def test_it_verifies_elsewhere_with_the_public_key_alone_and_names_nobody(case: 
     assert {line.attack for line in said.evidence.attacks} == {"loss", "gain"}
     assert all(line.gap is not None and line.gap.low is not None for line in said.evidence.attacks)
     payloads = [base64.b64decode(json.loads(line)["payload"]) for line in case.issued.file.read_bytes().splitlines()]
-    for raw in (*payloads, case.issued.page.read_bytes()):  # the PDF draws the same sheet
+    for raw in (*payloads, case.issued.page.read_bytes()):
         assert b"lovelace" not in raw and b"/srv" not in raw
     assert [json.loads(raw)["predicateType"] for raw in payloads] == list(KINDS)
 
@@ -84,8 +84,8 @@ def test_the_same_certificate_is_the_same_bytes(case: Case, made: Case) -> None:
         traces={"server": made.trace}, issuer="Example Ltd", now=LATER,
         places=[said_place("backups=kept: overwritten after 30 days"), said_place("deltas=none found")],
     )  # fmt: skip
-    assert [digest(path) for path in (again.file, again.page, again.print)] == [
-        digest(path) for path in (made.issued.file, made.issued.page, made.issued.print)
+    assert [digest(path) for path in (again.file, again.page)] == [
+        digest(path) for path in (made.issued.file, made.issued.page)
     ]
 
 
@@ -362,13 +362,13 @@ def test_a_signed_bundle_counts_by_its_own_key(case: Case) -> None:
     ledger.add([PERSON], id=REQUEST)
     ledger.record("release", [REQUEST], facts={"sha256 manifest.json": id_})
     with pytest.raises(CheckFailed, match="unknown key"):
-        certify(REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", pdf=False)
+        certify(REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out")
     trust = read_trust(case.folder / "bundle.key.pub")
     done = certify(
-        REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", pdf=False, trust=trust,
+        REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", trust=trust,
         now=LATER,
     )  # fmt: skip
-    assert (done.certificate.model.product, done.certificate.model.release) == ("face-age", 7) and not done.print.exists()
+    assert (done.certificate.model.product, done.certificate.model.release) == ("face-age", 7)
     with pytest.raises(CheckFailed, match="unknown key"):
         problems(case)
     pem = (case.folder / "bundle.key.pub").read_text()
@@ -380,14 +380,12 @@ def test_a_signed_bundle_counts_by_its_own_key(case: Case) -> None:
     ledger.add([PERSON], id="TICKET-2")
     ledger.record("release", ["TICKET-2"], facts={"sha256 manifest.json": bundle_id(case.bundle)})
     with pytest.raises(CheckFailed, match="does not say that it answers the request TICKET-2"):
-        certify(
-            "TICKET-2", ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "two", pdf=False, trust=trust
-        )
+        certify("TICKET-2", ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "two", trust=trust)
 
 
 def test_what_cannot_be_certified_is_not(case: Case, made: Case) -> None:
     ledger = a_ledger(case.folder)
-    out, common = case.folder / "new", {"bundle": case.bundle, "signer": case.signer, "pdf": False}
+    out, common = case.folder / "new", {"bundle": case.bundle, "signer": case.signer}
     with pytest.raises(InputError, match="no such request"):
         certify(REQUEST, ledger=ledger, out=out, **common)  # type: ignore[arg-type]
     ledger.add([PERSON], id=REQUEST)
@@ -443,7 +441,6 @@ def issued(case: Case, ledger: Ledger, **more: object) -> Certificate:
         bundle=case.bundle,
         signer=case.signer,
         out=case.folder / "out",
-        pdf=False,
         **{"now": LATER, "traces": {"server": case.folder / "trace.json"}, **more},  # type: ignore[arg-type]
     ).certificate
 
@@ -483,7 +480,6 @@ def test_a_clock_behind_the_ledger_certifies_nothing(case: Case, made: Case) -> 
             bundle=made.bundle,
             signer=made.signer,
             out=case.folder / "new",
-            pdf=False,
             now=LATER - timedelta(days=30),
         )
     assert not (case.folder / "new").exists()
@@ -511,7 +507,7 @@ def test_an_edited_search_is_refused(case: Case, made: Case) -> None:
     a_trace(case.folder / "trace.json", purged=["/c/one.npy", "/srv/ada-lovelace/original"])
     with pytest.raises(InputError, match="no search with this result"):
         certify(
-            REQUEST, ledger=made.ledger, bundle=made.bundle, signer=made.signer, out=case.folder / "new", pdf=False,
+            REQUEST, ledger=made.ledger, bundle=made.bundle, signer=made.signer, out=case.folder / "new",
             traces={"server": case.folder / "trace.json"},
         )  # fmt: skip
 
@@ -522,7 +518,7 @@ def test_verifying_needs_nothing_but_the_base(made: Case) -> None:
         "from unplug.sdk.certificates import check_certificate; "
         f"found = check_certificate(Path({str(made.issued.file)!r}), read_trust(Path({str(made.public)!r})).keys[0], "
         f"Path({str(made.bundle)!r})); assert found.certificate.request.id == {REQUEST!r}; "
-        "print(sorted({'torch', 'sqlalchemy', 'reportlab', 'matplotlib', 'jinja2', 'cv2'} & sys.modules.keys()))"
+        "print(sorted({'torch', 'sqlalchemy', 'matplotlib', 'jinja2', 'cv2'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 and done.stdout.strip() == "[]", done.stderr
@@ -556,7 +552,7 @@ def test_a_bundle_under_a_root_certificate_is_certified_and_verified_by_that_roo
     ledger = a_ledger(case.folder)
     ledger.add([PERSON], id=REQUEST)
     ledger.record("release", [REQUEST], facts={"sha256 manifest.json": bundle_id(case.bundle)})
-    issue = ["certificate", REQUEST, "--ledger", str(case.folder / "ledger.db"), "--bundle", str(case.bundle), "--no-pdf"]
+    issue = ["certificate", REQUEST, "--ledger", str(case.folder / "ledger.db"), "--bundle", str(case.bundle)]
     (case.folder / "issuer").mkdir()
     make_key(case.folder / "issuer" / "key")
     issue += ["--sign", str(case.folder / "issuer" / "key"), "--out", str(out)]

@@ -153,7 +153,7 @@ def test_one_release_answers_all_who_wait_and_is_followed(client: TestClient, pl
     asked = client.post("/releases")
     assert asked.status_code == 202 and client.post("/releases").status_code == 202
     job = until(client, asked.json()["id"], "done")
-    assert job["requests"] == ids and job["files"] == ["certificate.pdf", "cheap.zip", "stray"] and job["attempts"] == 1
+    assert job["requests"] == ids and job["files"] == ["certificate.html", "cheap.zip", "stray"] and job["attempts"] == 1
     for id in ids:
         found = client.get(f"/requests/{id}").json()
         assert found["state"] == "released" and found["job"] == job["id"]
@@ -170,7 +170,7 @@ def test_one_release_answers_all_who_wait_and_is_followed(client: TestClient, pl
     assert sorted(told) == sorted(missed) and told[-1] == missed[-1], "who comes again gets the rest, and nothing twice"
     every = events(client.get(f"/releases/{job['id']}/events").text)
     assert [kind for _, kind, _ in every][:3] == ["queued", "taken", "begun"]
-    assert client.get(f"/releases/{job['id']}/files/certificate.pdf").content.startswith(b"%PDF")
+    assert client.get(f"/releases/{job['id']}/files/certificate.html").content.startswith(b"<!doctype")
     assert json.loads(client.get(f"/releases/{job['id']}/files/cheap.zip").content) == ids
     for name in ("stray", "runs", "..%2f..%2fledger.db"):  # outside of its folder; not recorded; a way out
         assert client.get(f"/releases/{job['id']}/files/{name}").status_code in (404, 422)

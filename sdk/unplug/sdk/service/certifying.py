@@ -45,8 +45,6 @@ def certify_requests(
         if known[id].state in ("refused", "withdrawn"):
             continue  # since the release: there is nothing to certify
         name = f"certificate-{known[id].sequence}-{id.replace('/', '-').replace(':', '-')}"
-        issued = certify(
-            id, ledger=ledger, bundle=Path(result["bundle"]), signer=signer, out=folder / "certificates" / name, pdf=False
-        )  # fmt: skip
+        issued = certify(id, ledger=ledger, bundle=Path(result["bundle"]), signer=signer, out=folder / "certificates" / name)
         files |= {f"{name}.intoto.jsonl": str(issued.file), f"{name}.html": str(issued.page)}
     return files

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unplug.core import CheckFailed, InputError, UnplugError
-from unplug.sdk.ledger import Checkpoint, Signer, Verifier, make_signing_key, open_checkpoint, signing_key, timestamp_query
+from unplug.sdk.ledger import Checkpoint, Signer, Verifier, make_signing_key, open_checkpoint, signing_key
 from unplug.sdk.ledger.notes import note_of
 
 # The example of golang.org/x/mod/sumdb/note.
@@ -93,37 +91,3 @@ def test_a_key_is_made_once_and_its_owner_s_alone(place: Path, monkeypatch: pyte
         with pytest.raises(InputError, match="white space, a plus sign or other than ASCII") as refused:
             make_signing_key(name)
         assert "\n" not in str(refused.value) and not (place / "new").exists()
-
-
-OPENSSL = """
-[tsa]
-default_tsa = it
-[it]
-serial = serial
-default_policy = 1.2.3.4.1
-digests = sha256
-signer_digest = sha256
-ess_cert_id_alg = sha256
-[extensions]
-extendedKeyUsage = critical,timeStamping
-[req]
-distinguished_name = name
-[name]
-"""
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl here")
-def test_a_time_stamping_authority_stamps_the_query(tmp_path: Path) -> None:
-    """OpenSSL plays the authority and the one who checks its answer."""
-
-    def openssl(*args: str) -> str:
-        done = subprocess.run(["openssl", *args], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        return done.stdout + done.stderr
-
-    for name, raw in (("note", NOTE), ("query", timestamp_query(NOTE)), ("conf", OPENSSL.encode()), ("serial", b"01\n")):
-        (tmp_path / name).write_bytes(raw)
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "k", "-out", "c", "-subj", "/CN=tsa", "-config", "conf",
-            "-extensions", "extensions", "-days", "2")  # fmt: skip
-    openssl("ts", "-reply", "-config", "conf", "-queryfile", "query", "-signer", "c", "-inkey", "k", "-out", "answer")
-    assert "Verification: OK" in openssl("ts", "-verify", "-data", "note", "-in", "answer", "-CAfile", "c")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from unplug.core import InputError, KnownNames, OperatorKey, OutputError, UnplugError, operator_key
 from unplug.sdk.ledger import Ledger, Signer, check_ledger, open_ledger, open_queue, opening_for, pick
 from unplug.sdk.ledger import clock as ledger_clock
-from unplug.sdk.ledger.months import after_months
+from unplug.sdk.ledger.requests import after_months
 from unplug.sdk.ledger.subjects import digest_of, opens, tag_of, tags_in
 
 

@@ -26,7 +26,6 @@ from unplug.sdk.ledger import (
     open_checkpoint,
     open_ledger,
     opening_for,
-    prove_growth,
     prove_inclusion,
 )
 from unplug.sdk.ledger.rows import signed_row
@@ -253,22 +252,3 @@ def test_a_proof_shows_one_entry_and_no_other_proof_passes(written: Path, sequen
     ):
         with pytest.raises(CheckFailed):
             check_proof(dataclasses.replace(proof, **changed), SIGNER.verifier, "proof")
-
-
-@given(st.integers(1, SIZE))
-def test_growth_from_every_older_checkpoint_is_proven(written: Path, size: int) -> None:
-    ledger = open_ledger(str(written), signer=_refuse)
-    rows, note = ledger.rows(), ledger.checkpoint()
-    origin = note.decode().split("\n")[0]
-    older = rows[size - 1].note(origin, SIGNER.verifier)
-    proof = prove_growth(rows, note, older, size)
-    proven = check_proof(proof, SIGNER.verifier, "proof")
-    assert (proven.older and proven.older.size, proven.checkpoint.size) == (size, SIZE)
-    # A ledger whose past was rewritten under the same key cannot show that it grew.
-    forged = signed_row(dataclasses.replace(Entry(sequence=0, kind="opened", at="x")), (), SIGNER, origin)
-    with pytest.raises(CheckFailed, match="does not begin with the older one"):
-        check_proof(
-            dataclasses.replace(proof, older=forged.note(origin, SIGNER.verifier).decode(), path=proof.path),
-            SIGNER.verifier,
-            "p",
-        )

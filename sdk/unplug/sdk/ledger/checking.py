@@ -13,13 +13,12 @@ from dataclasses import dataclass
 
 from unplug.core import CheckFailed, InputError
 
-from .checkpoint import Checkpoint
 from .entries import Entry, read_entry
 from .ledger import Ledger
 from .merkle import push
 from .notes import Verifier
 from .requests import requests_of
-from .rows import Row, identity_of
+from .rows import Checkpoint, Row, identity_of
 from .subjects import salt_digest
 
 

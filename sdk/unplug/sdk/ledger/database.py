@@ -1,4 +1,4 @@
-"""Rows and salts of a ledger, in and out of the place where they lie."""
+"""The tables of a ledger: rows and salts, in and out of the place where they lie, and who may write them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,34 @@ from unplug.core import InputError
 from .entries import MAX_BODY_BYTES
 from .rows import Row
 from .store import WAIT_SECONDS, Chain, SqlStore
-from .tables import HEAD, KNOWN, entries, salts
 
 MAX_EDGE_BYTES = 32 * 64
+HEAD = "0001"
+"""The migration (in ``migrations/``) that the tables below are the outcome of."""
 CHAIN = Chain(
-    scripts=Path(__file__).with_name("migrations"), version_table="alembic_version", head=HEAD, known=KNOWN,
+    scripts=Path(__file__).with_name("migrations"), version_table="alembic_version", head=HEAD, known=(HEAD,),
     absent="no ledger is there", make="unplug ledger init",
 )  # fmt: skip
+
+metadata = sa.MetaData()
+entries = sa.Table(
+    "ledger_entries",
+    metadata,
+    sa.Column("sequence", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("edge", sa.LargeBinary, nullable=False),
+    sa.Column("signature", sa.LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+"""Append-only. `edge` is the tree's after this entry (see `merkle`), `signature` that of the checkpoint of this size."""
+salts = sa.Table(
+    "ledger_salts",
+    metadata,
+    sa.Column("request", sa.Text, primary_key=True),
+    sa.Column("salt", sa.Text, nullable=False),
+    sqlite_strict=True,
+)
+"""One row a request until it is shredded: the only thing in a ledger that can be deleted."""
 
 
 class Session:

@@ -1,4 +1,4 @@
-"""A ledger: what may be added to it, in which order, and what its entries say."""
+"""A ledger: where it is, what may be added to it, in which order, and what its entries say."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, tzinfo
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from unplug.core import (
@@ -21,7 +22,9 @@ from unplug.core import (
     counted,
     is_there,
     key_file,
+    ledger_place,
     operator_key,
+    require_modules,
 )
 
 from . import clock
@@ -530,3 +533,64 @@ def _check_reason(reason: str) -> None:
     if not reason.strip():
         raise InputError("the reason", "it is empty", "Say why with --reason; the person is told")
     _check_note(reason)
+
+
+def find_ledger(where: str | None = None) -> Ledger | None:
+    """The ledger at a place, see `open_ledger`, for who only reads it; None where no file is there."""
+    place = where or ledger_place()
+    return open_ledger(place) if "://" in place or Path(place).is_file() else None
+
+
+def open_ledger(
+    where: str | None = None,
+    *,
+    signer: Callable[[], Signer] = signing_key,
+    wait_seconds: float = 60,
+    pooled: bool = False,
+    timezone: str | None = None,
+) -> Ledger:
+    """The ledger at a place.
+
+    Args:
+        where: a file or ``postgresql://...``; None takes `ledger_place`.
+        signer: gives the key that signs, when something is added.
+        wait_seconds: how long to wait for another writer.
+        pooled: keep connections for the next call: for a process that serves many.
+        timezone: whose days count, as ``Europe/Berlin`` or ``+02:00``; None takes ``$UNPLUG_TIMEZONE``, else the machine's.
+
+    Raises:
+        InputError: neither a file nor such a URL, or no such zone.
+        MissingExtraError: ``[ledger]`` is not installed, or ``[postgresql]``.
+    """
+    require_modules(["sqlalchemy"], "ledger")
+    from .database import Database
+
+    zone = clock.zone_named(timezone)
+    return Ledger(Database(where or ledger_place(), wait_seconds=wait_seconds, pooled=pooled), signer, zone)
+
+
+GRANTS = """\
+GRANT USAGE ON SCHEMA {schema} TO {role};
+GRANT SELECT, INSERT ON {schema}.ledger_entries TO {role};
+GRANT SELECT, INSERT, DELETE ON {schema}.ledger_salts TO {role};
+GRANT SELECT ON {schema}.alembic_version TO {role};
+"""
+"""What a PostgreSQL role needs to add to a ledger, and to do nothing else to it."""
+
+
+def role_sql(role: str, schema: str = "public") -> str:
+    """What the owner of a PostgreSQL database runs, so that a role can add to the ledger and shred salts, and nothing else.
+
+    Args:
+        role, schema: names, which are quoted.
+
+    Example:
+        >>> print(role_sql("unplug_writer").splitlines()[1])
+        GRANT SELECT, INSERT ON "public".ledger_entries TO "unplug_writer";
+    """
+    return GRANTS.format(role=_quoted(role), schema=_quoted(schema))
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'

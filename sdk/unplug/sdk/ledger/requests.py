@@ -1,7 +1,8 @@
-"""The requests in a ledger and how each one stands, from its entries alone."""
+"""The requests in a ledger, how each one stands, and by when it is due: from its entries alone."""
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -10,11 +11,12 @@ from typing import Literal
 from unplug.core import InputError
 
 from .entries import KEY, Entry, Kind
-from .months import EXTENDED, FIRST, after_months
 
 State = Literal["open", "released", "answered", "refused", "withdrawn"]
 WAITING: tuple[State, ...] = ("open", "released")
 """Of these the person has not been told yet: their deadline runs."""
+FIRST, EXTENDED = 1, 3
+"""Months from the day of receipt: one, and two more where the request is extended with a reason."""
 OUTCOMES: dict[Kind, State] = {
     "release": "released", "answered": "answered", "refused": "refused", "withdrawn": "withdrawn",
 }  # fmt: skip
@@ -134,6 +136,25 @@ def check_received(id: str, day: date, today: date) -> None:
 def due_of(received: date, *, extended: bool = False) -> date:
     """One calendar month after the day of receipt, or three where two were added."""
     return after_months(received, EXTENDED if extended else FIRST)
+
+
+def after_months(day: date, months: int) -> date:
+    """The same day of a later month, or its last day where it has no such day.
+
+    Args:
+        day: of receipt.
+        months: how many.
+
+    Example:
+        >>> after_months(date(2027, 1, 31), 1), after_months(date(2028, 1, 31), 1)
+        (datetime.date(2027, 2, 28), datetime.date(2028, 2, 29))
+
+    Reference: Regulation (EU) 2016/679 (GDPR), article 12(3); Regulation (EEC, Euratom) 1182/71, article 3(2)(c). Where
+    the last day is a Saturday, a Sunday or a public holiday the latter adds days, which is not counted on here.
+    """
+    years, month = divmod(day.month - 1 + months, 12)
+    last = calendar.monthrange(day.year + years, month + 1)[1]
+    return date(day.year + years, month + 1, min(day.day, last))
 
 
 def pick(requests: dict[str, Request], name: str) -> Request:

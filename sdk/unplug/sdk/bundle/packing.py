@@ -12,9 +12,8 @@ from unplug.core import OutputError, atomic_path
 from .bundle import read_manifest
 from .envelope import MAX_SIGNATURE_BYTES
 from .manifest import MAX_MANIFEST_BYTES, Manifest
-from .names import MANIFEST, SIGNATURE
 from .refused import Refused
-from .source import MAX_ARCHIVE_BYTES, blocks, open_source, read_whole
+from .source import MANIFEST, MAX_ARCHIVE_BYTES, SIGNATURE, blocks, open_source, read_whole
 
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file knows: when it was packed is nobody's business
 _MODE = 0o100644 << 16

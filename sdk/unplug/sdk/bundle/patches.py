@@ -17,10 +17,9 @@ from .bundle import BUNDLE_ENTRIES, bundle_id, check_free, read_manifest, verify
 from .deltas import MAX_DELTA_BYTES, PACKAGES, PatchBroken, apply_delta, smallest_delta
 from .envelope import MAX_SIGNATURE_BYTES, SHA256
 from .manifest import MAX_MANIFEST_BYTES
-from .names import MANIFEST, MAX_FILES, SIGNATURE, check_names
 from .refused import Refused
-from .source import MAX_ARCHIVE_BYTES, Source, open_source, read_whole
-from .strict import canonical, strict_json
+from .signed_json import canonical, strict_json
+from .source import MANIFEST, MAX_ARCHIVE_BYTES, MAX_FILES, SIGNATURE, Source, check_names, open_source, read_whole
 from .trust import Trust
 
 INDEX, FOLDER = "patches.json", "files"

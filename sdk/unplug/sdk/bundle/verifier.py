@@ -10,10 +10,9 @@ from typing import Any
 
 from .envelope import MAX_SIGNATURE_BYTES, SHA256, check_signature, read_envelope, read_statement
 from .manifest import MAX_MANIFEST_BYTES, SCHEMA, Publication
-from .names import MANIFEST, MAX_FILES, SIGNATURE, check_names
 from .refused import Refused
-from .source import Source, digest, read_whole
-from .strict import LARGEST, canonical, strict_json
+from .signed_json import LARGEST, canonical, strict_json
+from .source import MANIFEST, MAX_FILES, SIGNATURE, Source, check_names, digest, read_whole
 from .trust import PublicKey, Trust
 
 MAX_NAMED = 1000

@@ -1,9 +1,8 @@
-"""What outlives its maker: arrays on disk, digests of what they are made of, and journals of JSON lines."""
+"""What outlives its maker: arrays on disk, and journals of JSON lines."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import json
 import os
@@ -25,16 +24,6 @@ from .results import atomic_path
 MAX_BYTES = 2**30
 MAX_HEAD_BYTES = 4096
 TRIES = 10
-
-
-def json_sha256(facts: Any) -> str:
-    """SHA-256, 64 hexadecimal digits, over facts as JSON with sorted keys: the same facts in any order have the same one.
-
-    Example:
-        >>> json_sha256({"a": 1, "b": [2]}) == json_sha256({"b": (2,), "a": 1})
-        True
-    """
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def open_array(path: Path, shape: tuple[int, ...], dtype: str) -> NDArray[Any] | None:

@@ -518,7 +518,7 @@ def test_verifying_needs_nothing_but_the_base(made: Case) -> None:
         "from unplug.sdk.certificates import check_certificate; "
         f"found = check_certificate(Path({str(made.issued.file)!r}), read_trust(Path({str(made.public)!r})).keys[0], "
         f"Path({str(made.bundle)!r})); assert found.certificate.request.id == {REQUEST!r}; "
-        "print(sorted({'torch', 'sqlalchemy', 'matplotlib', 'jinja2', 'cv2'} & sys.modules.keys()))"
+        "print(sorted({'torch', 'numpy', 'scipy', 'sqlalchemy', 'matplotlib', 'jinja2', 'cv2'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 and done.stdout.strip() == "[]", done.stderr

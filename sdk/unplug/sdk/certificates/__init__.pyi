@@ -7,6 +7,8 @@ from .checking import check_certificate as check_certificate
 from .issue import Issued as Issued
 from .issue import certify as certify
 from .places import PLACES as PLACES
+from .places import PlaceStanding as PlaceStanding
+from .places import TracedPlace as TracedPlace
 from .places import TraceFile as TraceFile
 from .places import kept_facts as kept_facts
 from .places import remainder as remainder

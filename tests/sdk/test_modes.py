@@ -16,13 +16,13 @@ from unplug.sdk.cli import main
 from unplug.sdk.data import load_dataset, make_split, save_split
 from unplug.sdk.fleet.result import write_result
 from unplug.sdk.inference import load_head
-from unplug.sdk.ledger import Signer, open_ledger
+from unplug.sdk.ledger import LedgerSigner, open_ledger
 from unplug.sdk.training import StateFile, training_dir
 from unplug.sdk.training.run import check_place
 
 HEAD = Path(__file__).parents[1] / "vectors" / "head" / "start.safetensors"
 SPEC = "synth:n=12,subjects=4,seed=3"
-SIGNER = Signer(name="tests.example", seed=bytes(32))
+SIGNER = LedgerSigner(name="tests.example", seed=bytes(32))
 
 
 @pytest.fixture(autouse=True)

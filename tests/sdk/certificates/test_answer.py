@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from unplug.core import CheckFailed, InputError, OutputError
-from unplug.sdk.certificates import certify, draft_answer
+from unplug.sdk.certificates import draft_answer, issue_certificate
 from unplug.sdk.cli import main
 
 from .conftest import PERSON, REQUEST, Case, a_ledger, a_trace
@@ -58,7 +58,7 @@ def test_who_was_only_held_out_is_told_so_and_gets_no_certificate(case: Case, tm
     answer = draft_answer(REQUEST, ledger, tmp_path / "drafts").read_text(encoding="utf-8")
     assert "No model of ours was trained on data about you" in answer and "We searched" in answer
     with pytest.raises(CheckFailed, match="unplug certificate templates TICKET-17"):
-        certify(REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=tmp_path / "certificate")
+        issue_certificate(REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=tmp_path / "certificate")
     ledger.add([PERSON], id="TICKET-2")
     for samples, held_out in (("4", "3"), ("0", "0")):
         ledger.record("touched", ["TICKET-2"], facts={**model, "samples": samples, "held_out": held_out})
@@ -66,7 +66,7 @@ def test_who_was_only_held_out_is_told_so_and_gets_no_certificate(case: Case, tm
         assert "No model of ours" not in answer and "issue a certificate" in answer
     ledger.withdraw("TICKET-2")
     with pytest.raises(CheckFailed, match="is withdrawn"):
-        certify("TICKET-2", ledger=ledger, bundle=case.bundle, signer=case.signer, out=tmp_path / "certificate")
+        issue_certificate("TICKET-2", ledger=ledger, bundle=case.bundle, signer=case.signer, out=tmp_path / "certificate")
 
 
 def test_the_command_takes_a_certificate_with_its_key_alone(made: Case, tmp_path: Path) -> None:

@@ -19,7 +19,14 @@ from click.testing import CliRunner
 
 from unplug.core import CheckFailed, InputError, OutputError, ReportError, write_json
 from unplug.sdk.bundle import Gate, Publication, Signing, bundle_id, canonical, load_signer, make_key, read_trust, sign_bundle
-from unplug.sdk.certificates import Certificate, CertificatePolicy, certify, check_certificate, read_policy, said_place
+from unplug.sdk.certificates import (
+    Certificate,
+    CertificatePolicy,
+    check_certificate,
+    issue_certificate,
+    read_policy,
+    said_place,
+)
 from unplug.sdk.certificates.certificate import Evidence, OverrideLine
 from unplug.sdk.certificates.history import request_line
 from unplug.sdk.certificates.statements import KINDS, payloads, sealed
@@ -79,7 +86,7 @@ def test_the_views_of_it_are_the_predicates_that_other_tools_know(case: Case) ->
 
 
 def test_the_same_certificate_is_the_same_bytes(case: Case, made: Case) -> None:
-    again = certify(
+    again = issue_certificate(
         REQUEST, ledger=made.ledger, bundle=made.bundle, signer=made.signer, out=case.folder / "again",
         traces={"server": made.trace}, issuer="Example Ltd", now=LATER,
         places=[said_place("backups=kept: overwritten after 30 days"), said_place("deltas=none found")],
@@ -287,7 +294,7 @@ def test_an_override_in_the_manifest_needs_the_policys_word(case: Case) -> None:
     said = Publication(name="face-age", release=1, requests=(REQUEST,))
     sign_bundle(case.bundle, Signing(signer=case.signer, publication=said), case.bundle)
     ledger.record("release", [REQUEST], facts={"sha256 manifest.json": bundle_id(case.bundle)})
-    done = certify(
+    done = issue_certificate(
         REQUEST,
         ledger=ledger,
         bundle=case.bundle,
@@ -362,9 +369,9 @@ def test_a_signed_bundle_counts_by_its_own_key(case: Case) -> None:
     ledger.add([PERSON], id=REQUEST)
     ledger.record("release", [REQUEST], facts={"sha256 manifest.json": id_})
     with pytest.raises(CheckFailed, match="unknown key"):
-        certify(REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out")
+        issue_certificate(REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out")
     trust = read_trust(case.folder / "bundle.key.pub")
-    done = certify(
+    done = issue_certificate(
         REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", trust=trust,
         now=LATER,
     )  # fmt: skip
@@ -380,27 +387,29 @@ def test_a_signed_bundle_counts_by_its_own_key(case: Case) -> None:
     ledger.add([PERSON], id="TICKET-2")
     ledger.record("release", ["TICKET-2"], facts={"sha256 manifest.json": bundle_id(case.bundle)})
     with pytest.raises(CheckFailed, match="does not say that it answers the request TICKET-2"):
-        certify("TICKET-2", ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "two", trust=trust)
+        issue_certificate(
+            "TICKET-2", ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "two", trust=trust
+        )
 
 
 def test_what_cannot_be_certified_is_not(case: Case, made: Case) -> None:
     ledger = a_ledger(case.folder)
     out, common = case.folder / "new", {"bundle": case.bundle, "signer": case.signer}
     with pytest.raises(InputError, match="no such request"):
-        certify(REQUEST, ledger=ledger, out=out, **common)  # type: ignore[arg-type]
+        issue_certificate(REQUEST, ledger=ledger, out=out, **common)  # type: ignore[arg-type]
     ledger.add([PERSON], id=REQUEST)
     with pytest.raises(CheckFailed, match="records no release"):
-        certify(REQUEST, ledger=ledger, out=out, **common)  # type: ignore[arg-type]
+        issue_certificate(REQUEST, ledger=ledger, out=out, **common)  # type: ignore[arg-type]
     ledger.record("release", [REQUEST], facts={"sha256 manifest.json": bundle_id(case.bundle)})
     with pytest.raises(InputError, match="no search with this result"):
-        certify(REQUEST, ledger=ledger, out=out, traces={"server": made.trace}, **common)  # type: ignore[arg-type]
+        issue_certificate(REQUEST, ledger=ledger, out=out, traces={"server": made.trace}, **common)  # type: ignore[arg-type]
     (case.folder / "mine").mkdir()
     (case.folder / "mine" / "letter.txt").write_text("keep me")
     with pytest.raises(OutputError, match=r"letter\.txt"):
-        certify(REQUEST, ledger=ledger, out=case.folder / "mine", **common)  # type: ignore[arg-type]
+        issue_certificate(REQUEST, ledger=ledger, out=case.folder / "mine", **common)  # type: ignore[arg-type]
     assert not out.exists()
     with pytest.raises(InputError, match="issuer"):
-        certify(REQUEST, ledger=ledger, out=out, issuer="a\nb", **common)  # type: ignore[arg-type]
+        issue_certificate(REQUEST, ledger=ledger, out=out, issuer="a\nb", **common)  # type: ignore[arg-type]
 
 
 def test_the_commands_issue_and_verify(case: Case, made: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -435,7 +444,7 @@ def searched_ledger(case: Case, *names: str, facts: dict[str, str] | None = None
 
 
 def issued(case: Case, ledger: Ledger, **more: object) -> Certificate:
-    return certify(
+    return issue_certificate(
         REQUEST,
         ledger=ledger,
         bundle=case.bundle,
@@ -474,7 +483,7 @@ def test_a_name_that_was_withdrawn_leaves_the_others_certified(case: Case) -> No
 
 def test_a_clock_behind_the_ledger_certifies_nothing(case: Case, made: Case) -> None:
     with pytest.raises(CheckFailed, match="the newest entry of the ledger is of"):
-        certify(
+        issue_certificate(
             REQUEST,
             ledger=made.ledger,
             bundle=made.bundle,
@@ -506,7 +515,7 @@ def test_a_search_of_nothing_is_none(case: Case) -> None:
 def test_an_edited_search_is_refused(case: Case, made: Case) -> None:
     a_trace(case.folder / "trace.json", purged=["/c/one.npy", "/srv/ada-lovelace/original"])
     with pytest.raises(InputError, match="no search with this result"):
-        certify(
+        issue_certificate(
             REQUEST, ledger=made.ledger, bundle=made.bundle, signer=made.signer, out=case.folder / "new",
             traces={"server": case.folder / "trace.json"},
         )  # fmt: skip

@@ -78,7 +78,10 @@ def test_the_walk_through(made: dict[str, Any], place: Path) -> None:
     assert call(*check, "--proof", place / "proof.json", "--name", anna)["entry"]["requests"] == ["A-1"]
     (place / "growth.json").write_text('{"schema": "unplug-ledger-growth/1", "older": "", "newer": "", "path": []}')
     refused = CliRunner().invoke(main, ["ledger", *check, "--proof", str(place / "growth.json")])
-    assert refused.exit_code == 2 and "no proof of a ledger of the form unplug-ledger-inclusion/1, but unplug-ledger-growth/1" in refused.stderr
+    assert (
+        refused.exit_code == 2
+        and "no proof of a ledger of the form unplug-ledger-inclusion/1, but unplug-ledger-growth/1" in refused.stderr
+    )
     result = CliRunner().invoke(main, ["ledger", *check, "--proof", str(place / "proof.json"), "--name", ben])
     assert result.exit_code == 1 and "does not name that person" in result.stderr
 

@@ -20,14 +20,9 @@ from .keys import make_key as make_key
 from .manifest import Gate as Gate
 from .manifest import Lineage as Lineage
 from .manifest import Manifest as Manifest
+from .manifest import ManifestDifference as ManifestDifference
 from .manifest import Publication as Publication
-from .packing import Difference as Difference
-from .packing import diff_bundles as diff_bundles
-from .packing import pack_bundle as pack_bundle
-from .packs import STORES as STORES
-from .packs import PackRecord as PackRecord
-from .packs import Store as Store
-from .packs import pack_for as pack_for
+from .manifest import diff_bundles as diff_bundles
 from .patches import Patches as Patches
 from .patches import patch_bundle as patch_bundle
 from .patches import read_patches as read_patches
@@ -50,6 +45,10 @@ from .source import MANIFEST as MANIFEST
 from .source import open_source as open_source
 from .source import open_zip as open_zip
 from .source import read_whole as read_whole
+from .store_packs import STORES as STORES
+from .store_packs import PackRecord as PackRecord
+from .store_packs import Store as Store
+from .store_packs import pack_for as pack_for
 from .trust import PublicKey as PublicKey
 from .trust import Trust as Trust
 from .trust import TrustFile as TrustFile
@@ -59,3 +58,4 @@ from .trust import together as together
 from .verifier import Verified as Verified
 from .verifier import time_of as time_of
 from .verifier import verify as verify
+from .zip_file import pack_bundle as pack_bundle

@@ -19,7 +19,18 @@ from .manifest import MAX_MANIFEST_BYTES, SCHEMA, Lineage, Manifest, as_second
 from .refused import DISTRUST, BundleCheckFailed, Refused
 from .signed_json import canonical, strict_json
 from .signing import Signing, write_manifest
-from .source import MANIFEST, MAX_FILES, SIGNATURE, Source, blocks, check_names, digest, holds_manifest, open_source, read_whole
+from .source import (
+    MANIFEST,
+    MAX_FILES,
+    SIGNATURE,
+    BundleSource,
+    blocks,
+    check_names,
+    digest,
+    holds_manifest,
+    open_source,
+    read_whole,
+)
 from .trust import Trust
 from .verifier import verify
 
@@ -116,7 +127,7 @@ def bundle_id(bundle: Path) -> str:
         return hashlib.sha256(read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)).hexdigest()
 
 
-def _manifest(source: Source) -> Manifest:
+def _manifest(source: BundleSource) -> Manifest:
     holds_manifest(source)
     return manifest_of(read_whole(source, MANIFEST, MAX_MANIFEST_BYTES), f"{source.label}/{MANIFEST}")
 
@@ -175,7 +186,7 @@ def _check_whole(folder: Path, manifest: Manifest, *, signed: bool, label: str |
         raise BundleCheckFailed(label or str(folder), problem, DISTRUST)
 
 
-def _check_files(source: Source, manifest: Manifest) -> None:
+def _check_files(source: BundleSource, manifest: Manifest) -> None:
     """That an unsigned bundle holds what its own manifest says."""
     for name in source.odd:
         listed = name in manifest.files
@@ -196,7 +207,7 @@ def _check_files(source: Source, manifest: Manifest) -> None:
 
 
 @contextmanager
-def _as_folder(source: Source, bundle: Path, manifest: Manifest) -> Iterator[Path]:
+def _as_folder(source: BundleSource, bundle: Path, manifest: Manifest) -> Iterator[Path]:
     """A folder with the files of a bundle that was checked; of an archive a temporary one."""
     if bundle.is_dir():
         yield bundle
@@ -206,7 +217,7 @@ def _as_folder(source: Source, bundle: Path, manifest: Manifest) -> Iterator[Pat
         yield folder
 
 
-def unpack(source: Source, manifest: Manifest, folder: Path) -> None:
+def unpack(source: BundleSource, manifest: Manifest, folder: Path) -> None:
     """Copies a bundle's files but the signature into an empty folder, each hashed as it is copied.
 
     Raises:

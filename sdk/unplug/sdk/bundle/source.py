@@ -79,7 +79,7 @@ def _prefixes(name: str) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class BundleSource:
     """Where a bundle's bytes come from.
 
     Args:
@@ -99,7 +99,7 @@ class Source:
 
 
 @contextlib.contextmanager
-def open_source(path: Path) -> Iterator[Source]:
+def open_source(path: Path) -> Iterator[BundleSource]:
     """The bundle at a path.
 
     Raises:
@@ -120,7 +120,7 @@ def open_source(path: Path) -> Iterator[Source]:
         yield archive
 
 
-def _folder(path: Path) -> Source:
+def _folder(path: Path) -> BundleSource:
     sizes: dict[str, int] = {}
     odd: list[str] = []
     waiting = [""]
@@ -143,7 +143,7 @@ def _folder(path: Path) -> Source:
     def opened(name: str) -> BinaryIO:
         return open_regular(path / name, max_bytes=sizes[name], error=ReportError)
 
-    return Source(label=str(path), sizes=dict(sorted(sizes.items())), open=opened, odd=tuple(sorted(odd)))
+    return BundleSource(label=str(path), sizes=dict(sorted(sizes.items())), open=opened, odd=tuple(sorted(odd)))
 
 
 def open_zip(handle: BinaryIO) -> zipfile.ZipFile:
@@ -163,7 +163,7 @@ def open_zip(handle: BinaryIO) -> zipfile.ZipFile:
     return zipfile.ZipFile(handle)
 
 
-def _archive(path: Path, handle: BinaryIO) -> Source:
+def _archive(path: Path, handle: BinaryIO) -> BundleSource:
     """Names and sizes of a bundle's archive."""
     opened = open_zip(handle)
     files = [item for item in opened.infolist() if not item.filename.endswith("/")]
@@ -178,10 +178,10 @@ def _archive(path: Path, handle: BinaryIO) -> Source:
     if len(set(names)) < len(names):
         raise ValueError("it holds a file twice")
     sizes = {item.filename: item.file_size for item in files}
-    return Source(label=str(path), sizes=dict(sorted(sizes.items())), open=opened.open, packed=True)
+    return BundleSource(label=str(path), sizes=dict(sorted(sizes.items())), open=opened.open, packed=True)
 
 
-def read_whole(source: Source, name: str, max_bytes: int) -> bytes:
+def read_whole(source: BundleSource, name: str, max_bytes: int) -> bytes:
     """A small file of a bundle, whole.
 
     Raises:
@@ -192,7 +192,7 @@ def read_whole(source: Source, name: str, max_bytes: int) -> bytes:
     return b"".join(blocks(source, name))
 
 
-def blocks(source: Source, name: str) -> Iterator[bytes]:
+def blocks(source: BundleSource, name: str) -> Iterator[bytes]:
     """A file's bytes in pieces: as many as its size says, or an error.
 
     Raises:
@@ -215,7 +215,7 @@ def blocks(source: Source, name: str) -> Iterator[bytes]:
         raise Refused("archive" if source.packed else "wrong-size", f"{source.label}/{name}", why)
 
 
-def digest(source: Source, name: str) -> str:
+def digest(source: BundleSource, name: str) -> str:
     """SHA-256 of a file of a bundle, as 64 hexadecimal digits."""
     found = hashlib.sha256()
     for block in blocks(source, name):
@@ -223,7 +223,7 @@ def digest(source: Source, name: str) -> str:
     return found.hexdigest()
 
 
-def holds_manifest(source: Source) -> None:
+def holds_manifest(source: BundleSource) -> None:
     """Raises `ReportError` for what is no bundle at all."""
     if MANIFEST not in source.sizes:
         raise ReportError(source.label, f"no {MANIFEST} in it", "Give a bundle that `unplug release` wrote")

@@ -5,7 +5,7 @@ from .certificate import PlaceLine as PlaceLine
 from .checking import CheckedCertificate as CheckedCertificate
 from .checking import check_certificate as check_certificate
 from .issue import Issued as Issued
-from .issue import certify as certify
+from .issue import issue_certificate as issue_certificate
 from .places import PLACES as PLACES
 from .places import PlaceStanding as PlaceStanding
 from .places import TracedPlace as TracedPlace

@@ -1,4 +1,4 @@
-"""What a bundle itself says of its model, as a certificate repeats it: made once to certify, and again by whoever verifies."""
+"""What a bundle itself says of its model, as a certificate repeats it: made to issue one, and again by whoever verifies."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Issued:
         return self.folder / PAGE
 
 
-def certify(
+def issue_certificate(
     request: str, *, ledger: Ledger, bundle: Path, signer: Signer, out: Path, trust: Trust | None = None,
     traces: Mapping[str, Path] | None = None, places: Sequence[PlaceLine] = (), issuer: str = "",
     now: datetime | None = None,
@@ -91,7 +91,7 @@ def _gathered(
     id: str, ledger: Ledger, bundle: Path, trust: Trust, traces: Mapping[str, Path], places: Sequence[PlaceLine], issuer: str,
     now: datetime | None,
 ) -> Certificate:  # fmt: skip
-    """What ledger, bundle and searches say, once each of them was checked; see `certify`."""
+    """What ledger, bundle and searches say, once each of them was checked; see `issue_certificate`."""
     refuse_findings(ledger.shown, check_ledger(ledger, ledger.identity()[1])[1])
     request = pick(ledger.requests(), id)
     said = request_line(id, bundle_id(bundle), request.history, f"request {id}")

@@ -82,12 +82,12 @@ def issue(
 ) -> Outcome:  # fmt: skip
     """Certify what was done about REQUEST: statements that others verify, and two pages to read."""
     from unplug.sdk.bundle import load_signer
-    from unplug.sdk.certificates import certify, said_place
+    from unplug.sdk.certificates import issue_certificate, said_place
     from unplug.sdk.ledger import open_ledger
 
     from .bundle import trust_of
 
-    done = certify(
+    done = issue_certificate(
         request, ledger=open_ledger(where), bundle=bundle, signer=load_signer(key, public), out=out, trust=trust_of(trusted),
         traces=_systems(traces), places=[said_place(text) for text in said], issuer=issuer,
     )  # fmt: skip

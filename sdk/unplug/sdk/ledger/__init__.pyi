@@ -1,9 +1,9 @@
 from .checking import Finding as Finding
-from .checking import Verdict as Verdict
+from .checking import LedgerCheck as LedgerCheck
 from .checking import check_ledger as check_ledger
 from .checking import refuse_findings as refuse_findings
 from .entries import RECORDED as RECORDED
-from .entries import Entry as Entry
+from .entries import LedgerEntry as LedgerEntry
 from .entries import export_csv as export_csv
 from .entries import export_json as export_json
 from .ledger import Ledger as Ledger
@@ -11,7 +11,7 @@ from .ledger import Submission as Submission
 from .ledger import find_ledger as find_ledger
 from .ledger import open_ledger as open_ledger
 from .ledger import role_sql as role_sql
-from .notes import Signer as Signer
+from .notes import LedgerSigner as LedgerSigner
 from .notes import Verifier as Verifier
 from .proofs import InclusionProof as InclusionProof
 from .proofs import Proven as Proven
@@ -33,11 +33,11 @@ from .releases import releases_of as releases_of
 from .releases import with_all_before as with_all_before
 from .requests import Request as Request
 from .requests import pick as pick
-from .rows import Checkpoint as Checkpoint
+from .rows import LedgerCheckpoint as LedgerCheckpoint
 from .rows import open_checkpoint as open_checkpoint
 from .rows import read_checkpoint as read_checkpoint
 from .signing import make_signing_key as make_signing_key
 from .signing import signing_key as signing_key
 from .signing import signing_key_file as signing_key_file
-from .store import Chain as Chain
 from .store import SqlStore as SqlStore
+from .store import TableVersions as TableVersions

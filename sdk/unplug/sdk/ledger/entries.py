@@ -39,7 +39,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class LedgerEntry:
     """One entry. It never holds a name or a picture of somebody.
 
     Args:
@@ -87,17 +87,17 @@ class Entry:
 def _adapter() -> Any:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(Entry)
+    return TypeAdapter(LedgerEntry)
 
 
-def read_entry(body: str, where: str) -> Entry:
+def read_entry(body: str, where: str) -> LedgerEntry:
     """An entry from its bytes.
 
     Raises:
         InputError: it is no entry, or not in canonical form.
     """
     try:
-        entry: Entry = _adapter().validate_json(body)
+        entry: LedgerEntry = _adapter().validate_json(body)
     except ValueError as error:
         raise InputError(where, "it is no entry of a ledger", "Verify the ledger; restore it from a copy") from error
     if entry.body != body:
@@ -105,7 +105,7 @@ def read_entry(body: str, where: str) -> Entry:
     return entry
 
 
-def export_json(entries: Sequence[Entry], checkpoint: bytes) -> dict[str, Any]:
+def export_json(entries: Sequence[LedgerEntry], checkpoint: bytes) -> dict[str, Any]:
     """All entries with the checkpoint over them.
 
     Each entry in canonical JSON (sorted keys, no white space, ASCII) is the leaf that was hashed: anybody can compute the root.
@@ -117,11 +117,11 @@ def export_json(entries: Sequence[Entry], checkpoint: bytes) -> dict[str, Any]:
     }
 
 
-def export_csv(entries: Sequence[Entry]) -> str:
+def export_csv(entries: Sequence[LedgerEntry]) -> str:
     """All entries, one a line; a text that a spreadsheet would compute gets an apostrophe in front.
 
     Example:
-        >>> entry = Entry(sequence=3, kind="refused", at="2027-01-31T09:00:00Z", requests=("A-1",), note="=1+1")
+        >>> entry = LedgerEntry(sequence=3, kind="refused", at="2027-01-31T09:00:00Z", requests=("A-1",), note="=1+1")
         >>> export_csv([entry]).splitlines()[1]
         "3,2027-01-31T09:00:00Z,refused,A-1,,,,'=1+1,{},0"
     """

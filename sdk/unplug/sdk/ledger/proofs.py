@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal
 
 from unplug.core import STRICT, CheckFailed, InputError, read_dataclass, read_json
 
-from .entries import Entry, read_entry
+from .entries import LedgerEntry, read_entry
 from .merkle import includes, inclusion_path, leaf_hash
 from .notes import Verifier
-from .rows import Checkpoint, Row, open_checkpoint
+from .rows import LedgerCheckpoint, LedgerRow, open_checkpoint
 from .subjects import opens
 
 MAX_PROOF_BYTES = 2**23
@@ -51,11 +51,11 @@ class Proven:
         entry: that is in it.
     """
 
-    checkpoint: Checkpoint
-    entry: Entry
+    checkpoint: LedgerCheckpoint
+    entry: LedgerEntry
 
 
-def prove_inclusion(rows: Sequence[Row], note: bytes, index: int, opening: str | None = None) -> InclusionProof:
+def prove_inclusion(rows: Sequence[LedgerRow], note: bytes, index: int, opening: str | None = None) -> InclusionProof:
     """The proof that entry `index` is in the ledger of a checkpoint over all `rows`."""
     path = inclusion_path([row.leaf for row in rows], index)
     return InclusionProof(
@@ -99,7 +99,7 @@ def check_proof(proof: InclusionProof, verifier: Verifier, where: str, name: str
     return Proven(checkpoint=checkpoint, entry=entry)
 
 
-def _check_name(opening: str | None, name: str, entry: Entry, where: str) -> None:
+def _check_name(opening: str | None, name: str, entry: LedgerEntry, where: str) -> None:
     if opening is None:
         raise InputError(where, "it does not say whom the entry names", "Ask for one that `unplug ledger prove --name` wrote")
     _hashes([opening], where)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from unplug.core import InputError
 
-from .entries import KEY, Entry, Kind
+from .entries import KEY, Kind, LedgerEntry
 
 State = Literal["open", "released", "answered", "refused", "withdrawn"]
 WAITING: tuple[State, ...] = ("open", "released")
@@ -50,7 +50,7 @@ class Request:
     subjects: tuple[str, ...]
     salt_sha256: str
     key: str
-    history: tuple[Entry, ...]
+    history: tuple[LedgerEntry, ...]
 
     @property
     def sequence(self) -> int:
@@ -66,7 +66,7 @@ class Request:
         """Days until it is due; negative ones where it is late."""
         return (self.due - today).days
 
-    def after(self, entry: Entry) -> Request:
+    def after(self, entry: LedgerEntry) -> Request:
         """The request as it stands after one more entry about it."""
         changed = replace(self, history=(*self.history, entry))
         if entry.kind == "extended":
@@ -82,7 +82,7 @@ class Request:
         return replace(changed, state=OUTCOMES.get(entry.kind, self.state))
 
 
-def requests_of(entries: Iterable[Entry], before: Mapping[str, Request] | None = None) -> dict[str, Request]:
+def requests_of(entries: Iterable[LedgerEntry], before: Mapping[str, Request] | None = None) -> dict[str, Request]:
     """Id to request, in the order in which they were added.
 
     Args:
@@ -110,7 +110,7 @@ def requests_of(entries: Iterable[Entry], before: Mapping[str, Request] | None =
     return found
 
 
-def _day(entry: Entry, text: str | None) -> date:
+def _day(entry: LedgerEntry, text: str | None) -> date:
     try:
         return date.fromisoformat(text or "")
     except ValueError as error:

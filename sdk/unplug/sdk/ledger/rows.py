@@ -14,15 +14,15 @@ from pathlib import Path
 
 from unplug.core import InputError, read_regular
 
-from .entries import Entry
+from .entries import LedgerEntry
 from .merkle import HASH_BYTES, Edge, edge_root, leaf_hash, push
-from .notes import AGAIN, MAX_NOTE_BYTES, Signer, Verifier, note_of
+from .notes import AGAIN, MAX_NOTE_BYTES, LedgerSigner, Verifier, note_of
 
 SIZE = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checkpoint:
+class LedgerCheckpoint:
     """What a checkpoint says.
 
     Args:
@@ -41,7 +41,7 @@ class Checkpoint:
         return f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode('ascii')}\n"
 
     @classmethod
-    def parse(cls, text: str, where: str) -> Checkpoint:
+    def parse(cls, text: str, where: str) -> LedgerCheckpoint:
         """The inverse of `text`; lines after the third, which others may have added before they signed, are passed over.
 
         Raises:
@@ -58,18 +58,18 @@ class Checkpoint:
         return cls(origin=origin, size=int(size), root=raw)
 
 
-def open_checkpoint(note: bytes, verifier: Verifier, where: str) -> Checkpoint:
+def open_checkpoint(note: bytes, verifier: Verifier, where: str) -> LedgerCheckpoint:
     """What a signed checkpoint says; see `Verifier.opened` for what is raised."""
-    return Checkpoint.parse(verifier.opened(note, where), where)
+    return LedgerCheckpoint.parse(verifier.opened(note, where), where)
 
 
-def read_checkpoint(path: Path, verifier: Verifier) -> Checkpoint:
+def read_checkpoint(path: Path, verifier: Verifier) -> LedgerCheckpoint:
     """A checkpoint that was kept in a file; see `open_checkpoint`."""
     return open_checkpoint(read_regular(path, max_bytes=MAX_NOTE_BYTES), verifier, str(path))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class LedgerRow:
     """A row of the table of entries, as it lies there; nothing of it is checked.
 
     Args:
@@ -94,16 +94,16 @@ class Row:
         """Its edge, cut into hashes."""
         return tuple(self.edge[start : start + HASH_BYTES] for start in range(0, len(self.edge), HASH_BYTES))
 
-    def checkpoint(self, origin: str) -> Checkpoint:
+    def checkpoint(self, origin: str) -> LedgerCheckpoint:
         """What it says of the tree up to it."""
-        return Checkpoint(origin=origin, size=self.sequence + 1, root=edge_root(self.hashes))
+        return LedgerCheckpoint(origin=origin, size=self.sequence + 1, root=edge_root(self.hashes))
 
     def note(self, origin: str, verifier: Verifier) -> bytes:
         """The same as a signed note, which may be kept elsewhere."""
         return note_of(self.checkpoint(origin).text, verifier, self.signature)
 
 
-def signed_row(entry: Entry, before: Edge, signer: Signer, origin: str) -> Row:
+def signed_row(entry: LedgerEntry, before: Edge, signer: LedgerSigner, origin: str) -> LedgerRow:
     """The row of a new entry.
 
     Args:
@@ -113,11 +113,11 @@ def signed_row(entry: Entry, before: Edge, signer: Signer, origin: str) -> Row:
         origin: which ledger.
     """
     edge = push(before, entry.sequence, leaf_hash(entry.body.encode()))
-    text = Checkpoint(origin=origin, size=entry.sequence + 1, root=edge_root(edge)).text
-    return Row(sequence=entry.sequence, body=entry.body, edge=b"".join(edge), signature=signer.sign(text))
+    text = LedgerCheckpoint(origin=origin, size=entry.sequence + 1, root=edge_root(edge)).text
+    return LedgerRow(sequence=entry.sequence, body=entry.body, edge=b"".join(edge), signature=signer.sign(text))
 
 
-def identity_of(first: Entry, where: str) -> tuple[str, Verifier]:
+def identity_of(first: LedgerEntry, where: str) -> tuple[str, Verifier]:
     """Which ledger this is and which key it says that it is signed with, from its first entry; nobody vouches for either.
 
     Raises:

@@ -24,7 +24,7 @@ from .pack_triton import write_triton
 from .refused import Refused
 from .shipment import Delivery, Shipment
 from .signed_json import canonical
-from .source import MANIFEST, SIGNATURE, Source, open_source, read_whole
+from .source import MANIFEST, SIGNATURE, BundleSource, open_source, read_whole
 from .trust import Trust
 
 RECORD = "unplug-pack.json"
@@ -101,7 +101,7 @@ def pack_for(
     return record
 
 
-def _shipment(source: Source, manifest: Manifest, trust: Trust | None, delivery: Delivery) -> Shipment:
+def _shipment(source: BundleSource, manifest: Manifest, trust: Trust | None, delivery: Delivery) -> Shipment:
     """What was verified, read again: another manifest than that is refused, and each file is hashed as it is copied."""
     raw = read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)
     if manifest_of(raw, source.label) != manifest:

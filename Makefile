@@ -78,9 +78,10 @@ bench: $(VENV)/.ready-dev
 	$(BIN)/python -m benchmarks.plugin_latency --out out/plugin-latency.json
 	$(BIN)/python -m benchmarks.overhead --out out/overhead.json
 
-# A bill of materials (CycloneDX) and what pip-audit reads, of what is installed here: out/sbom.cdx.json, out/requirements-audit.txt.
+# A bill of materials (CycloneDX) of what is installed here: out/sbom.cdx.json. pip-audit looks at the same environment.
 sbom: $(VENV)/.ready-dev
-	$(BIN)/python -m benchmarks.sbom --out out
+	mkdir -p out
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file out/sbom.cdx.json $(BIN)/python
 
 schemas: $(VENV)/.ready
 	$(BIN)/python -m unplug.export.schemas

@@ -21,9 +21,8 @@ from PIL import Image
 
 from unplug.core import json_sha256, write_json
 from unplug.sdk.bundle import bundle_id, load_signer, make_key, read_trust
-from unplug.sdk.certificates import Issued, certify, check_certificate, said_place
-from unplug.sdk.ledger import Ledger, open_ledger
-from unplug.sdk.ledger import Signer as LedgerSigner
+from unplug.sdk.certificates import Issued, check_certificate, issue_certificate, said_place
+from unplug.sdk.ledger import Ledger, LedgerSigner, open_ledger
 from unplug.sdk.releasing import DEMO_SPEC
 from unplug.sdk.tracing import person_in, trace
 
@@ -47,7 +46,7 @@ def example(demo: Path, work: Path) -> Issued:
     ledger.record("informed", [REQUEST], note="the labelling company")
     ledger.record("answered", [REQUEST])
     make_key(work / "release.key")
-    issued = certify(
+    issued = issue_certificate(
         REQUEST, ledger=ledger, bundle=bundle, signer=load_signer(str(work / "release.key")), out=work / "certificate",
         traces={SYSTEM: search}, issuer="Example Ltd",
         places=[said_place("backups=kept: overwritten after 30 days"), said_place("deltas=none found: none were shipped")],

@@ -58,12 +58,12 @@ def use_keys(kept: Path | None = None) -> None:
     Args:
         kept: a file that holds them for a walk that goes on.
     """
-    from unplug.sdk.ledger import Signer
+    from unplug.sdk.ledger import LedgerSigner
 
     if kept is not None and kept.is_file():
         os.environ |= json.loads(kept.read_text())
         return
-    keys = {KEY: _key(), "UNPLUG_LEDGER_KEY": Signer(name="walk.example", seed=secrets.token_bytes(32)).secret_text}
+    keys = {KEY: _key(), "UNPLUG_LEDGER_KEY": LedgerSigner(name="walk.example", seed=secrets.token_bytes(32)).secret_text}
     os.environ |= keys
     if kept is not None:
         kept.touch(0o600)

@@ -28,7 +28,7 @@ def run(job: Job) -> Reply:
         time.sleep(float(os.environ.get(SECONDS, "0.2")) / STEPS)
     bundle = folder / "cheap.zip"
     bundle.write_text(json.dumps(job.values["requests"]), encoding="ascii")
-    (folder / "certificate.pdf").write_bytes(b"%PDF-1.7 of the test\n")
+    (folder / "certificate.html").write_bytes(b"<!doctype html>\n")
     files = [path for path in os.environ.get(FILES, "").split(os.pathsep) if path]
     served = files[job.values["before"]["number"] % len(files) if job.values["before"] else 0] if files else None
     return Reply(
@@ -38,6 +38,6 @@ def run(job: Job) -> Reply:
             "bundle": None,
             "artifact": served,
             "sha256": None if served is None else sha256_file(Path(served)),
-            "files": {"cheap.zip": str(bundle), "certificate.pdf": str(folder / "certificate.pdf"), "stray": "/etc/hostname"},
+            "files": {"cheap.zip": str(bundle), "certificate.html": str(folder / "certificate.html"), "stray": "/etc/hostname"},
         }
     )

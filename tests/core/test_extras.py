@@ -65,10 +65,10 @@ def test_the_extra_of_the_command_is_named_where_it_has_the_package(monkeypatch:
 
 
 def test_only_what_is_absent_is_missing() -> None:
-    gone = ModuleNotFoundError(name="reportlab.pdfgen")
+    gone = ModuleNotFoundError(name="segno.encoder")
     assert extra_of(ModuleNotFoundError(name="torch.nothing_of_this_name")) is None  # another version, not none
     assert extra_of(ModuleNotFoundError(name="somebody_elses")) is None and extra_of(ModuleNotFoundError()) is None
-    assert extra_of(gone) is None or str(extra_of(gone)).startswith("reportlab is not installed: this needs the extra [cert")
+    assert extra_of(gone) is None or str(extra_of(gone)).startswith("segno is not installed: this needs the extra [bench")
 
 
 def test_a_checkout_is_named_by_its_folder() -> None:

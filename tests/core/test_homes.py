@@ -12,9 +12,19 @@ from pathlib import Path
 import pytest
 
 import unplug.core.homes as homes
-from unplug.core import InputError, OutputError, atomic_path, cache_dir, expanded, key_file, operator_key, use_cache, write_json
+from unplug.core import (
+    InputError,
+    OutputError,
+    atomic_path,
+    cache_dir,
+    expanded,
+    key_file,
+    ledger_place,
+    operator_key,
+    use_cache,
+    write_json,
+)
 from unplug.sdk.data import load_dataset
-from unplug.sdk.ledger import ledger_place
 
 VARIABLES = ("HOME", "UNPLUG_CACHE", "UNPLUG_KEY", "UNPLUG_LEDGER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 

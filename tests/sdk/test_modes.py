@@ -11,18 +11,18 @@ import torch
 from click.testing import CliRunner
 
 from unplug.plugins import AgePredictor, save_checkpoint
-from unplug.sdk.certificates import write_drafts
+from unplug.sdk.certificates import draft_answer
 from unplug.sdk.cli import main
 from unplug.sdk.data import load_dataset, make_split, save_split
 from unplug.sdk.fleet.result import write_result
 from unplug.sdk.inference import load_head
-from unplug.sdk.ledger import Signer, open_ledger
+from unplug.sdk.ledger import LedgerSigner, open_ledger
 from unplug.sdk.training import StateFile, training_dir
 from unplug.sdk.training.run import check_place
 
 HEAD = Path(__file__).parents[1] / "vectors" / "head" / "start.safetensors"
 SPEC = "synth:n=12,subjects=4,seed=3"
-SIGNER = Signer(name="tests.example", seed=bytes(32))
+SIGNER = LedgerSigner(name="tests.example", seed=bytes(32))
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ WRITERS: dict[str, Callable[[Path, str], object]] = {
     "training": lambda out, _: training(out),
     "fleet": lambda out, _: write_result(out, "one", b"packed"),
     "head": lambda out, _: load_head(HEAD).save(out / "head.safetensors"),
-    "letters": lambda out, where: write_drafts("A-1", open_ledger(where), out / "drafts"),
+    "answer": lambda out, where: draft_answer("A-1", open_ledger(where), out / "drafts"),
     "queue": lambda out, where: call("ledger", "queue", "--ledger", where, "--data", SPEC, "--out", out / "forget.json"),
     "export": lambda out, where: call("ledger", "export", "--ledger", where, "--out", out / "all.json"),
     "table": lambda out, where: call("ledger", "export", "--ledger", where, "--format", "csv", "--out", out / "all.csv"),

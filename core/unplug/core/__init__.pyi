@@ -36,6 +36,7 @@ from .errors import error_class as error_class
 from .extras import extra_of as extra_of
 from .extras import require_modules as require_modules
 from .files import MAX_JSON_BYTES as MAX_JSON_BYTES
+from .files import json_sha256 as json_sha256
 from .files import read_json as read_json
 from .files import sha256_file as sha256_file
 from .files import sha256_tree as sha256_tree
@@ -104,7 +105,6 @@ from .stand_ins import pointer_in as pointer_in
 from .stand_ins import stand_in as stand_in
 from .stand_ins import why_missing as why_missing
 from .store import JsonLines as JsonLines
-from .store import json_sha256 as json_sha256
 from .surroundings import settled as settled
 from .surroundings import use_threads as use_threads
 from .temporaries import sweep as sweep

@@ -26,7 +26,6 @@ EXTRAS = {
     "ledger": ("sqlalchemy", "alembic", "jinja2"),
     "updates": ("tuf", "securesystemslib"),
     "postgresql": ("psycopg",),
-    "certificate": ("reportlab",),
     "patches": ("bsdiff4", "zstandard"),
     "serve": ("fastapi", "prometheus_client", "sse_starlette", "starlette", "uvicorn"),
 }

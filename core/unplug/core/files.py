@@ -34,6 +34,16 @@ def read_json(path: Path, *, max_bytes: int = MAX_JSON_BYTES) -> Any:
         raise InputError(str(path), f"not valid JSON ({error})", "Write it again or restore it from a copy") from error
 
 
+def json_sha256(facts: Any) -> str:
+    """SHA-256, 64 hexadecimal digits, over facts as JSON with sorted keys: the same facts in any order have the same one.
+
+    Example:
+        >>> json_sha256({"a": 1, "b": [2]}) == json_sha256({"b": (2,), "a": 1})
+        True
+    """
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
 def sha256_file(path: Path) -> str:
     """SHA-256 of a file, as 64 hexadecimal digits; `InputError` for what is no regular file or beyond 64 GiB."""
     digest = hashlib.sha256()

@@ -1,9 +1,8 @@
-"""What outlives its maker: digests of facts, and journals of JSON lines."""
+"""Journals of JSON lines, which outlive their maker."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import json
 import os
@@ -21,16 +20,6 @@ from .errors import InputError, OutputError
 MAX_BYTES = 2**30
 MAX_HEAD_BYTES = 4096
 TRIES = 10
-
-
-def json_sha256(facts: Any) -> str:
-    """SHA-256, 64 hexadecimal digits, over facts as JSON with sorted keys: the same facts in any order have the same one.
-
-    Example:
-        >>> json_sha256({"a": 1, "b": [2]}) == json_sha256({"b": (2,), "a": 1})
-        True
-    """
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 class JsonLines:

@@ -31,7 +31,7 @@ from unplug.sdk.bundle import (
     read_trust,
     verify_bundle,
 )
-from unplug.sdk.bundle.chain import check_chain, key_of, read_certificates
+from unplug.sdk.bundle.x509_chain import check_chain, key_of, read_certificates
 
 from .test_bundle import make_bundle
 from .test_signing import call, fail

@@ -30,7 +30,7 @@ from unplug.sdk.bundle import (
     verify,
     verify_bundle,
 )
-from unplug.sdk.bundle.strict import canonical, strict_json
+from unplug.sdk.bundle.signed_json import canonical, strict_json
 from unplug.sdk.bundle.trust import public_key
 from unplug.sdk.cli import main
 

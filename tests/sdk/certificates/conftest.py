@@ -16,9 +16,8 @@ from pydantic import TypeAdapter
 from unplug.core import json_sha256, sha256_file, write_json
 from unplug.sdk.auditing import AuditReport
 from unplug.sdk.bundle import Signer, bundle_id, canonical, load_signer, make_key, verify_bundle
-from unplug.sdk.certificates import Issued, certify, said_place
-from unplug.sdk.ledger import Ledger, open_ledger
-from unplug.sdk.ledger import Signer as LedgerSigner
+from unplug.sdk.certificates import Issued, issue_certificate, said_place
+from unplug.sdk.ledger import Ledger, LedgerSigner, open_ledger
 
 from ..bundle.test_bundle import make_bundle
 from ..report.conftest import audit, audited
@@ -105,7 +104,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Case:
     ledger.record("release", [REQUEST, "TICKET-16"], facts={"sha256 manifest.json": bundle_id(bundle)})
     ledger.record("informed", [REQUEST], note="the labelling company")
     ledger.record("answered", [REQUEST])
-    issued = certify(
+    issued = issue_certificate(
         REQUEST, ledger=ledger, bundle=bundle, signer=signer, out=folder / "out", traces={"server": folder / "trace.json"},
         places=[said_place("backups=kept: overwritten after 30 days"), said_place("deltas=none found")], issuer="Example Ltd",
         now=LATER,

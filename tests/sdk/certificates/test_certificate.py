@@ -17,7 +17,14 @@ from click.testing import CliRunner
 
 from unplug.core import CheckFailed, InputError, OutputError, ReportError, write_json
 from unplug.sdk.bundle import Gate, Publication, Signing, bundle_id, canonical, load_signer, make_key, read_trust, sign_bundle
-from unplug.sdk.certificates import Certificate, CertificatePolicy, certify, check_certificate, read_policy, said_place
+from unplug.sdk.certificates import (
+    Certificate,
+    CertificatePolicy,
+    check_certificate,
+    issue_certificate,
+    read_policy,
+    said_place,
+)
 from unplug.sdk.certificates.certificate import Evidence, OverrideLine
 from unplug.sdk.certificates.history import request_line
 from unplug.sdk.certificates.statements import KINDS, payloads, sealed
@@ -59,7 +66,7 @@ def test_it_verifies_elsewhere_with_the_public_key_alone_and_names_nobody(case: 
     assert {line.attack for line in said.evidence.attacks} == {"loss", "gain"}
     assert all(line.gap is not None and line.gap.low is not None for line in said.evidence.attacks)
     payloads = [base64.b64decode(json.loads(line)["payload"]) for line in case.issued.file.read_bytes().splitlines()]
-    for raw in (*payloads, case.issued.page.read_bytes()):  # the PDF draws the same sheet
+    for raw in (*payloads, case.issued.page.read_bytes()):
         assert b"lovelace" not in raw and b"/srv" not in raw
     assert [json.loads(raw)["predicateType"] for raw in payloads] == list(KINDS)
 
@@ -78,13 +85,13 @@ def test_the_views_of_it_are_the_predicates_that_other_tools_know(case: Case) ->
 
 
 def test_the_same_certificate_is_the_same_bytes(case: Case, made: Case) -> None:
-    again = certify(
+    again = issue_certificate(
         REQUEST, ledger=made.ledger, bundle=made.bundle, signer=made.signer, out=case.folder / "again",
         traces={"server": made.trace}, issuer="Example Ltd", now=LATER,
         places=[said_place("backups=kept: overwritten after 30 days"), said_place("deltas=none found")],
     )  # fmt: skip
-    assert [digest(path) for path in (again.file, again.page, again.print)] == [
-        digest(path) for path in (made.issued.file, made.issued.page, made.issued.print)
+    assert [digest(path) for path in (again.file, again.page)] == [
+        digest(path) for path in (made.issued.file, made.issued.page)
     ]
 
 
@@ -286,7 +293,7 @@ def test_an_override_in_the_manifest_needs_the_policys_word(case: Case) -> None:
     said = Publication(name="face-age", release=1, requests=(REQUEST,))
     sign_bundle(case.bundle, Signing(signer=case.signer, publication=said), case.bundle)
     ledger.record("release", [REQUEST], facts={"sha256 manifest.json": bundle_id(case.bundle)})
-    done = certify(
+    done = issue_certificate(
         REQUEST,
         ledger=ledger,
         bundle=case.bundle,
@@ -361,13 +368,13 @@ def test_a_signed_bundle_counts_by_its_own_key(case: Case) -> None:
     ledger.add([PERSON], id=REQUEST)
     ledger.record("release", [REQUEST], facts={"sha256 manifest.json": id_})
     with pytest.raises(CheckFailed, match="unknown key"):
-        certify(REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", pdf=False)
+        issue_certificate(REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out")
     trust = read_trust(case.folder / "bundle.key.pub")
-    done = certify(
-        REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", pdf=False, trust=trust,
+    done = issue_certificate(
+        REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", trust=trust,
         now=LATER,
     )  # fmt: skip
-    assert (done.certificate.model.product, done.certificate.model.release) == ("face-age", 7) and not done.print.exists()
+    assert (done.certificate.model.product, done.certificate.model.release) == ("face-age", 7)
     with pytest.raises(CheckFailed, match="unknown key"):
         problems(case)
     pem = (case.folder / "bundle.key.pub").read_text()
@@ -379,29 +386,29 @@ def test_a_signed_bundle_counts_by_its_own_key(case: Case) -> None:
     ledger.add([PERSON], id="TICKET-2")
     ledger.record("release", ["TICKET-2"], facts={"sha256 manifest.json": bundle_id(case.bundle)})
     with pytest.raises(CheckFailed, match="does not say that it answers the request TICKET-2"):
-        certify(
-            "TICKET-2", ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "two", pdf=False, trust=trust
+        issue_certificate(
+            "TICKET-2", ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "two", trust=trust
         )
 
 
 def test_what_cannot_be_certified_is_not(case: Case, made: Case) -> None:
     ledger = a_ledger(case.folder)
-    out, common = case.folder / "new", {"bundle": case.bundle, "signer": case.signer, "pdf": False}
+    out, common = case.folder / "new", {"bundle": case.bundle, "signer": case.signer}
     with pytest.raises(InputError, match="no such request"):
-        certify(REQUEST, ledger=ledger, out=out, **common)  # type: ignore[arg-type]
+        issue_certificate(REQUEST, ledger=ledger, out=out, **common)  # type: ignore[arg-type]
     ledger.add([PERSON], id=REQUEST)
     with pytest.raises(CheckFailed, match="records no release"):
-        certify(REQUEST, ledger=ledger, out=out, **common)  # type: ignore[arg-type]
+        issue_certificate(REQUEST, ledger=ledger, out=out, **common)  # type: ignore[arg-type]
     ledger.record("release", [REQUEST], facts={"sha256 manifest.json": bundle_id(case.bundle)})
     with pytest.raises(InputError, match="no search with this result"):
-        certify(REQUEST, ledger=ledger, out=out, traces={"server": made.trace}, **common)  # type: ignore[arg-type]
+        issue_certificate(REQUEST, ledger=ledger, out=out, traces={"server": made.trace}, **common)  # type: ignore[arg-type]
     (case.folder / "mine").mkdir()
     (case.folder / "mine" / "letter.txt").write_text("keep me")
     with pytest.raises(OutputError, match=r"letter\.txt"):
-        certify(REQUEST, ledger=ledger, out=case.folder / "mine", **common)  # type: ignore[arg-type]
+        issue_certificate(REQUEST, ledger=ledger, out=case.folder / "mine", **common)  # type: ignore[arg-type]
     assert not out.exists()
     with pytest.raises(InputError, match="issuer"):
-        certify(REQUEST, ledger=ledger, out=out, issuer="a\nb", **common)  # type: ignore[arg-type]
+        issue_certificate(REQUEST, ledger=ledger, out=out, issuer="a\nb", **common)  # type: ignore[arg-type]
 
 
 def test_the_commands_issue_and_verify(case: Case, made: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -436,13 +443,12 @@ def searched_ledger(case: Case, *names: str, facts: dict[str, str] | None = None
 
 
 def issued(case: Case, ledger: Ledger, **more: object) -> Certificate:
-    return certify(
+    return issue_certificate(
         REQUEST,
         ledger=ledger,
         bundle=case.bundle,
         signer=case.signer,
         out=case.folder / "out",
-        pdf=False,
         **{"now": LATER, "traces": {"server": case.folder / "trace.json"}, **more},  # type: ignore[arg-type]
     ).certificate
 
@@ -476,13 +482,12 @@ def test_a_name_that_was_withdrawn_leaves_the_others_certified(case: Case) -> No
 
 def test_a_clock_behind_the_ledger_certifies_nothing(case: Case, made: Case) -> None:
     with pytest.raises(CheckFailed, match="the newest entry of the ledger is of"):
-        certify(
+        issue_certificate(
             REQUEST,
             ledger=made.ledger,
             bundle=made.bundle,
             signer=made.signer,
             out=case.folder / "new",
-            pdf=False,
             now=LATER - timedelta(days=30),
         )
     assert not (case.folder / "new").exists()
@@ -509,14 +514,14 @@ def test_a_search_of_nothing_is_none(case: Case) -> None:
 def test_an_edited_search_is_refused(case: Case, made: Case) -> None:
     a_trace(case.folder / "trace.json", purged=["/c/one.npy", "/srv/ada-lovelace/original"])
     with pytest.raises(InputError, match="no search with this result"):
-        certify(
-            REQUEST, ledger=made.ledger, bundle=made.bundle, signer=made.signer, out=case.folder / "new", pdf=False,
+        issue_certificate(
+            REQUEST, ledger=made.ledger, bundle=made.bundle, signer=made.signer, out=case.folder / "new",
             traces={"server": case.folder / "trace.json"},
         )  # fmt: skip
 
 
 def test_verifying_needs_nothing_but_the_base(made: Case, tmp_path: Path) -> None:
-    issued = certify(REQUEST, ledger=made.ledger, bundle=made.bundle, signer=made.signer, out=tmp_path / "issued")
+    issued = issue_certificate(REQUEST, ledger=made.ledger, bundle=made.bundle, signer=made.signer, out=tmp_path / "issued")
     said = ["certificate", "verify", str(issued.file), "--key", str(made.public), "--bundle", str(made.bundle)]
     code = f"""{with_only(BASE)}
 from unplug.sdk.cli import main
@@ -558,7 +563,7 @@ def test_a_bundle_under_a_root_certificate_is_certified_and_verified_by_that_roo
     ledger = a_ledger(case.folder)
     ledger.add([PERSON], id=REQUEST)
     ledger.record("release", [REQUEST], facts={"sha256 manifest.json": bundle_id(case.bundle)})
-    issue = ["certificate", REQUEST, "--ledger", str(case.folder / "ledger.db"), "--bundle", str(case.bundle), "--no-pdf"]
+    issue = ["certificate", REQUEST, "--ledger", str(case.folder / "ledger.db"), "--bundle", str(case.bundle)]
     (case.folder / "issuer").mkdir()
     make_key(case.folder / "issuer" / "key")
     issue += ["--sign", str(case.folder / "issuer" / "key"), "--out", str(out)]

@@ -17,8 +17,9 @@ from tests.mutations import mutated
 
 from unplug.core import CheckFailed, InputError, UnplugError, peak_rss_bytes
 from unplug.sdk.bundle import canonical, pae
+from unplug.sdk.bundle.signed_json import PAYLOAD_TYPE, STATEMENT_TYPE
 from unplug.sdk.certificates import CertificatePolicy, check_certificate, open_certificate, read_policy
-from unplug.sdk.certificates.statements import CERTIFICATE, KINDS, MAX_BYTES, PAYLOAD, STATEMENT, payloads
+from unplug.sdk.certificates.statements import CERTIFICATE, KINDS, MAX_BYTES, payloads
 
 from .conftest import Case
 
@@ -26,7 +27,7 @@ MANY = 300
 MAX_GROWTH = 2**27  # bytes, over all of them
 
 
-def envelope(case: Case, payload: bytes, kind: str = PAYLOAD) -> dict[str, Any]:
+def envelope(case: Case, payload: bytes, kind: str = PAYLOAD_TYPE) -> dict[str, Any]:
     """What the case's key signs, whatever it is."""
     signature = base64.b64encode(case.signer.sign(pae(payload))).decode()
     return {
@@ -85,7 +86,7 @@ HOSTILE: dict[str, Callable[[Case], bytes]] = {
     "a key that is a number": lambda case: changed_line(case, lambda item: item["signatures"][0].update(keyid=1)),
     "another statement": lambda case: first(case, statement(case, _type="https://in-toto.io/Statement/v0.1")),
     "another predicate": lambda case: first(case, statement(case, predicateType="https://slsa.dev/provenance/v1")),
-    "no predicate": lambda case: first(case, canonical({"_type": STATEMENT, "predicateType": CERTIFICATE})),
+    "no predicate": lambda case: first(case, canonical({"_type": STATEMENT_TYPE, "predicateType": CERTIFICATE})),
     "another schema": lambda case: predicate(case, schema="unplug-certificate/2"),
     "a field unknown": lambda case: predicate(case, name="Ada"),
     "a number beyond all": lambda case: first(case, statement(case).replace(b'"bytes":', b'"bytes":1e999,"x":')),

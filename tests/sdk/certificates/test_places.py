@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from unplug.core import InputError
-from unplug.sdk.certificates import PLACES, said_place
+from unplug.sdk.certificates import PLACES, TracedPlace, said_place
 from unplug.sdk.certificates.places import (
     SEARCHED,
     TraceFile,
@@ -17,7 +17,6 @@ from unplug.sdk.certificates.places import (
     remainder,
     remainder_on_record,
 )
-from unplug.sdk.tracing import Place
 
 from .conftest import REQUEST, Case
 
@@ -62,7 +61,7 @@ def test_what_holds_is_told_apart_from_what_stays(made: Case) -> None:
     assert remainder([replace(line, outcome="deleted", why="") for line in places]) == ""
 
 
-def a_search(*places: Place, searched: tuple[str, ...] = ("/srv",), person: str = "subject:ada") -> TraceFile:
+def a_search(*places: TracedPlace, searched: tuple[str, ...] = ("/srv",), person: str = "subject:ada") -> TraceFile:
     return TraceFile(
         nonce="0", person=person, data="d", searched=searched, places=places, purged=("/c/1.npy",), out_of_reach=""
     )
@@ -70,8 +69,8 @@ def a_search(*places: Place, searched: tuple[str, ...] = ("/srv",), person: str 
 
 @pytest.mark.parametrize("kind", ["archive", "file", "files", "folder", "link"])
 def test_none_found_needs_that_everything_was_looked_into(kind: str) -> None:
-    closed = Place(path="/srv/a", kind=kind, standing="unknown", goes_by="it is encrypted")
-    cached = Place(path="/c/1.npy", kind="cache: pixels", standing="holds")
+    closed = TracedPlace(path="/srv/a", kind=kind, standing="unknown", goes_by="it is encrypted")
+    cached = TracedPlace(path="/c/1.npy", kind="cache: pixels", standing="holds")
     lines = {line.place: line for line in place_lines([a_search(closed, cached)], [])}
     assert {lines[name].outcome for name in SEARCHED if name != "caches"} == {"unknown"}
     assert lines["checkpoints"].why == "none found, and 1 files or folders could not be looked into"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from unplug.sdk.ledger import Ledger, Signer, clock, open_ledger
+from unplug.sdk.ledger import Ledger, LedgerSigner, clock, open_ledger
 
 SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
 ACCOUNT = "nobody" if hasattr(os, "geteuid") and os.geteuid() == 0 else None
@@ -21,12 +21,12 @@ ACCOUNT = "nobody" if hasattr(os, "geteuid") and os.geteuid() == 0 else None
 
 
 @pytest.fixture
-def signer() -> Signer:
-    return Signer(name="tests.example", seed=bytes(range(32)))
+def signer() -> LedgerSigner:
+    return LedgerSigner(name="tests.example", seed=bytes(range(32)))
 
 
 @pytest.fixture
-def ledger(tmp_path: Path, signer: Signer, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+def ledger(tmp_path: Path, signer: LedgerSigner, monkeypatch: pytest.MonkeyPatch) -> Ledger:
     made = open_ledger(str(tmp_path / "ledger.db"), signer=lambda: signer, wait_seconds=1)
     with monkeypatch.context() as earlier:  # than any day of the tests
         earlier.setattr(clock, "now", lambda: datetime(2026, 1, 1, tzinfo=UTC))

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unplug.sdk.ledger.merkle import (
-    consistency_path,
     edge_root,
-    grew,
     includes,
     inclusion_path,
     leaf_hash,
@@ -64,12 +62,6 @@ def test_every_path_leads_to_the_root_and_nowhere_else(size: int) -> None:
         assert not includes((*path, root), leaf=leaf, index=index, size=size, root=root)
         assert not path or not includes(path[:-1], leaf=leaf, index=index, size=size, root=root)
         assert not includes(path, leaf=leaf, index=index + size, size=size, root=root)
-    for older in range(1, size + 1):
-        path = consistency_path(hashes, older)
-        ends = {"older": older, "newer": size, "newer_root": root}
-        assert grew(path, older_root=tree_root(hashes[:older]), **ends)  # type: ignore[arg-type]
-        assert not grew(path, older_root=leaf_hash(b"x"), **ends)  # type: ignore[arg-type]
-        assert not grew((*path, root), older_root=tree_root(hashes[:older]), **ends)  # type: ignore[arg-type]
 
 
 @given(st.integers(2, 40), st.data())
@@ -79,9 +71,3 @@ def test_a_changed_hash_proves_nothing(size: int, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(path) - 1))
     path[place] = bytes([path[place][0] ^ 1]) + path[place][1:]
     assert not includes(path, leaf=hashes[index], index=index, size=size, root=tree_root(hashes))
-    older = data.draw(st.integers(1, size - 1))
-    growth = list(consistency_path(hashes, older))
-    place = data.draw(st.integers(0, len(growth) - 1))
-    growth[place] = bytes([growth[place][0] ^ 1]) + growth[place][1:]
-    roots = {"older_root": tree_root(hashes[:older]), "newer_root": tree_root(hashes)}
-    assert not grew(growth, older=older, newer=size, **roots)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unplug.core import CheckFailed, InputError, UnplugError
-from unplug.sdk.ledger import Checkpoint, Signer, Verifier, make_signing_key, open_checkpoint, signing_key, timestamp_query
+from unplug.sdk.ledger import LedgerCheckpoint, LedgerSigner, Verifier, make_signing_key, open_checkpoint, signing_key
 from unplug.sdk.ledger.notes import note_of
 
 # The example of golang.org/x/mod/sumdb/note.
@@ -24,7 +22,7 @@ NOTE = (
 
 
 def test_go_s_example_is_signed_and_opened_to_the_byte() -> None:
-    signer = Signer.parse(SECRET, "key")
+    signer = LedgerSigner.parse(SECRET, "key")
     assert (signer.secret_text, signer.verifier.text) == (SECRET, PUBLIC)
     assert note_of(TEXT, signer.verifier, signer.sign(TEXT)) == NOTE
     assert Verifier.parse(PUBLIC).opened(NOTE, "note") == TEXT
@@ -32,7 +30,7 @@ def test_go_s_example_is_signed_and_opened_to_the_byte() -> None:
 
 
 def test_others_signatures_are_passed_over() -> None:
-    other = Signer(name="witness.example", seed=bytes(32))
+    other = LedgerSigner(name="witness.example", seed=bytes(32))
     line = note_of(TEXT, other.verifier, other.sign(TEXT)).decode().rpartition("\n\n")[2].encode()
     assert Verifier.parse(PUBLIC).opened(NOTE + line, "note") == TEXT
     with pytest.raises(InputError, match="signed by PeterNeumann, not by the key witness"):
@@ -51,7 +49,7 @@ def test_no_other_bytes_open(note: bytes) -> None:
 
 @given(st.text(max_size=120))
 def test_no_other_text_is_a_key(text: str) -> None:
-    for parse in (Verifier.parse, lambda raw: Signer.parse(f"PRIVATE+KEY+{raw}", "key")):
+    for parse in (Verifier.parse, lambda raw: LedgerSigner.parse(f"PRIVATE+KEY+{raw}", "key")):
         with pytest.raises(InputError):
             parse(text)
 
@@ -59,13 +57,13 @@ def test_no_other_text_is_a_key(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "a\n1\n", "a\n01\nAAAA\n", "a\n1\nAAAA\n", f"a\n{'9' * 30}\n{'A' * 43}=\n", f"\n1\n{'A' * 43}=\n"]
 )
-def test_no_other_text_is_a_checkpoint(text: str, signer: Signer) -> None:
+def test_no_other_text_is_a_checkpoint(text: str, signer: LedgerSigner) -> None:
     with pytest.raises(InputError):
         open_checkpoint(note_of(text, signer.verifier, signer.sign(text)), signer.verifier, "kept")
 
 
-def test_a_checkpoint_with_lines_of_others_opens(signer: Signer) -> None:
-    made = Checkpoint(origin="a", size=3, root=bytes(32))
+def test_a_checkpoint_with_lines_of_others_opens(signer: LedgerSigner) -> None:
+    made = LedgerCheckpoint(origin="a", size=3, root=bytes(32))
     text = f"{made.text}their own line\n"
     assert open_checkpoint(note_of(text, signer.verifier, signer.sign(text)), signer.verifier, "kept") == made
 
@@ -93,37 +91,3 @@ def test_a_key_is_made_once_and_its_owner_s_alone(place: Path, monkeypatch: pyte
         with pytest.raises(InputError, match="white space, a plus sign or other than ASCII") as refused:
             make_signing_key(name)
         assert "\n" not in str(refused.value) and not (place / "new").exists()
-
-
-OPENSSL = """
-[tsa]
-default_tsa = it
-[it]
-serial = serial
-default_policy = 1.2.3.4.1
-digests = sha256
-signer_digest = sha256
-ess_cert_id_alg = sha256
-[extensions]
-extendedKeyUsage = critical,timeStamping
-[req]
-distinguished_name = name
-[name]
-"""
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl here")
-def test_a_time_stamping_authority_stamps_the_query(tmp_path: Path) -> None:
-    """OpenSSL plays the authority and the one who checks its answer."""
-
-    def openssl(*args: str) -> str:
-        done = subprocess.run(["openssl", *args], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        return done.stdout + done.stderr
-
-    for name, raw in (("note", NOTE), ("query", timestamp_query(NOTE)), ("conf", OPENSSL.encode()), ("serial", b"01\n")):
-        (tmp_path / name).write_bytes(raw)
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "k", "-out", "c", "-subj", "/CN=tsa", "-config", "conf",
-            "-extensions", "extensions", "-days", "2")  # fmt: skip
-    openssl("ts", "-reply", "-config", "conf", "-queryfile", "query", "-signer", "c", "-inkey", "k", "-out", "answer")
-    assert "Verification: OK" in openssl("ts", "-verify", "-data", "note", "-in", "answer", "-CAfile", "c")

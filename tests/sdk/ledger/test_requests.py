@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unplug.core import InputError, KnownNames, OperatorKey, OutputError, UnplugError, operator_key
-from unplug.sdk.ledger import Ledger, Signer, check_ledger, open_ledger, open_queue, opening_for, pick
+from unplug.sdk.ledger import Ledger, LedgerSigner, check_ledger, open_ledger, open_queue, opening_for, pick
 from unplug.sdk.ledger import clock as ledger_clock
-from unplug.sdk.ledger.months import after_months
+from unplug.sdk.ledger.requests import after_months
 from unplug.sdk.ledger.subjects import digest_of, opens, tag_of, tags_in
 
 
@@ -190,7 +190,7 @@ def test_names_of_nobody_and_of_spreadsheets_are_refused_without_repeating_them(
 
 
 def test_days_are_the_operators_and_recorded_with_their_offset(
-    tmp_path: Path, signer: Signer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, signer: LedgerSigner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at(monkeypatch, 2027, 1, 31, 12, 30)
     days = {"Pacific/Kiritimati": ("2027-02-01", "2027-03-01", "+14:00"), "-12:00": ("2027-01-31", "2027-02-28", "-12:00")}
@@ -208,7 +208,9 @@ def test_days_are_the_operators_and_recorded_with_their_offset(
             open_ledger(str(tmp_path / "x.db"), timezone=bad)
 
 
-def test_the_machines_zone_counts_where_none_is_named(tmp_path: Path, signer: Signer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_machines_zone_counts_where_none_is_named(
+    tmp_path: Path, signer: LedgerSigner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     at(monkeypatch, 2027, 6, 30, 22, 30)
     try:
         for zone, day in (("Europe/Berlin", "2027-07-01"), ("America/New_York", "2027-06-30")):
@@ -225,7 +227,7 @@ def test_the_machines_zone_counts_where_none_is_named(tmp_path: Path, signer: Si
         time.tzset()
 
 
-def test_names_are_withdrawn_one_by_one(ledger: Ledger, signer: Signer) -> None:
+def test_names_are_withdrawn_one_by_one(ledger: Ledger, signer: LedgerSigner) -> None:
     ledger.add(["subject:anna", "subject:ana"], id="A-1")
     with pytest.raises(InputError, match=r"it does not hold 1 of the 2 names \(number 2\)"):
         ledger.withdraw("A-1", "mistyped", ["subject:ana", "subject:anne"])
@@ -245,7 +247,7 @@ def test_names_are_withdrawn_one_by_one(ledger: Ledger, signer: Signer) -> None:
     assert ledger.requests()["A-1"].state == "withdrawn" and check_ledger(ledger, signer.verifier)[1] == ()
 
 
-def test_after_shredding_nobody_can_link(ledger: Ledger, signer: Signer, tmp_path: Path) -> None:
+def test_after_shredding_nobody_can_link(ledger: Ledger, signer: LedgerSigner, tmp_path: Path) -> None:
     request, _ = ledger.add(["subject:anna"], id="A-1")
     salt = ledger.salts()["A-1"]
     opening = opening_for(ledger, request, "subject:anna")
@@ -265,7 +267,7 @@ def test_after_shredding_nobody_can_link(ledger: Ledger, signer: Signer, tmp_pat
     assert digest_of("00" * 32, "subject:anna") not in request.subjects
 
 
-def test_the_number_orders_and_not_the_clock(ledger: Ledger, signer: Signer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_orders_and_not_the_clock(ledger: Ledger, signer: LedgerSigner, monkeypatch: pytest.MonkeyPatch) -> None:
     at(monkeypatch, 2040, 5, 31)
     ledger.add(["subject:anna"], id="A-1")
     at(monkeypatch, 2040, 5, 30)
@@ -277,7 +279,9 @@ def test_the_number_orders_and_not_the_clock(ledger: Ledger, signer: Signer, mon
     assert found == () and len(verdict.notes) == 1 and "entry 2: the clock stood 86400 s before" in verdict.notes[0]
 
 
-def test_a_clock_that_was_ahead_once_is_corrected(ledger: Ledger, signer: Signer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_was_ahead_once_is_corrected(
+    ledger: Ledger, signer: LedgerSigner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     at(monkeypatch, 2040, 5, 31)
     ledger.add(["subject:anna"], id="A-1")
     at(monkeypatch, 2027, 1, 10)
@@ -335,7 +339,7 @@ def key_in(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Path:
 
 
 def test_the_first_entry_says_which_key_requests_are_added_under(
-    tmp_path: Path, signer: Signer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, signer: LedgerSigner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = key_in(tmp_path, monkeypatch, "key")
     monkeypatch.setenv("UNPLUG_LEDGER", str(tmp_path / "ledger.db"))
@@ -356,7 +360,7 @@ def test_the_first_entry_says_which_key_requests_are_added_under(
 
 
 def test_the_queue_names_what_it_cannot_read_and_goes_on(
-    ledger: Ledger, tmp_path: Path, signer: Signer, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, tmp_path: Path, signer: LedgerSigner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["subject:anna", "subject:ben", "subject:carl"]
     for name, id in zip(names[:2], ("A-1", "A-2"), strict=True):
@@ -398,7 +402,7 @@ def test_the_tags_of_names_link_nobody(ledger: Ledger) -> None:
 
 
 def test_another_key_adds_nothing(ledger: Ledger, tmp_path: Path) -> None:
-    other = open_ledger(str(tmp_path / "ledger.db"), signer=lambda: Signer(name="other", seed=bytes(32)))
+    other = open_ledger(str(tmp_path / "ledger.db"), signer=lambda: LedgerSigner(name="other", seed=bytes(32)))
     with pytest.raises(InputError, match=r"signed with the key tests.example\+\w+, and yours is other"):
         other.add(["subject:anna"])
     with pytest.raises(InputError, match="signed with the key"):

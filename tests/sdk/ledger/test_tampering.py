@@ -16,26 +16,25 @@ from hypothesis import strategies as st
 
 from unplug.core import CheckFailed, InputError
 from unplug.sdk.ledger import (
-    Checkpoint,
-    Entry,
     Finding,
     Ledger,
-    Signer,
+    LedgerCheckpoint,
+    LedgerEntry,
+    LedgerSigner,
     check_ledger,
     check_proof,
     open_checkpoint,
     open_ledger,
     opening_for,
-    prove_growth,
     prove_inclusion,
 )
 from unplug.sdk.ledger.rows import signed_row
 
 SIZE = 14
-SIGNER = Signer(name="tests.example", seed=bytes(range(32)))
+SIGNER = LedgerSigner(name="tests.example", seed=bytes(range(32)))
 
 
-def _refuse() -> Signer:
+def _refuse() -> LedgerSigner:
     raise AssertionError("checking a ledger takes no secret key")
 
 
@@ -54,7 +53,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def kept(written: Path) -> Checkpoint:
+def kept(written: Path) -> LedgerCheckpoint:
     note = open_ledger(str(written), signer=_refuse).checkpoint()
     return open_checkpoint(note, SIGNER.verifier, "kept")
 
@@ -71,7 +70,7 @@ def tampered(written: Path) -> Iterator[tuple[sqlite3.Connection, Callable[..., 
     for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         database.execute(f"DROP TRIGGER {name}")
 
-    def found(kept: Checkpoint | None = None) -> tuple[Finding, ...]:
+    def found(kept: LedgerCheckpoint | None = None) -> tuple[Finding, ...]:
         return check_ledger(open_ledger(str(copy), signer=_refuse), SIGNER.verifier, kept)[1]
 
     try:
@@ -84,7 +83,7 @@ def named(found: tuple[Finding, ...]) -> list[int | None]:
     return [item.sequence for item in found]
 
 
-def test_the_untouched_one_is_as_it_was_signed(written: Path, kept: Checkpoint) -> None:
+def test_the_untouched_one_is_as_it_was_signed(written: Path, kept: LedgerCheckpoint) -> None:
     with tampered(written) as (_, found):
         assert found() == found(kept) == ()
 
@@ -149,7 +148,7 @@ def test_moved_ones_are_named(written: Path, order: list[int]) -> None:
 
 
 @given(st.integers(0, SIZE - 1))
-def test_a_cut_tail_is_named_by_a_kept_checkpoint_alone(written: Path, kept: Checkpoint, left: int) -> None:
+def test_a_cut_tail_is_named_by_a_kept_checkpoint_alone(written: Path, kept: LedgerCheckpoint, left: int) -> None:
     with tampered(written) as (database, found):
         database.execute("DELETE FROM ledger_entries WHERE sequence >= ?", [left])
         database.execute("DELETE FROM ledger_salts WHERE rowid > ?", [max(0, left - 1)])
@@ -160,7 +159,7 @@ def test_a_cut_tail_is_named_by_a_kept_checkpoint_alone(written: Path, kept: Che
 
 
 @given(st.integers(1, SIZE - 1))
-def test_whoever_has_the_key_is_found_by_a_kept_checkpoint(written: Path, kept: Checkpoint, first: int) -> None:
+def test_whoever_has_the_key_is_found_by_a_kept_checkpoint(written: Path, kept: LedgerCheckpoint, first: int) -> None:
     """All entries from one on are written anew and signed, as only the operator can."""
     with tampered(written) as (database, found):
         database.execute("UPDATE ledger_entries SET body = replace(body, ':false', ':true')")
@@ -169,7 +168,7 @@ def test_whoever_has_the_key_is_found_by_a_kept_checkpoint(written: Path, kept: 
         edges = tuple(edge[start : start + 32] for start in range(0, len(edge), 32))
         for number in range(first, SIZE):
             told = json.loads(rows[number][0]) | {"at": "2031-01-01T00:00:00Z"}
-            entry = Entry(**told | {name: tuple(told[name]) for name in ("requests", "subjects")})
+            entry = LedgerEntry(**told | {name: tuple(told[name]) for name in ("requests", "subjects")})
             row = signed_row(entry, edges, SIGNER, kept.origin)
             edges = row.hashes
             database.execute("UPDATE ledger_entries SET (body, edge, signature) = (?, ?, ?) WHERE sequence = ?",
@@ -253,22 +252,3 @@ def test_a_proof_shows_one_entry_and_no_other_proof_passes(written: Path, sequen
     ):
         with pytest.raises(CheckFailed):
             check_proof(dataclasses.replace(proof, **changed), SIGNER.verifier, "proof")
-
-
-@given(st.integers(1, SIZE))
-def test_growth_from_every_older_checkpoint_is_proven(written: Path, size: int) -> None:
-    ledger = open_ledger(str(written), signer=_refuse)
-    rows, note = ledger.rows(), ledger.checkpoint()
-    origin = note.decode().split("\n")[0]
-    older = rows[size - 1].note(origin, SIGNER.verifier)
-    proof = prove_growth(rows, note, older, size)
-    proven = check_proof(proof, SIGNER.verifier, "proof")
-    assert (proven.older and proven.older.size, proven.checkpoint.size) == (size, SIZE)
-    # A ledger whose past was rewritten under the same key cannot show that it grew.
-    forged = signed_row(dataclasses.replace(Entry(sequence=0, kind="opened", at="x")), (), SIGNER, origin)
-    with pytest.raises(CheckFailed, match="does not begin with the older one"):
-        check_proof(
-            dataclasses.replace(proof, older=forged.note(origin, SIGNER.verifier).decode(), path=proof.path),
-            SIGNER.verifier,
-            "p",
-        )

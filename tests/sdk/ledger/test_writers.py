@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from unplug.core import InputError, OutputError, UnplugError
-from unplug.sdk.ledger import Ledger, Signer, check_ledger, open_checkpoint, open_ledger, role_sql
+from unplug.sdk.ledger import Ledger, LedgerSigner, check_ledger, open_checkpoint, open_ledger, role_sql
 from unplug.sdk.ledger.database import Database
 
 WRITER = Path(__file__).with_name("writer.py")
@@ -30,7 +30,7 @@ def start(place: str, prefix: str, count: int, each: int) -> subprocess.Popen[st
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def all_at_once(place: str, signer: Signer) -> None:
+def all_at_once(place: str, signer: LedgerSigner) -> None:
     ledger = open_ledger(place, signer=lambda: signer)
     ledger.create()
     process = start(place, "W", WRITERS, EACH)
@@ -44,7 +44,7 @@ def all_at_once(place: str, signer: Signer) -> None:
     assert check_ledger(ledger, signer.verifier)[1] == ()
 
 
-def killed_at_random(place: str, signer: Signer, rounds: int, seed: int) -> None:
+def killed_at_random(place: str, signer: LedgerSigner, rounds: int, seed: int) -> None:
     """kill -9 at any moment: all that was told is there, and the next writer goes on."""
     ledger = open_ledger(place, signer=lambda: signer)
     ledger.create()
@@ -65,17 +65,19 @@ def killed_at_random(place: str, signer: Signer, rounds: int, seed: int) -> None
     assert len(requests) - 1 - len(told) <= rounds, "at most the one that each was about to tell of is there untold"
 
 
-def test_sqlite_takes_many_writers(tmp_path: Path, signer: Signer) -> None:
+def test_sqlite_takes_many_writers(tmp_path: Path, signer: LedgerSigner) -> None:
     all_at_once(str(tmp_path / "ledger.db"), signer)
 
 
-def test_sqlite_writers_may_be_killed(tmp_path: Path, signer: Signer) -> None:
+def test_sqlite_writers_may_be_killed(tmp_path: Path, signer: LedgerSigner) -> None:
     killed_at_random(str(tmp_path / "ledger.db"), signer, 6, 1)
 
 
 @pytest.mark.parametrize("pooled", [False, True])
 @pytest.mark.parametrize("how", ["a copy", "another", "gone", "made again"])
-def test_a_file_in_the_place_of_the_open_one_is_noticed(tmp_path: Path, signer: Signer, how: str, *, pooled: bool) -> None:
+def test_a_file_in_the_place_of_the_open_one_is_noticed(
+    tmp_path: Path, signer: LedgerSigner, how: str, *, pooled: bool
+) -> None:
     place = tmp_path / "ledger.db"
     ledger = open_ledger(str(place), signer=lambda: signer, pooled=pooled)
     ledger.create()
@@ -97,7 +99,7 @@ def test_a_file_in_the_place_of_the_open_one_is_noticed(tmp_path: Path, signer: 
         assert "A-2" not in open_ledger(str(place), signer=lambda: signer).requests()
 
 
-def test_a_file_that_is_exchanged_within_a_transaction_takes_nothing(tmp_path: Path, signer: Signer) -> None:
+def test_a_file_that_is_exchanged_within_a_transaction_takes_nothing(tmp_path: Path, signer: LedgerSigner) -> None:
     place = tmp_path / "ledger.db"
     ledger = open_ledger(str(place), signer=lambda: signer)
     ledger.create()
@@ -109,7 +111,7 @@ def test_a_file_that_is_exchanged_within_a_transaction_takes_nothing(tmp_path: P
     assert open_ledger(str(place)).salts() == {}
 
 
-def test_what_lies_beside_a_ledger_is_its_owners_alone(tmp_path: Path, signer: Signer) -> None:
+def test_what_lies_beside_a_ledger_is_its_owners_alone(tmp_path: Path, signer: LedgerSigner) -> None:
     before = os.umask(0)
     try:
         ledger = open_ledger(str(tmp_path / "new" / "ledger.db"), signer=lambda: signer, pooled=True)
@@ -124,19 +126,19 @@ def test_what_lies_beside_a_ledger_is_its_owners_alone(tmp_path: Path, signer: S
 
 
 @pytest.mark.slow
-def test_sqlite_writers_may_be_killed_a_hundred_times(tmp_path: Path, signer: Signer) -> None:
+def test_sqlite_writers_may_be_killed_a_hundred_times(tmp_path: Path, signer: LedgerSigner) -> None:
     killed_at_random(str(tmp_path / "ledger.db"), signer, 100, 2)
 
 
-def test_postgresql_takes_many_writers(postgresql: str, signer: Signer) -> None:
+def test_postgresql_takes_many_writers(postgresql: str, signer: LedgerSigner) -> None:
     all_at_once(postgresql, signer)
 
 
-def test_postgresql_writers_may_be_killed(postgresql: str, signer: Signer) -> None:
+def test_postgresql_writers_may_be_killed(postgresql: str, signer: LedgerSigner) -> None:
     killed_at_random(postgresql, signer, 3, 3)
 
 
-def test_a_postgresql_role_can_add_and_shred_and_nothing_else(postgresql: str, signer: Signer) -> None:
+def test_a_postgresql_role_can_add_and_shred_and_nothing_else(postgresql: str, signer: LedgerSigner) -> None:
     import sqlalchemy as sa
 
     owner = open_ledger(postgresql, signer=lambda: signer)
@@ -201,7 +203,7 @@ def test_a_ledger_of_a_newer_version_is_one_line(ledger: Ledger, tmp_path: Path)
         one_line(call, "version 0999, which this unplug does not know", InputError)
 
 
-def test_what_is_no_ledger_is_one_line(tmp_path: Path, signer: Signer) -> None:
+def test_what_is_no_ledger_is_one_line(tmp_path: Path, signer: LedgerSigner) -> None:
     for name, raw in (("empty", b""), ("text", b"no database\n" * 400)):
         (tmp_path / name).write_bytes(raw)
         one_line(open_ledger(str(tmp_path / name)).entries, "no ledger is there|it is no ledger|it is a text", InputError)
@@ -226,7 +228,7 @@ def test_a_read_only_ledger_is_read_and_not_written(ledger: Ledger, tmp_path: Pa
                 os.setgid(65534)
                 os.setuid(65534)
                 read_only = open_ledger(
-                    str(place / "ledger.db"), signer=lambda: Signer(name="tests.example", seed=bytes(range(32)))
+                    str(place / "ledger.db"), signer=lambda: LedgerSigner(name="tests.example", seed=bytes(range(32)))
                 )
                 try:
                     exec(call, {"ledger": read_only})

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import sys
 
-from unplug.sdk.ledger import Signer, open_ledger
+from unplug.sdk.ledger import LedgerSigner, open_ledger
 
 
 def write(place: str, name: str, each: int) -> None:
     """Adds `each` requests with ids of its own, and one that all others add too."""
-    ledger = open_ledger(place, signer=lambda: Signer(name="tests.example", seed=bytes(range(32))))
+    ledger = open_ledger(place, signer=lambda: LedgerSigner(name="tests.example", seed=bytes(range(32))))
     ledger.add(["subject:shared"], id="shared")
     for number in range(each):
         request, _ = ledger.add([f"subject:{name}-{number}"], id=f"{name}-{number}")

@@ -18,7 +18,7 @@ from unplug.core import InputError, Job, StillHeld
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.bundle import Publication, Signing, bundle_id, load_signer, make_key, read_manifest, sign_bundle
 from unplug.sdk.data import Dataset, keyed, load_dataset, make_split
-from unplug.sdk.ledger import Ledger, Signer, open_ledger
+from unplug.sdk.ledger import Ledger, LedgerSigner, open_ledger
 from unplug.sdk.releasing import Answering, prepare, release
 from unplug.sdk.service import SCOPES, ServeRecipe, ServeSettings, ServiceTables, add_token
 from unplug.sdk.service.app import make_app
@@ -72,8 +72,8 @@ class Story:
         self.ask("T-2", self.ben)
         make_key(folder / "key")
 
-    def signer(self) -> Signer:
-        return Signer(name="tests.example", seed=bytes(range(32)))
+    def signer(self) -> LedgerSigner:
+        return LedgerSigner(name="tests.example", seed=bytes(range(32)))
 
     def ask(self, id: str, person: str) -> None:
         self.ledger.add([f"subject:{person}"], id=id)

@@ -20,7 +20,7 @@ from unplug.mobile_bench import BenchReport
 from unplug.sdk.auditing import AuditReport
 from unplug.sdk.bundle import Publication, Signing, Trust, bundle_id, load_signer, make_key, verify_bundle
 from unplug.sdk.cli.release import planned
-from unplug.sdk.ledger import Ledger, Signer, check_ledger, open_ledger
+from unplug.sdk.ledger import Ledger, LedgerSigner, check_ledger, open_ledger
 from unplug.sdk.releasing import Answering, Gates, Release, plan_release, prepare, release
 from unplug.sdk.releasing.finished import Left, Progress
 from unplug.sdk.releasing.recording import FILE, begin, only_release
@@ -41,7 +41,7 @@ class Desk:
 
     def __init__(self, world: World, released: Release, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world, self.folder, self.out = world, folder, folder / "age.unplug"
-        self.signer = Signer(name="tests.example", seed=bytes(range(32)))
+        self.signer = LedgerSigner(name="tests.example", seed=bytes(range(32)))
         self.ledger: Ledger = open_ledger(str(folder / "ledger.db"), signer=lambda: self.signer, wait_seconds=0.2)
         self.ledger.create()
         names = world.forget_file.read_text().split()
@@ -301,7 +301,7 @@ def break_ledger(desk: Desk, how: str) -> None:
     elif how == "newer":
         opened.execute("UPDATE alembic_version SET version_num = '9999'")
     elif how == "another key":
-        desk.signer = Signer(name="tests.example", seed=bytes(32))
+        desk.signer = LedgerSigner(name="tests.example", seed=bytes(32))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.sdk.ledger.conftest import postgresql as postgresql  # fixtures
 from tests.sdk.ledger.conftest import server as server
 
 from unplug.export import export_checkpoint
-from unplug.sdk.ledger import Ledger, Signer, open_ledger
+from unplug.sdk.ledger import Ledger, LedgerSigner, open_ledger
 from unplug.sdk.service import SCOPES, ServeLimits, ServeRecipe, ServeSettings, ServiceTables, add_token
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -64,7 +64,7 @@ def make_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     key = tmp_path / "ledger-key"
     monkeypatch.setenv("UNPLUG_LEDGER_KEY", str(key))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    signer = Signer(name="tests.example", seed=bytes(range(32)))
+    signer = LedgerSigner(name="tests.example", seed=bytes(range(32)))
     key.write_text(f"{signer.secret_text}\n")
     key.chmod(0o600)
 

@@ -17,7 +17,7 @@ from tests.sdk.service.conftest import Place, without_recipe
 
 from unplug.sdk.service import SCOPES, ServeLimits
 from unplug.sdk.service.app import make_app
-from unplug.sdk.service.logs import JsonLines
+from unplug.sdk.service.logs import JsonLogLines
 
 ANNA = {"names": ["subject:anna-of-the-test", "face-0001"]}
 ROUTES = [
@@ -153,7 +153,7 @@ def test_one_release_answers_all_who_wait_and_is_followed(client: TestClient, pl
     asked = client.post("/releases")
     assert asked.status_code == 202 and client.post("/releases").status_code == 202
     job = until(client, asked.json()["id"], "done")
-    assert job["requests"] == ids and job["files"] == ["certificate.pdf", "cheap.zip", "stray"] and job["attempts"] == 1
+    assert job["requests"] == ids and job["files"] == ["certificate.html", "cheap.zip", "stray"] and job["attempts"] == 1
     for id in ids:
         found = client.get(f"/requests/{id}").json()
         assert found["state"] == "released" and found["job"] == job["id"]
@@ -170,7 +170,7 @@ def test_one_release_answers_all_who_wait_and_is_followed(client: TestClient, pl
     assert sorted(told) == sorted(missed) and told[-1] == missed[-1], "who comes again gets the rest, and nothing twice"
     every = events(client.get(f"/releases/{job['id']}/events").text)
     assert [kind for _, kind, _ in every][:3] == ["queued", "taken", "begun"]
-    assert client.get(f"/releases/{job['id']}/files/certificate.pdf").content.startswith(b"%PDF")
+    assert client.get(f"/releases/{job['id']}/files/certificate.html").content.startswith(b"<!doctype")
     assert json.loads(client.get(f"/releases/{job['id']}/files/cheap.zip").content) == ids
     for name in ("stray", "runs", "..%2f..%2fledger.db"):  # outside of its folder; not recorded; a way out
         assert client.get(f"/releases/{job['id']}/files/{name}").status_code in (404, 422)
@@ -200,7 +200,7 @@ def test_no_name_leaves(
         client.get("/anna-of-the-test/anna-of-the-test")
         client.request("ANNA-OF-THE-TEST", "/requests")
         answers = [client.get(path).text for path in ("/requests", f"/requests/{id}", "/deadlines", "/metrics", "/events")]
-    lines = [JsonLines().format(record) for record in caplog.records if record.name == "unplug.service"]
+    lines = [JsonLogLines().format(record) for record in caplog.records if record.name == "unplug.service"]
     assert len(lines) >= 8 and all(json.loads(line)["event"] for line in lines)
     assert {json.loads(line).get("route") for line in lines} >= {"/requests", "/requests/{id}", "other"}
     files = [path.read_bytes().decode("latin-1") for path in Path(place.where).parent.glob("ledger.db*")]
@@ -217,7 +217,7 @@ def test_a_crash_of_ours_is_a_bare_500_and_logs_no_message(
     monkeypatch.setattr("unplug.sdk.service.jobs.Jobs.newest", lambda *_: (_ for _ in ()).throw(ValueError("subject:anna")))
     answer = client.get("/releases")
     assert answer.status_code == 500 and "anna" not in answer.text
-    line = next(line for record in caplog.records if record.exc_info for line in [JsonLines().format(record)])
+    line = next(line for record in caplog.records if record.exc_info for line in [JsonLogLines().format(record)])
     assert json.loads(line)["exception"] == "ValueError" and "anna" not in line
 
 

@@ -16,7 +16,7 @@ from unplug.sdk.cli import main
 from unplug.sdk.cli.serve import SCOPES as SHOWN
 from unplug.sdk.service import SCOPES, add_token, list_tokens, revoke_token
 from unplug.sdk.service.tables import tokens
-from unplug.sdk.service.tokens import Gate
+from unplug.sdk.service.tokens import TokenGate
 
 
 def test_a_token_is_known_by_its_hash_alone(anywhere: Place) -> None:
@@ -24,7 +24,7 @@ def test_a_token_is_known_by_its_hash_alone(anywhere: Place) -> None:
     with anywhere.tables.reading() as connection:
         rows = [tuple(row) for row in connection.execute(sa.select(tokens))]
     assert text not in str(rows) and text.rsplit("_", 1)[1] not in str(rows)
-    gate = Gate(tables=anywhere.tables)
+    gate = TokenGate(tables=anywhere.tables)
     assert gate.who(text) == made and made.scopes == {"requests:read"}
     assert gate.who(text[:-1] + ("A" if text[-1] != "A" else "B")) is None, "one letter off"
     assert gate.who(text.replace(made.id, "0" * 12)) is None and gate.who("") is None and gate.who("unplug_x_y") is None
@@ -33,18 +33,18 @@ def test_a_token_is_known_by_its_hash_alone(anywhere: Place) -> None:
 def test_a_token_ends_when_it_is_revoked_or_its_days_are_over(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     made, text = add_token(place.tables, "a", ["models"], days=1)
     _, other = add_token(place.tables, "b", ["models"])
-    assert Gate(tables=place.tables).who(text) == made
+    assert TokenGate(tables=place.tables).who(text) == made
     monkeypatch.setattr("unplug.sdk.service.tokens.time_now", lambda: "2999-01-01T00:00:00Z")
-    assert Gate(tables=place.tables).who(text) is None and Gate(tables=place.tables).who(other) is not None
+    assert TokenGate(tables=place.tables).who(text) is None and TokenGate(tables=place.tables).who(other) is not None
     monkeypatch.undo()
     assert revoke_token(place.tables, made.id).revoked is not None
-    assert Gate(tables=place.tables).who(text) is None
+    assert TokenGate(tables=place.tables).who(text) is None
     valid = {item.label: item.valid for item in list_tokens(place.tables)}
     assert (valid["a"], valid["b"]) == (False, True)
 
 
 def test_a_revoked_token_is_believed_for_two_seconds_at_most(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate, (made, text) = Gate(tables=place.tables), add_token(place.tables, "a", ["models"])
+    gate, (made, text) = TokenGate(tables=place.tables), add_token(place.tables, "a", ["models"])
     now = [100.0]
     monkeypatch.setattr("unplug.sdk.service.tokens.time.monotonic", lambda: now[0])
     assert gate.who(text) and gate.fresh(text)

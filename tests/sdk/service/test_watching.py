@@ -19,7 +19,7 @@ from unplug.sdk.ledger import Ledger
 from unplug.sdk.service import JobEvent, Jobs
 from unplug.sdk.service.app import make_app
 from unplug.sdk.service.hub import Hub
-from unplug.sdk.service.watching import Watch
+from unplug.sdk.service.watching import StreamWatch
 
 ANNA = {"names": ["subject:anna-of-the-test"]}
 SOON = 30.0
@@ -81,7 +81,7 @@ def test_ready_says_what_is_down(place: Place) -> None:
 
 
 def test_work_that_fails_again_and_again_is_told_as_down_until_it_works() -> None:
-    watch, faults, done = Watch(pause_seconds=0.05), [OutputError("it", "is away"), ValueError("x")], threading.Event()
+    watch, faults, done = StreamWatch(pause_seconds=0.05), [OutputError("it", "is away"), ValueError("x")], threading.Event()
 
     def run() -> None:
         if faults:
@@ -193,7 +193,7 @@ def test_the_hub_tells_again_what_could_not_be_told(place: Place) -> None:
     async def story() -> None:
         hub = Hub(place.ledger, Jobs(place.tables), 0.01, on_event)
         await hub.start()
-        watch = Watch(pause_seconds=0.01)
+        watch = StreamWatch(pause_seconds=0.01)
         watch.task("hub", hub.run)
         await asyncio.to_thread(Jobs(place.tables).ask)
         while told != ["queued", "queued"]:

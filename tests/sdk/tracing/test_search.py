@@ -17,8 +17,9 @@ from click.testing import CliRunner
 from PIL import Image
 
 from unplug.core import InputError, write_json
+from unplug.sdk.certificates import PlaceStanding, TracedPlace
 from unplug.sdk.cli import main
-from unplug.sdk.tracing import Person, Place, Standing, archives, person_in, trace
+from unplug.sdk.tracing import Person, archives, person_in, trace
 from unplug.sdk.tracing import walk as walking
 from unplug.sdk.tracing.records import patches
 
@@ -44,13 +45,13 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"csv:{tmp_path / 'faces' / 'labels.csv'}"
 
 
-def searched(data: str, folder: Path, name: str = "subject:anna") -> dict[str, Place]:
+def searched(data: str, folder: Path, name: str = "subject:anna") -> dict[str, TracedPlace]:
     places, _ = trace(data, person_in(data, name), [], deep=[folder])
     root = os.path.realpath(folder)
     return {os.path.relpath(place.path, root): place for place in places if place.kind != "data"}
 
 
-def standings(found: dict[str, Place]) -> dict[str, str]:
+def standings(found: dict[str, TracedPlace]) -> dict[str, str]:
     return {path: place.standing for path, place in found.items()}
 
 
@@ -238,7 +239,7 @@ def test_harmed_files_are_lines_and_never_a_crash(data: str, tmp_path: Path) -> 
 
 
 def test_patches_stand_as_the_bundles_that_they_lead_between(data: str, tmp_path: Path) -> None:
-    bundles: dict[str, Standing | None] = {"old": "derived", "new": None, "other": "unknown"}
+    bundles: dict[str, PlaceStanding | None] = {"old": "derived", "new": None, "other": "unknown"}
 
     def standing(base: object, target: object) -> str | None:
         place = patches(tmp_path / "patches.json", {"base": base, "target": target}, bundles)

@@ -15,9 +15,10 @@ from click.testing import CliRunner
 from unplug.core import write_json
 from unplug.plugins import load_checkpoint
 from unplug.sdk.bundle import pack_bundle
+from unplug.sdk.certificates import TracedPlace
 from unplug.sdk.cli import main
 from unplug.sdk.data import save_split
-from unplug.sdk.tracing import Place, person_in, trace
+from unplug.sdk.tracing import person_in, trace
 
 from ..bundle.test_bundle import edit, make_bundle
 from ..conftest import SPEC, World
@@ -52,7 +53,7 @@ def work(world: World, tmp_path: Path, cache: Path) -> Path:
     return folder
 
 
-def found(places: tuple[Place, ...], work: Path) -> dict[str, str]:
+def found(places: tuple[TracedPlace, ...], work: Path) -> dict[str, str]:
     return {os.path.relpath(item.path, work): item.standing for item in places if item.path.startswith(f"{work}/")}
 
 

@@ -16,11 +16,21 @@ from unplug.export import Artifact, write_card
 
 from .binding import gate_problems, model_problems
 from .manifest import MAX_MANIFEST_BYTES, SCHEMA, Lineage, Manifest, as_second
-from .names import MANIFEST, MAX_FILES, SIGNATURE, check_names
 from .refused import DISTRUST, BundleCheckFailed, Refused
+from .signed_json import canonical, strict_json
 from .signing import Signing, write_manifest
-from .source import Source, blocks, digest, holds_manifest, open_source, read_whole
-from .strict import canonical, strict_json
+from .source import (
+    MANIFEST,
+    MAX_FILES,
+    SIGNATURE,
+    BundleSource,
+    blocks,
+    check_names,
+    digest,
+    holds_manifest,
+    open_source,
+    read_whole,
+)
 from .trust import Trust
 from .verifier import verify
 
@@ -117,7 +127,7 @@ def bundle_id(bundle: Path) -> str:
         return hashlib.sha256(read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)).hexdigest()
 
 
-def _manifest(source: Source) -> Manifest:
+def _manifest(source: BundleSource) -> Manifest:
     holds_manifest(source)
     return manifest_of(read_whole(source, MANIFEST, MAX_MANIFEST_BYTES), f"{source.label}/{MANIFEST}")
 
@@ -176,7 +186,7 @@ def _check_whole(folder: Path, manifest: Manifest, *, signed: bool, label: str |
         raise BundleCheckFailed(label or str(folder), problem, DISTRUST)
 
 
-def _check_files(source: Source, manifest: Manifest) -> None:
+def _check_files(source: BundleSource, manifest: Manifest) -> None:
     """That an unsigned bundle holds what its own manifest says."""
     for name in source.odd:
         listed = name in manifest.files
@@ -197,7 +207,7 @@ def _check_files(source: Source, manifest: Manifest) -> None:
 
 
 @contextmanager
-def _as_folder(source: Source, bundle: Path, manifest: Manifest) -> Iterator[Path]:
+def _as_folder(source: BundleSource, bundle: Path, manifest: Manifest) -> Iterator[Path]:
     """A folder with the files of a bundle that was checked; of an archive a temporary one."""
     if bundle.is_dir():
         yield bundle
@@ -207,7 +217,7 @@ def _as_folder(source: Source, bundle: Path, manifest: Manifest) -> Iterator[Pat
         yield folder
 
 
-def unpack(source: Source, manifest: Manifest, folder: Path) -> None:
+def unpack(source: BundleSource, manifest: Manifest, folder: Path) -> None:
     """Copies a bundle's files but the signature into an empty folder, each hashed as it is copied.
 
     Raises:
@@ -252,3 +262,30 @@ def sign_bundle(bundle: Path, signing: Signing, out: Path) -> str:
         facts = as_second(strict_json(read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)))
         _finish(folder, facts, signing)
         return sha256_file(folder / MANIFEST)
+
+
+def artifact_paths(subjects: Sequence[Path], trust: Trust | None = None) -> list[Path]:
+    """Exported files that are named, and those that named bundles hold.
+
+    Args:
+        subjects: files, and folders of bundles.
+        trust: who may have signed the bundles, see `verify_bundle`.
+
+    Raises:
+        InputError: a subject that is neither.
+        BundleCheckFailed: a bundle that is not what its manifest says.
+    """
+    found: list[Path] = []
+    for subject in subjects:
+        if not subject.exists():
+            raise InputError(str(subject), "no such checkpoint, exported file or bundle", "Check the path")
+        if (subject / "manifest.json").is_file():
+            found += [subject / name for name in _exported(verify_bundle(subject, trust))]
+        else:
+            found.append(subject)
+    return found
+
+
+def _exported(manifest: Manifest) -> list[str]:
+    cards = (name for name in manifest.files if name.startswith("artifacts/") and name.count("/") == 1)
+    return sorted(name.removesuffix(".json") for name in cards if name.endswith(".json"))

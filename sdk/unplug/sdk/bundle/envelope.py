@@ -1,16 +1,13 @@
 """The signature file of OpenSSF Model Signing 1.0: a Sigstore bundle around a DSSE envelope around an in-toto statement.
 
-    signed bytes = "DSSEv1" SP len(type) SP type SP len(payload) SP payload
-
 The payload lists every file of the bundle but the signature with its SHA-256, the manifest among them.
 
-Reference: OpenSSF Model Signing specification 1.0; DSSE protocol 1.0.2; in-toto Attestation Framework, Statement v1.
+Reference: OpenSSF Model Signing specification 1.0; `signed_json` has the envelope.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -19,30 +16,28 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from .chain import MAX_CERTIFICATE_BYTES, MAX_CHAIN, check_chain
-from .names import SIGNATURE, check_names
 from .refused import Refused, Verdict
-from .strict import canonical, strict_json
+from .signed_json import (
+    STATEMENT_TYPE,
+    OtherPayload,
+    canonical,
+    dsse,
+    from_base64,
+    has_fields,
+    pae,
+    read_dsse,
+    strict_json,
+)
+from .source import SIGNATURE, check_names
 from .trust import PublicKey, Trust
+from .x509_chain import MAX_CERTIFICATE_BYTES, MAX_CHAIN, check_chain
 
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
-PAYLOAD_TYPE = "application/vnd.in-toto+json"
-STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://model_signing/signature/v1.0"
 MAX_SIGNATURE_BYTES = 8 * 2**20
 SHA256 = re.compile(r"[0-9a-f]{64}")
 RESIGN = "Sign it again with `unplug bundle sign`"
 ROOT = "Give the root certificate that it leads to with --trust ROOT.pem, if you have it from somebody you trust"
-
-
-def pae(payload: bytes) -> bytes:
-    """DSSE's pre-authentication encoding: what is signed, so that no payload can be taken for one of another type.
-
-    Example:
-        >>> pae(b"{}")
-        b'DSSEv1 28 application/vnd.in-toto+json 2 {}'
-    """
-    return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
 
 
 def root_digest(resources: Mapping[str, str]) -> str:
@@ -82,11 +77,7 @@ def envelope(payload: bytes, signature: bytes, key: PublicKey, chain: Sequence[b
     return canonical({
         "mediaType": MEDIA_TYPE,
         "verificationMaterial": {**named, "tlogEntries": []},
-        "dsseEnvelope": {
-            "payload": base64.b64encode(payload).decode(),
-            "payloadType": PAYLOAD_TYPE,
-            "signatures": [{"sig": base64.b64encode(signature).decode(), "keyid": ""}],
-        },
+        "dsseEnvelope": dsse(payload, signature),
     })  # fmt: skip
 
 
@@ -129,7 +120,7 @@ def read_envelope(raw: bytes, where: str, *, chains: bool = False) -> Envelope:
     except ValueError as error:
         raise Refused("envelope", where, f"the signature is no strict JSON ({error})", RESIGN) from error
     need(
-        _keys(value, "mediaType", "verificationMaterial", "dsseEnvelope"),
+        has_fields(value, "mediaType", "verificationMaterial", "dsseEnvelope"),
         "the signature has other fields than a Sigstore bundle",
     )
     need(value["mediaType"] == MEDIA_TYPE, f"its media type is not {MEDIA_TYPE}", "wrong-type")
@@ -143,57 +134,35 @@ def read_envelope(raw: bytes, where: str, *, chains: bool = False) -> Envelope:
         chain = _chain(material)
         need(bool(chain), "its signer's certificates are not one chain, the signer's own first", "certificate")
     else:
-        need(_keys(material, "publicKey", optional=("tlogEntries",)), "it names no key, or more than one")
+        need(has_fields(material, "publicKey", optional=("tlogEntries",)), "it names no key, or more than one")
     need(material.get("tlogEntries", []) == [], "it has entries of a log that nobody checks")
-    need(_keys(inner, "payload", "payloadType", "signatures"), "it holds no DSSE envelope")
-    need(inner["payloadType"] == PAYLOAD_TYPE, f"its payload is not of the type {PAYLOAD_TYPE}", "wrong-type")
-    signatures = inner["signatures"]
-    need(isinstance(signatures, list) and len(signatures) == 1, "it does not hold exactly one signature")
-    need(_keys(signatures[0], "sig", optional=("keyid",)), "its signature has other fields than DSSE's")
-    need(signatures[0].get("keyid") in (None, ""), "its signature names a second key")
+    try:
+        payload, [(key_id, signature)] = read_dsse(inner, 1)
+    except ValueError as error:
+        verdict: Verdict = "wrong-type" if isinstance(error, OtherPayload) else "envelope"
+        raise Refused(verdict, where, str(error), RESIGN) from error
+    need(not key_id, "its signature names a second key")
     hint = "" if chain else _hint(material["publicKey"])
     need(hint is not None, "its key is named neither by a fingerprint nor by itself")
-    payload, signature = _base64(inner["payload"], where), _base64(signatures[0]["sig"], where)
     return Envelope(payload=payload, signature=signature, hint=str(hint), chain=chain)
 
 
 def _chain(material: dict[str, Any]) -> tuple[bytes, ...]:
     """The certificates by which a signature names its signer, in DER; none where they are not of the form."""
     listed: Any = material.get("x509CertificateChain")
-    if not _keys(material, "x509CertificateChain", optional=("tlogEntries",)) or not _keys(listed, "certificates"):
+    if not has_fields(material, "x509CertificateChain", optional=("tlogEntries",)) or not has_fields(listed, "certificates"):
         return ()
     items = listed["certificates"]
-    if not isinstance(items, list) or len(items) > MAX_CHAIN or not all(_keys(item, "rawBytes") for item in items):
+    if not isinstance(items, list) or len(items) > MAX_CHAIN or not all(has_fields(item, "rawBytes") for item in items):
         return ()
-    found = tuple(_decoded(item["rawBytes"]) or b"" for item in items)
+    found = tuple(from_base64(item["rawBytes"]) or b"" for item in items)
     return found if all(0 < len(item) <= MAX_CERTIFICATE_BYTES for item in found) else ()
 
 
-def _keys(value: Any, *required: str, optional: tuple[str, ...] = ()) -> bool:
-    """Whether a JSON value is an object of just these fields."""
-    return isinstance(value, dict) and {*required} <= value.keys() <= {*required, *optional}
-
-
 def _hint(named: Any) -> str | None:
-    if _keys(named, "hint") and isinstance(named["hint"], str) and SHA256.fullmatch(named["hint"]):
+    if has_fields(named, "hint") and isinstance(named["hint"], str) and SHA256.fullmatch(named["hint"]):
         return str(named["hint"])
     return None
-
-
-def _base64(text: Any, where: str) -> bytes:
-    raw = _decoded(text)
-    if raw is None:
-        raise Refused("envelope", where, "its base64 is not in the one standard spelling", RESIGN)
-    return raw
-
-
-def _decoded(text: Any) -> bytes | None:
-    """Standard base64 with its padding, in the one spelling that encodes the bytes; else None."""
-    try:
-        raw = base64.b64decode(text, validate=True) if isinstance(text, str) else None
-    except (binascii.Error, ValueError):
-        return None
-    return raw if raw is not None and base64.b64encode(raw).decode() == text else None
 
 
 def check_signature(found: Envelope, trust: Trust, where: str, now: datetime) -> PublicKey:
@@ -228,13 +197,16 @@ def read_statement(payload: bytes, where: str) -> dict[str, str]:
         value = strict_json(payload)
     except ValueError as error:
         raise Refused("statement", where, f"what is signed is no strict JSON ({error})", RESIGN) from error
-    need(_keys(value, "_type", "subject", "predicateType", "predicate"), "what is signed is no in-toto statement")
+    need(has_fields(value, "_type", "subject", "predicateType", "predicate"), "what is signed is no in-toto statement")
     need(value["_type"] == STATEMENT_TYPE and value["predicateType"] == PREDICATE_TYPE,
          "what is signed is a statement of another kind", "wrong-type")  # fmt: skip
     predicate = value["predicate"]
-    need(_keys(predicate, "resources", "serialization"), "its predicate has other fields")
+    need(has_fields(predicate, "resources", "serialization"), "its predicate has other fields")
     way = predicate["serialization"]
-    need(_keys(way, "method", "hash_type", "allow_symlinks", optional=("ignore_paths",)), "it says not how files were hashed")
+    need(
+        has_fields(way, "method", "hash_type", "allow_symlinks", optional=("ignore_paths",)),
+        "it says not how files were hashed",
+    )
     need((way["method"], way["hash_type"]) == ("files", "sha256"), "its files are not hashed whole by SHA-256", "excluded")
     need(way["allow_symlinks"] is False, "its signer followed links", "excluded")
     need(way.get("ignore_paths", []) in ([], [SIGNATURE]), "its signer left files out", "excluded")

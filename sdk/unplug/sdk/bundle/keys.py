@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from unplug.core import InputError, OutputError, read_regular
 
-from .chain import key_of, read_certificates
 from .trust import MAX_KEY_BYTES, PublicKey, public_key
+from .x509_chain import key_of, read_certificates
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey

@@ -1,8 +1,11 @@
-"""What ``manifest.json`` says, ``unplug-bundle/2``; an ``unplug-bundle/1`` is read as a bundle that nobody published."""
+"""What ``manifest.json`` says, ``unplug-bundle/2``; an ``unplug-bundle/1`` is read as a bundle that nobody published.
+
+And what differs between two of them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
 from unplug.core import STRICT, IOSpec
@@ -131,3 +134,46 @@ def as_second(value: Any) -> Any:
         raise ValueError("signature: a first version holds none that anybody could check")
     rest = {key: item for key, item in value.items() if key != "signature"}
     return {**rest, "schema": SCHEMA, "publication": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestDifference:
+    """What a reader of two releases wants to know.
+
+    Args:
+        added, removed, changed: files by path; bytes of each before and after.
+        facts: every other field of the manifest that differs, ``lineage.method`` for example, before and after.
+    """
+
+    added: dict[str, int]
+    removed: dict[str, int]
+    changed: dict[str, tuple[int, int]]
+    facts: dict[str, tuple[object, object]]
+
+
+def diff_bundles(before: Manifest, after: Manifest) -> ManifestDifference:
+    """Compares two manifests; gates are compared by their value, by name."""
+    old, new = before.files, after.files
+    left, right = _flat(before), _flat(after)
+    return ManifestDifference(
+        added={name: new[name].bytes for name in sorted(new.keys() - old.keys())},
+        removed={name: old[name].bytes for name in sorted(old.keys() - new.keys())},
+        changed={
+            name: (old[name].bytes, new[name].bytes) for name in sorted(old.keys() & new.keys()) if old[name] != new[name]
+        },
+        facts={
+            name: (left.get(name), right.get(name))
+            for name in sorted(left.keys() | right.keys())
+            if left.get(name) != right.get(name)
+        },
+    )
+
+
+def _flat(manifest: Manifest) -> dict[str, object]:
+    """All but the files, two levels deep."""
+    value = asdict(manifest)
+    gates = {gate.name: gate.value for gate in manifest.gates}
+    found: dict[str, object] = {"model_type": manifest.model_type}
+    for section in ("publication", "iospec", "preprocessing", "postprocessing", "lineage", "versions"):
+        found |= {f"{section}.{key}": item for key, item in (value[section] or {}).items()}
+    return found | {f"gates.{name}": item for name, item in gates.items()}

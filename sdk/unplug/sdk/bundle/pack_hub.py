@@ -14,8 +14,8 @@ from pathlib import Path
 from unplug.core import plain
 
 from .manifest import Gate
-from .names import MANIFEST, SIGNATURE
 from .shipment import Shipment
+from .source import MANIFEST, SIGNATURE
 
 PIPELINES = {"age": "image-classification", "plugin": "text-to-image"}
 LARGE = ("onnx", "tflite", "bin", "pte", "safetensors", "f32", "sig")

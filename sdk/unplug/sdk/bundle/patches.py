@@ -17,10 +17,9 @@ from .bundle import BUNDLE_ENTRIES, bundle_id, check_free, read_manifest, verify
 from .deltas import MAX_DELTA_BYTES, PACKAGES, PatchBroken, apply_delta, smallest_delta
 from .envelope import MAX_SIGNATURE_BYTES, SHA256
 from .manifest import MAX_MANIFEST_BYTES
-from .names import MANIFEST, MAX_FILES, SIGNATURE, check_names
 from .refused import Refused
-from .source import MAX_ARCHIVE_BYTES, Source, open_source, read_whole
-from .strict import canonical, strict_json
+from .signed_json import canonical, strict_json
+from .source import MANIFEST, MAX_ARCHIVE_BYTES, MAX_FILES, SIGNATURE, BundleSource, check_names, open_source, read_whole
 from .trust import Trust
 
 INDEX, FOLDER = "patches.json", "files"
@@ -119,7 +118,7 @@ def write_patches(before: Path, after: Path, out: Path) -> Patches:
     return made
 
 
-def _listed(source: Source, name: str, sha256: str | None) -> bytes:
+def _listed(source: BundleSource, name: str, sha256: str | None) -> bytes:
     """A file's bytes, which are those that a manifest lists; the manifest itself and the signature are listed nowhere."""
     if name not in source.sizes:
         raise Refused("missing", source.label, f"{name[:200]} is missing")
@@ -140,7 +139,7 @@ def read_patches(path: Path) -> Patches:
         return _read_index(source)
 
 
-def _read_index(source: Source) -> Patches:
+def _read_index(source: BundleSource) -> Patches:
     from pydantic import TypeAdapter, ValidationError
 
     if INDEX not in source.sizes:
@@ -159,7 +158,7 @@ def _read_index(source: Source) -> Patches:
     return found
 
 
-def _broken(source: Source, why: str) -> PatchBroken:
+def _broken(source: BundleSource, why: str) -> PatchBroken:
     return PatchBroken(source.label, why, "Fetch or make the patches again")
 
 
@@ -201,7 +200,7 @@ def patch_bundle(before: Path, patches: Path, out: Path, trust: Trust | None = N
     return plan.target
 
 
-def _restored(old: Source, source: Source, name: str, entry: PatchEntry) -> bytes:
+def _restored(old: BundleSource, source: BundleSource, name: str, entry: PatchEntry) -> bytes:
     """One file of the new bundle."""
     where = f"{source.label}/{FOLDER}/{name}"
     if entry.how == WHOLE:

@@ -9,16 +9,15 @@ from typing import Any
 
 from unplug.core import InputError, atomic_path
 
-from .chain import check_chain
-from .envelope import SHA256, check_signature, envelope, pae, read_envelope, statement
+from .envelope import SHA256, check_signature, envelope, read_envelope, statement
 from .keys import Signer
 from .manifest import Publication
-from .names import MANIFEST, SIGNATURE
 from .refused import Refused
-from .source import digest, open_source
-from .strict import LARGEST, canonical
+from .signed_json import LARGEST, canonical, pae
+from .source import MANIFEST, SIGNATURE, digest, open_source
 from .trust import Trust
 from .verifier import NAME, REQUEST, time_of, verify
+from .x509_chain import check_chain
 
 CHAIN = "Give the certificate of the key, which is for code signing, then those above it, all of them valid now"
 WRITE = {

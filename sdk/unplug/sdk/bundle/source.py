@@ -1,23 +1,32 @@
-"""A bundle as it came, a folder or a zip archive: names and sizes first, bytes on request, nothing unpacked."""
+"""A bundle as it came, a folder or a zip archive: names and sizes first, bytes on request, nothing unpacked.
+
+Names have one spelling, mean the same file on every system, and never lead out of the folder.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
+import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
 
 from unplug.core import InputError, ReportError, check_there, open_regular
 
-from .names import MANIFEST, MAX_FILES, is_safe
 from .refused import Refused
 
+MANIFEST, SIGNATURE = "manifest.json", "model.sig"
+"""What a bundle says of itself, and the signature over all of it, which covers every file but itself."""
+MAX_FILES = 4096
+MAX_PATH = 400
+_PART = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.+-]{0,198}[A-Za-z0-9_+-])?")
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 MAX_ARCHIVE_BYTES = 512 * 2**20
 """Of an archive, and of all that it unpacks to; a folder has no such bound, for nothing in it grows."""
 MAX_DIRECTORY_BYTES = 4 * 2**20
@@ -26,8 +35,51 @@ DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOF
 """What `zipfile` raises on archives that somebody harmed."""
 
 
+def is_safe(name: str) -> bool:
+    """Whether a path means one file of the folder on every system.
+
+    Parts of ASCII letters, digits and ``_.+-``, that begin with a letter or digit and do not end with a dot: so nothing is
+    absolute, leads upwards, is hidden, has a drive, a stream or a backslash, or is spelled in two ways by Unicode. No part is
+    a device of Windows.
+
+    Example:
+        >>> [is_safe(name) for name in ("artifacts/age.tflite", "../a", "/a", "a//b", "nul.txt", "a.", ".git/config", "C:a")]
+        [True, False, False, False, False, False, False, False]
+    """
+    parts = name.split("/")
+    return len(name) <= MAX_PATH and all(_PART.fullmatch(part) and not _DEVICE.fullmatch(part) for part in parts)
+
+
+def check_names(names: Sequence[str], where: str) -> None:
+    """Refuses names of which one is unsafe, or two are one file where case does not count.
+
+    Args:
+        names: paths with forward slashes, in the order in which they are judged.
+        where: what names them.
+
+    Raises:
+        Refused: ``too-many``, ``unsafe-name`` or ``collision``.
+    """
+    if len(names) > MAX_FILES + 2:
+        raise Refused("too-many", where, f"it names more than {MAX_FILES} files")
+    known: dict[str, str] = {}
+    for name in names:
+        if not is_safe(name):
+            raise Refused("unsafe-name", where, f"it names an unsafe file {name[:80]!r}")
+        for prefix in _prefixes(name):
+            if known.setdefault(prefix.lower(), prefix) != prefix:
+                why = f"{prefix[:80]!r} and {known[prefix.lower()][:80]!r} are one file where case does not count"
+                raise Refused("collision", where, why)
+
+
+def _prefixes(name: str) -> list[str]:
+    """The folders on the way to a file, and itself."""
+    parts = name.split("/")
+    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class BundleSource:
     """Where a bundle's bytes come from.
 
     Args:
@@ -47,7 +99,7 @@ class Source:
 
 
 @contextlib.contextmanager
-def open_source(path: Path) -> Iterator[Source]:
+def open_source(path: Path) -> Iterator[BundleSource]:
     """The bundle at a path.
 
     Raises:
@@ -68,7 +120,7 @@ def open_source(path: Path) -> Iterator[Source]:
         yield archive
 
 
-def _folder(path: Path) -> Source:
+def _folder(path: Path) -> BundleSource:
     sizes: dict[str, int] = {}
     odd: list[str] = []
     waiting = [""]
@@ -91,7 +143,7 @@ def _folder(path: Path) -> Source:
     def opened(name: str) -> BinaryIO:
         return open_regular(path / name, max_bytes=sizes[name], error=ReportError)
 
-    return Source(label=str(path), sizes=dict(sorted(sizes.items())), open=opened, odd=tuple(sorted(odd)))
+    return BundleSource(label=str(path), sizes=dict(sorted(sizes.items())), open=opened, odd=tuple(sorted(odd)))
 
 
 def open_zip(handle: BinaryIO) -> zipfile.ZipFile:
@@ -111,7 +163,7 @@ def open_zip(handle: BinaryIO) -> zipfile.ZipFile:
     return zipfile.ZipFile(handle)
 
 
-def _archive(path: Path, handle: BinaryIO) -> Source:
+def _archive(path: Path, handle: BinaryIO) -> BundleSource:
     """Names and sizes of a bundle's archive."""
     opened = open_zip(handle)
     files = [item for item in opened.infolist() if not item.filename.endswith("/")]
@@ -126,10 +178,10 @@ def _archive(path: Path, handle: BinaryIO) -> Source:
     if len(set(names)) < len(names):
         raise ValueError("it holds a file twice")
     sizes = {item.filename: item.file_size for item in files}
-    return Source(label=str(path), sizes=dict(sorted(sizes.items())), open=opened.open, packed=True)
+    return BundleSource(label=str(path), sizes=dict(sorted(sizes.items())), open=opened.open, packed=True)
 
 
-def read_whole(source: Source, name: str, max_bytes: int) -> bytes:
+def read_whole(source: BundleSource, name: str, max_bytes: int) -> bytes:
     """A small file of a bundle, whole.
 
     Raises:
@@ -140,7 +192,7 @@ def read_whole(source: Source, name: str, max_bytes: int) -> bytes:
     return b"".join(blocks(source, name))
 
 
-def blocks(source: Source, name: str) -> Iterator[bytes]:
+def blocks(source: BundleSource, name: str) -> Iterator[bytes]:
     """A file's bytes in pieces: as many as its size says, or an error.
 
     Raises:
@@ -163,7 +215,7 @@ def blocks(source: Source, name: str) -> Iterator[bytes]:
         raise Refused("archive" if source.packed else "wrong-size", f"{source.label}/{name}", why)
 
 
-def digest(source: Source, name: str) -> str:
+def digest(source: BundleSource, name: str) -> str:
     """SHA-256 of a file of a bundle, as 64 hexadecimal digits."""
     found = hashlib.sha256()
     for block in blocks(source, name):
@@ -171,7 +223,7 @@ def digest(source: Source, name: str) -> str:
     return found.hexdigest()
 
 
-def holds_manifest(source: Source) -> None:
+def holds_manifest(source: BundleSource) -> None:
     """Raises `ReportError` for what is no bundle at all."""
     if MANIFEST not in source.sizes:
         raise ReportError(source.label, f"no {MANIFEST} in it", "Give a bundle that `unplug release` wrote")

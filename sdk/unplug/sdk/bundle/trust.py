@@ -155,7 +155,7 @@ def read_trust(path: Path) -> Trust:
     """
     raw = read_regular(path, max_bytes=MAX_KEY_BYTES)
     if CERTIFICATE in raw and b"PRIVATE KEY" not in raw:
-        from .chain import read_certificates  # which needs the public key from here
+        from .x509_chain import read_certificates  # which needs the public key from here
 
         return Trust(roots=read_certificates(path))
     if raw.lstrip()[:1] != b"{":

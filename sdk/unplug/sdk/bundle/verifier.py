@@ -10,10 +10,9 @@ from typing import Any
 
 from .envelope import MAX_SIGNATURE_BYTES, SHA256, check_signature, read_envelope, read_statement
 from .manifest import MAX_MANIFEST_BYTES, SCHEMA, Publication
-from .names import MANIFEST, MAX_FILES, SIGNATURE, check_names
 from .refused import Refused
-from .source import Source, digest, read_whole
-from .strict import LARGEST, canonical, strict_json
+from .signed_json import LARGEST, canonical, strict_json
+from .source import MANIFEST, MAX_FILES, SIGNATURE, BundleSource, check_names, digest, read_whole
 from .trust import PublicKey, Trust
 
 MAX_NAMED = 1000
@@ -41,7 +40,7 @@ class Verified:
     publication: Publication
     manifest: bytes
     files: dict[str, str]
-    source: Source
+    source: BundleSource
 
     def read(self, name: str, *, max_bytes: int = LARGEST) -> bytes:
         """A file's bytes as they were signed: hashed again as they are read, whatever happened on the disk since.
@@ -55,7 +54,7 @@ class Verified:
         return raw
 
 
-def verify(source: Source, trust: Trust, *, now: datetime | None = None) -> Verified:
+def verify(source: BundleSource, trust: Trust, *, now: datetime | None = None) -> Verified:
     """Checks a bundle, cheap steps first; nothing of it is believed before its signature, and no file hashed before its size.
 
     Args:
@@ -83,7 +82,7 @@ def verify(source: Source, trust: Trust, *, now: datetime | None = None) -> Veri
     return verified
 
 
-def _present(source: Source) -> None:
+def _present(source: BundleSource) -> None:
     """Steps 1 and 2: plain files of safe names, a manifest and a signature among them."""
     if len(source.sizes) + len(source.odd) > MAX_FILES + 2:
         raise Refused("too-many", source.label, f"more than {MAX_FILES} files are in it")
@@ -173,7 +172,7 @@ def _allowed(verified: Verified, trust: Trust, now: datetime) -> None:
         raise Refused("downgraded", label, f"it is release {said.release}, older than {trust.minimum_release}", newer)
 
 
-def _contents(source: Source, files: dict[str, str], sizes: dict[str, int]) -> None:
+def _contents(source: BundleSource, files: dict[str, str], sizes: dict[str, int]) -> None:
     """Step 9: all files that are listed and no others, sizes before hashes."""
     for name in sorted(files.keys() - source.sizes.keys()):
         raise Refused("missing", source.label, f"{name} is missing")

@@ -1,14 +1,14 @@
+from .answer import draft_answer as draft_answer
 from .certificate import NOT_CLAIMED as NOT_CLAIMED
 from .certificate import Certificate as Certificate
 from .certificate import PlaceLine as PlaceLine
 from .checking import CheckedCertificate as CheckedCertificate
 from .checking import check_certificate as check_certificate
-from .drafting import write_drafts as write_drafts
-from .html import certificate_html as certificate_html
 from .issue import Issued as Issued
-from .issue import certify as certify
-from .pdf import certificate_pdf as certificate_pdf
+from .issue import issue_certificate as issue_certificate
 from .places import PLACES as PLACES
+from .places import PlaceStanding as PlaceStanding
+from .places import TracedPlace as TracedPlace
 from .places import TraceFile as TraceFile
 from .places import kept_facts as kept_facts
 from .places import remainder as remainder
@@ -16,4 +16,5 @@ from .places import remainder_on_record as remainder_on_record
 from .places import said_place as said_place
 from .policy import CertificatePolicy as CertificatePolicy
 from .policy import read_policy as read_policy
+from .sheet import certificate_html as certificate_html
 from .statements import open_certificate as open_certificate

@@ -13,7 +13,7 @@ from typing import Any
 
 from unplug.core import CheckFailed
 from unplug.sdk.bundle import Manifest, PublicKey, Trust, bundle_id, read_manifest, time_of, together, verify_bundle
-from unplug.sdk.ledger import Entry, Verifier
+from unplug.sdk.ledger import LedgerEntry, Verifier
 
 from .certificate import NOT_CLAIMED, Certificate
 from .evidence import evidence_of, model_line, unanswered
@@ -88,7 +88,7 @@ def _trusted(
     return verify_bundle(bundle, known, now=time_of(certificate.issued))
 
 
-def _about_request(certificate: Certificate, entries: tuple[Entry, ...], wanted: str | None, where: str) -> list[str]:
+def _about_request(certificate: Certificate, entries: tuple[LedgerEntry, ...], wanted: str | None, where: str) -> list[str]:
     """Whether it is about the request that is asked for, and says of it what the ledger does."""
     request = certificate.request
     found = [] if wanted in (None, request.id) else [f"it is about the request {request.id}, and not {wanted}"]

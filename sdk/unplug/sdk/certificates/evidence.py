@@ -1,13 +1,14 @@
-"""What a bundle itself says of its model, as a certificate repeats it: made once to certify, and again by whoever verifies."""
+"""What a bundle itself says of its model, as a certificate repeats it: made to issue one, and again by whoever verifies."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar, Literal
 
-from unplug.core import InputError, ReportError
-from unplug.sdk.auditing import AuditReport, ModelAudit
+from unplug.core import STRICT, InputError, ReportError
 from unplug.sdk.bundle import (
     CERTIFIED,
     EXACT,
@@ -17,6 +18,7 @@ from unplug.sdk.bundle import (
     open_source,
     read_whole,
 )
+from unplug.sdk.statistics import Estimate
 
 from .certificate import AttackLine, Evidence, FileLine, GateLine, ModelLine, OverrideLine, Shown, UseLine, Who
 
@@ -24,6 +26,57 @@ AUDIT = "reports/audit.json"
 MAX_AUDIT_BYTES = 64 * 2**20
 CARRIED = ("artifacts/", "reports/")
 """Files of a bundle whose hashes a certificate repeats."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditedAttack:
+    """Of an attack in ``unplug-audit/1``, what a certificate repeats; `unplug.sdk.auditing` writes it."""
+
+    auc: Estimate
+    minus_retrained: Estimate | None
+    minus_retrained_together: Estimate | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditedUse:
+    """Of a model's use on one set; without ages `mae` is null."""
+
+    n: int
+    mae: Estimate | None
+    loss: float
+    loss_interval: Estimate | None = None
+
+    @property
+    def error(self) -> Estimate:
+        """Mean absolute error in years, or the loss of a model that has no years."""
+        return self.mae or self.loss_interval or Estimate(value=self.loss)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditedModel:
+    """Of a model."""
+
+    role: str
+    attacks: dict[str, AuditedAttack]
+    utility: dict[str, AuditedUse]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundledAudit:
+    """Of the whole report: these fields have their form, and no other is looked at."""
+
+    __pydantic_config__: ClassVar[Any] = {**STRICT, "extra": "ignore"}
+
+    models: tuple[AuditedModel, ...]
+    skipped: dict[str, str]
+    alarms: tuple[dict[str, str], ...]
+    settings: dict[str, Any]
+    schema: Literal["unplug-audit/1"]
+
+    @property
+    def too_few(self) -> str | None:
+        """Why no interval counts as showing anything, or None."""
+        return self.skipped.get("forget interval") or self.skipped.get("unseen interval")
 
 
 def unanswered(manifest: Manifest, id: str) -> str | None:
@@ -65,7 +118,7 @@ def evidence_of(bundle: Path, manifest: Manifest) -> Evidence:
         raise ReportError(f"{bundle}/{AUDIT}", "no attack was made on the released model", "Audit it again")
     judged = {gate.name for gate in manifest.gates}
     shown: Shown = "equality" if EXACT in judged else "certification" if CERTIFIED in judged else "attacks"
-    who: dict[Who, ModelAudit] = {"released": released, "never saw them": never}
+    who: dict[Who, AuditedModel] = {"released": released, "never saw them": never}
     if before is not None:
         who["before"] = before
     if not all("test" in model.utility for model in who.values()):
@@ -78,7 +131,7 @@ def evidence_of(bundle: Path, manifest: Manifest) -> Evidence:
         shown_by=shown, beside="models of a fleet, none trained on them" if fleet else "a model trained without them",
         attacks=tuple(_attack(name, released, never, before) for name in sorted(released.attacks)), use=use,
         unit="years" if released.utility["test"].mae is not None else "loss", too_few=audit.too_few,
-        alarms=tuple(alarm.message for alarm in audit.alarms), gates=tuple(map(_gate, manifest.gates)),
+        alarms=tuple(alarm.get("message", "") for alarm in audit.alarms), gates=tuple(map(_gate, manifest.gates)),
         overrides=overrides_of(manifest.gates),
         skipped=audit.skipped,
     )  # fmt: skip
@@ -96,17 +149,17 @@ def overrides_of(gates: Sequence[Gate]) -> tuple[OverrideLine, ...]:
     return tuple(OverrideLine(gate=name, reason=reason) for name, reason in reasons if reason is not None)
 
 
-def _attack(name: str, released: ModelAudit, never: ModelAudit, before: ModelAudit | None) -> AttackLine:
+def _attack(name: str, released: AuditedModel, never: AuditedModel, before: AuditedModel | None) -> AttackLine:
     mine, old = released.attacks[name], None if before is None else before.attacks.get(name)
     if name not in never.attacks:
         raise ReportError(AUDIT, f"the attack {name[:60]} was not made on what never saw them", "Audit it again")
     return AttackLine(
         attack=name, model=mine.auc, never_saw=never.attacks[name].auc, original=None if old is None else old.auc,
-        gap=mine.gap,
+        gap=mine.minus_retrained_together or mine.minus_retrained,
     )  # fmt: skip
 
 
-def _audit(bundle: Path, manifest: Manifest) -> AuditReport:
+def _audit(bundle: Path, manifest: Manifest) -> BundledAudit:
     from pydantic import TypeAdapter, ValidationError
 
     where = f"{bundle}/{AUDIT}"
@@ -117,7 +170,7 @@ def _audit(bundle: Path, manifest: Manifest) -> AuditReport:
     if hashlib.sha256(raw).hexdigest() != manifest.files[AUDIT].sha256:
         raise InputError(where, "it was changed while it was read", "Verify the bundle again")
     try:
-        report: AuditReport = TypeAdapter(AuditReport).validate_json(raw)
+        report: BundledAudit = TypeAdapter(BundledAudit).validate_json(raw)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part)[:60] for part in first["loc"]) or "the file"

@@ -1,4 +1,4 @@
-"""The request in the ledger: entries that can be proved, and what they come to. The same words to certify and to verify."""
+"""The request in the ledger: entries that can be proved, and what they come to. The same words to issue and to verify."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from unplug.sdk.ledger import (
     IN_PART,
     RELEASE,
     STAGE,
-    Entry,
     InclusionProof,
     Ledger,
+    LedgerEntry,
     Request,
     Verifier,
     check_proof,
@@ -48,7 +48,7 @@ def ledger_line(ledger: Ledger, request: Request, searches: Sequence[int]) -> Le
     )  # fmt: skip
 
 
-def proven_entries(line: LedgerLine, verifier: Verifier, where: str) -> tuple[Entry, ...]:
+def proven_entries(line: LedgerLine, verifier: Verifier, where: str) -> tuple[LedgerEntry, ...]:
     """The entries that a certificate carries, in their order, each shown to be in the ledger of its signed checkpoint.
 
     Raises:
@@ -62,13 +62,11 @@ def proven_entries(line: LedgerLine, verifier: Verifier, where: str) -> tuple[En
     found = []
     for item in line.entries:
         proof = InclusionProof(checkpoint=line.checkpoint, entry=item.entry, index=item.index, path=item.path)
-        proven = check_proof(proof, verifier, f"{where}, entry {item.index}").entry
-        assert proven is not None  # of an inclusion
-        found.append(proven)
+        found.append(check_proof(proof, verifier, f"{where}, entry {item.index}").entry)
     return tuple(sorted(found, key=lambda entry: entry.sequence))
 
 
-def request_line(id: str, bundle: str, entries: Sequence[Entry], where: str) -> RequestLine:
+def request_line(id: str, bundle: str, entries: Sequence[LedgerEntry], where: str) -> RequestLine:
     """What the entries say of a request and of the bundle that answers it.
 
     Args:
@@ -107,12 +105,12 @@ def request_line(id: str, bundle: str, entries: Sequence[Entry], where: str) -> 
     )  # fmt: skip
 
 
-def _released(entry: Entry) -> bool:
+def _released(entry: LedgerEntry) -> bool:
     """Whether an entry ends a release, be it that others of its request's models wait."""
     return entry.kind == RELEASE or entry.facts.get(STAGE) == IN_PART
 
 
-def _over(opened: Entry, entries: Sequence[Entry]) -> Entry | None:
+def _over(opened: LedgerEntry, entries: Sequence[LedgerEntry]) -> LedgerEntry | None:
     """The entry by which a request was refused, or lost its last name; None where somebody is still asked for."""
     left = set(opened.subjects)
     for entry in entries:
@@ -123,7 +121,7 @@ def _over(opened: Entry, entries: Sequence[Entry]) -> Entry | None:
     return None
 
 
-def only_held_out(entries: Sequence[Entry]) -> bool:
+def only_held_out(entries: Sequence[LedgerEntry]) -> bool:
     """Whether models were looked at for a request, and each has no sample of it, but for what only judged or chose it.
 
     Args:

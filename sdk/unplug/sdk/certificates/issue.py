@@ -14,14 +14,15 @@ from unplug.sdk.ledger import Ledger, Request, check_ledger, pick, refuse_findin
 from .certificate import NOT_CLAIMED, Certificate, PlaceLine, SearchLine
 from .evidence import evidence_of, model_line, unanswered
 from .history import ledger_line, request_line
-from .html import certificate_html
-from .pdf import certificate_pdf, check_pdf
 from .places import TraceFile, place_lines, read_trace
 from .policy import utc_now
+from .sheet import certificate_html
 from .statements import sealed
 
 FILE = "certificate.intoto.jsonl"
-PAGE, PRINT = "certificate.html", "certificate.pdf"
+PAGE = "certificate.html"
+OURS = (PAGE, "certificate.pdf")
+"""What an older certificate in its place may hold beside the statements."""
 MAX_NAME = 120
 
 
@@ -31,7 +32,7 @@ class Issued:
 
     Args:
         certificate: what it says.
-        folder: holds `file`, `page` and, where it was asked for, `print`.
+        folder: holds `file` and `page`.
     """
 
     certificate: Certificate
@@ -47,15 +48,10 @@ class Issued:
         """The two pages as HTML."""
         return self.folder / PAGE
 
-    @property
-    def print(self) -> Path:
-        """The two pages as PDF."""
-        return self.folder / PRINT
 
-
-def certify(
+def issue_certificate(
     request: str, *, ledger: Ledger, bundle: Path, signer: Signer, out: Path, trust: Trust | None = None,
-    traces: Mapping[str, Path] | None = None, places: Sequence[PlaceLine] = (), issuer: str = "", pdf: bool = True,
+    traces: Mapping[str, Path] | None = None, places: Sequence[PlaceLine] = (), issuer: str = "",
     now: datetime | None = None,
 ) -> Issued:  # fmt: skip
     """Certifies what was done about one request.
@@ -70,7 +66,6 @@ def certify(
         traces: name of a system to the file that `unplug trace --request ... --out` wrote of it.
         places: the operator's word on places, see `said_place`.
         issuer: who says so, as they want to be called.
-        pdf: whether to write that as well.
         now: the time, UTC; None takes the clock's.
 
     Raises:
@@ -78,22 +73,17 @@ def certify(
             read.
         CheckFailed: the ledger was tampered with, or records no release of this bundle for the request; the bundle says that
             it answers others, or must not be used; the request was refused or withdrawn; the clock is behind the ledger.
-        MissingExtraError: ``[certificate]`` is not installed.
         OutputError: `out` is taken by something else, or cannot be written.
     """
-    if pdf:
-        check_pdf()
-    check_replaceable(out, FILE, (PAGE, PRINT))
+    check_replaceable(out, FILE, OURS)
     if len(issuer) > MAX_NAME or not issuer.isprintable():
         raise InputError("the issuer", f"it is no line of at most {MAX_NAME} characters", "Shorten it")
     certificate = _gathered(
         request, ledger, bundle, trust or Trust(keys=(signer.key,)), traces or {}, places, issuer, now
     )  # fmt: skip
-    with atomic_dir(out, owner=FILE, ours=(PAGE, PRINT), private=True) as folder:
+    with atomic_dir(out, owner=FILE, ours=OURS, private=True) as folder:
         (folder / FILE).write_bytes(sealed(certificate, signer))
         (folder / PAGE).write_text(certificate_html(certificate, signer.key.hint), encoding="utf-8")
-        if pdf:
-            (folder / PRINT).write_bytes(certificate_pdf(certificate, signer.key.hint))
     return Issued(certificate=certificate, folder=out)
 
 
@@ -101,7 +91,7 @@ def _gathered(
     id: str, ledger: Ledger, bundle: Path, trust: Trust, traces: Mapping[str, Path], places: Sequence[PlaceLine], issuer: str,
     now: datetime | None,
 ) -> Certificate:  # fmt: skip
-    """What ledger, bundle and searches say, once each of them was checked; see `certify`."""
+    """What ledger, bundle and searches say, once each of them was checked; see `issue_certificate`."""
     refuse_findings(ledger.shown, check_ledger(ledger, ledger.identity()[1])[1])
     request = pick(ledger.requests(), id)
     said = request_line(id, bundle_id(bundle), request.history, f"request {id}")

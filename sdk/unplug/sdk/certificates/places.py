@@ -6,14 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from unplug.core import STRICT, InputError, json_sha256, read_dataclass, read_json
 from unplug.sdk.ledger import Request
-from unplug.sdk.tracing import Place
 
 from .certificate import Outcome, PlaceLine, PlaceName, SearchLine
 
+PlaceStanding = Literal["holds", "deleted", "remembers", "derived", "names", "forgot", "unknown"]
+"""``holds``: pictures, or what was computed of them. ``deleted``: it held them until this search purged it. ``remembers``: a
+model that was trained on them, or what such models say. ``derived``: made from such a model. ``names``: her name or an id is in
+it. ``forgot``: made to forget her. ``unknown``: it could not be looked into."""
 MAX_TRACE_BYTES = 64 * 2**20
 MAX_WHY = 200
 PLACES: tuple[PlaceName, ...] = get_args(PlaceName)
@@ -45,6 +48,25 @@ _MORE = "could not be looked into"
 
 
 @dataclass(frozen=True, kw_only=True)
+class TracedPlace:
+    """Where a person was found, or could not be looked for.
+
+    Args:
+        path: file or folder.
+        kind: what it is, in words.
+        standing: see `PlaceStanding`.
+        samples: how many of hers, where that is known.
+        goes_by: what removes it, or why it cannot be told.
+    """
+
+    path: str
+    kind: str
+    standing: PlaceStanding
+    samples: int | None = None
+    goes_by: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TraceFile:
     """What `unplug trace --out` writes; see there."""
 
@@ -54,7 +76,7 @@ class TraceFile:
     person: str
     data: str
     searched: tuple[str, ...]
-    places: tuple[Place, ...]
+    places: tuple[TracedPlace, ...]
     purged: tuple[str, ...]
     out_of_reach: str
 
@@ -215,7 +237,7 @@ def _found(name: PlaceName, traces: Sequence[TraceFile], everybody: bool) -> Pla
     return PlaceLine(place=name, outcome="none found", count=0, why="", by="search")
 
 
-def _kind(place: Place) -> PlaceName:
+def _kind(place: TracedPlace) -> PlaceName:
     if place.kind in ("data", "picture"):
         return "raw data"
     if place.kind.startswith("cache"):

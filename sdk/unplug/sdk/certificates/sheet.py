@@ -1,9 +1,12 @@
-"""The two pages, as blocks that HTML and PDF draw alike: what a reader sees is decided here, once."""
+"""The two pages that a reader sees: one HTML file, no script, no address outside, two sheets of A4 when printed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from unplug.core import MINUS, NONE, counted, fixed, percent, plain, signed, size, span
 from unplug.sdk.statistics import Estimate
@@ -11,6 +14,7 @@ from unplug.sdk.statistics import Estimate
 from .certificate import AttackLine, Certificate, PlaceLine
 from .evidence import AUDIT
 
+HERE = Path(__file__).parent
 Tone = Literal["good", "bad", "open", ""]
 MOST_FILES = 8
 """That fit the second page."""
@@ -81,13 +85,26 @@ class Sheet:
     foot: str
 
 
-def sheet_of(certificate: Certificate, key: str) -> Sheet:
-    """The two pages of a certificate.
+def certificate_html(certificate: Certificate, key: str) -> str:
+    """The pages; the same certificate and key give the same text.
 
     Args:
         certificate: what to show.
         key: fingerprint of the key that signs.
     """
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = (HERE / "certificate.css").read_text(encoding="utf-8")
+    template = environment.get_template("certificate.html.j2")
+    return template.render(sheet=_sheet(certificate, key), style=style)
+
+
+def _sheet(certificate: Certificate, key: str) -> Sheet:
     first = (_dates(certificate), _model(certificate), _attacks(certificate), _gates(certificate))
     second = (_places(certificate), _files(certificate), _limits(certificate), _verifying(certificate, key))
     issuer = f" by {certificate.issuer}" if certificate.issuer else ""

@@ -10,19 +10,25 @@ v1; DSSE protocol 1.0.2.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from unplug.core import CheckFailed, InputError, read_regular
-from unplug.sdk.bundle import PublicKey, Signer, canonical, pae, strict_json
+from unplug.sdk.bundle import (
+    STATEMENT_TYPE,
+    PublicKey,
+    Signer,
+    canonical,
+    dsse,
+    has_fields,
+    pae,
+    read_dsse,
+    strict_json,
+)
 
 from .certificate import Certificate
 
-STATEMENT = "https://in-toto.io/Statement/v1"
-PAYLOAD = "application/vnd.in-toto+json"
 CERTIFICATE = "https://unplug-sdk/certificate/v1"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 SVR = "https://in-toto.io/attestation/svr/v0.1"
@@ -37,7 +43,7 @@ def payloads(certificate: Certificate) -> tuple[bytes, ...]:
     """The four statements, in canonical JSON, in the order of `KINDS`."""
     predicates = (asdict(certificate), _test_result(certificate), _svr(certificate), _provenance(certificate))
     return tuple(
-        canonical({"_type": STATEMENT, "subject": _subject(certificate), "predicateType": kind, "predicate": predicate})
+        canonical({"_type": STATEMENT_TYPE, "subject": _subject(certificate), "predicateType": kind, "predicate": predicate})
         for kind, predicate in zip(KINDS, predicates, strict=True)
     )
 
@@ -54,9 +60,7 @@ def sealed(certificate: Certificate, signer: Signer) -> bytes:
         if not signer.key.verifies(pae(payload), signature):
             why = "what it signed does not verify with its public key"
             raise InputError("the signing key", why, "Give the private and the public half of one P-256 key")
-        signatures = [{"keyid": signer.key.hint, "sig": base64.b64encode(signature).decode()}]
-        envelope = {"payload": base64.b64encode(payload).decode(), "payloadType": PAYLOAD, "signatures": signatures}
-        lines.append(canonical(envelope))
+        lines.append(canonical(dsse(payload, signature, signer.key.hint)))
     return b"".join(line + b"\n" for line in lines)
 
 
@@ -84,22 +88,13 @@ def open_certificate(path: Path, key: PublicKey) -> Certificate:
 def _opened(line: bytes, key: PublicKey, where: str) -> bytes:
     """The payload of an envelope, once its signature is found to be the key's."""
     try:
-        value = strict_json(line)
+        payload, signatures = read_dsse(strict_json(line), MAX_SIGNATURES)
     except ValueError as error:
-        raise InputError(where, f"it is no strict JSON ({error})", AGAIN) from error
-    if not _has(value, "payload", "payloadType", "signatures"):
-        raise InputError(where, "it is no DSSE envelope", AGAIN)
-    if value["payloadType"] != PAYLOAD:
-        raise InputError(where, f"its payload is {str(value['payloadType'])[:80]!r}, and no in-toto statement", AGAIN)
-    signatures = value["signatures"]
-    if not (isinstance(signatures, list) and 0 < len(signatures) <= MAX_SIGNATURES):
-        raise InputError(where, f"it has not 1 to {MAX_SIGNATURES} signatures", AGAIN)
-    if not all(_has(item, "keyid", "sig") and isinstance(item["keyid"], str) for item in signatures):
-        raise InputError(where, "a signature has not keyid and sig alone", AGAIN)
-    payload = _base64(value["payload"], where)
-    mine = [_base64(item["sig"], where) for item in signatures if item["keyid"] == key.hint]
+        raise InputError(where, f"it is no envelope of a statement ({error})", AGAIN) from error
+    mine = [signature for key_id, signature in signatures if key_id == key.hint]
     if not mine:
-        fix = f"Its signer names the key {signatures[0]['keyid'][:16]!r}; give that key with --key, if you have it from them"
+        signer = signatures[0][0][:16]
+        fix = f"Its signer names the key {signer!r}; give that key with --key, if you have it from them"
         raise CheckFailed(where, f"the key {key.hint[:16]} did not sign it", fix)
     if not all(key.verifies(pae(payload), item) for item in mine):
         raise CheckFailed(where, "it is not what the key signed: it was edited", AGAIN)
@@ -113,7 +108,7 @@ def _certificate(payload: bytes, where: str) -> Certificate:
         value = strict_json(payload)
     except ValueError as error:
         raise InputError(where, f"what is signed is no strict JSON ({error})", AGAIN) from error
-    if not _has(value, "_type", "subject", "predicateType", "predicate") or value["_type"] != STATEMENT:
+    if not has_fields(value, "_type", "subject", "predicateType", "predicate") or value["_type"] != STATEMENT_TYPE:
         raise InputError(where, "what is signed is no in-toto statement", AGAIN)
     if value["predicateType"] != CERTIFICATE:
         kind = str(value["predicateType"])[:80]
@@ -125,21 +120,6 @@ def _certificate(payload: bytes, where: str) -> Certificate:
         place = ".".join(str(part)[:60] for part in first["loc"]) or "the file"
         raise InputError(where, f"it does not follow its schema ({place}: {first['msg'][:200]})", AGAIN) from error
     return certificate
-
-
-def _has(value: Any, *names: str) -> bool:
-    return isinstance(value, dict) and value.keys() == {*names}
-
-
-def _base64(text: Any, where: str) -> bytes:
-    """Standard base64 with its padding, in the one spelling that encodes the bytes."""
-    try:
-        raw = base64.b64decode(text, validate=True) if isinstance(text, str) else None
-    except (binascii.Error, ValueError):
-        raw = None
-    if raw is None or base64.b64encode(raw).decode() != text:
-        raise InputError(where, "its base64 is not in the one standard spelling", AGAIN)
-    return raw
 
 
 def _subject(certificate: Certificate) -> list[dict[str, Any]]:

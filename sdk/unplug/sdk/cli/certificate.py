@@ -74,27 +74,25 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
     "--trust", "trusted", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
     help="Whose signature on the bundle counts, as of `bundle verify` (default: that of --sign); may be repeated.",
 )  # fmt: skip
-@click.option("--pdf/--no-pdf", default=True, show_default=True, help="Also as PDF, which needs the extra [certificate].")
 @out_option("Folder to write.")
 @command
 def issue(
     request: str, where: str | None, bundle: Path, traces: tuple[str, ...], said: tuple[str, ...], issuer: str, key: str,
-    public: Path | None, trusted: tuple[Path, ...], pdf: bool, out: Path, common: Common,
+    public: Path | None, trusted: tuple[Path, ...], out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Certify what was done about REQUEST: statements that others verify, and two pages to read."""
     from unplug.sdk.bundle import load_signer
-    from unplug.sdk.certificates import certify, said_place
+    from unplug.sdk.certificates import issue_certificate, said_place
     from unplug.sdk.ledger import open_ledger
 
     from .bundle import trust_of
 
-    done = certify(
+    done = issue_certificate(
         request, ledger=open_ledger(where), bundle=bundle, signer=load_signer(key, public), out=out, trust=trust_of(trusted),
-        traces=_systems(traces), places=[said_place(text) for text in said], issuer=issuer, pdf=pdf,
+        traces=_systems(traces), places=[said_place(text) for text in said], issuer=issuer,
     )  # fmt: skip
     unknown = [line.place for line in done.certificate.places if line.outcome == "unknown"]
-    lines = [f"{done.file}: what was done about {request}, signed", f"{done.page}: the same to read"]
-    lines += [f"{done.print}: the same to print"] if pdf else []
+    lines = [f"{done.file}: what was done about {request}, signed", f"{done.page}: the same to read and to print"]
     lines += [f"not known: {', '.join(unknown)} (--trace and --place say something of them)"] if unknown else []
     value = {"out": str(out), "file": str(done.file), "unknown": unknown, "certificate": asdict(done.certificate)}
     return Outcome(value=value, text="\n".join(lines))
@@ -149,11 +147,8 @@ def verify(
 @out_option("Folder to write.")
 @command
 def templates(request: str, where: str | None, file: Path | None, key: Path | None, out: Path, common: Common) -> Outcome:
-    """Draft an answer to the person, a record of processing and an annex in the order of the EDPB's Opinion 28/2024.
-
-    What is not known is left open and visible. None of it is legal advice.
-    """
-    from unplug.sdk.certificates import open_certificate, write_drafts
+    """Draft the answer to the person; what is not known is left open and visible. It is no legal advice."""
+    from unplug.sdk.certificates import draft_answer, open_certificate
     from unplug.sdk.ledger import open_ledger
 
     if (file is None) != (key is None):
@@ -161,10 +156,10 @@ def templates(request: str, where: str | None, file: Path | None, key: Path | No
     found = None if file is None or key is None else open_certificate(file, _issuer(key))
     if found is not None and found.request.id != request:
         raise InputError(str(file), f"it is about the request {found.request.id}", f"Give the certificate of {request}")
-    paths = write_drafts(request, open_ledger(where), out, found)
-    opens = sum(path.read_text(encoding="utf-8").count("[TO FILL IN: ") for path in paths)
-    text = "\n".join([*map(str, paths), f"{counted(opens, 'place')} left to fill in. This is no legal advice."])
-    return Outcome(value={"out": str(out), "files": [str(path) for path in paths], "to_fill_in": opens}, text=text)
+    path = draft_answer(request, open_ledger(where), out, found)
+    opens = path.read_text(encoding="utf-8").count("[TO FILL IN: ")
+    text = f"{path}\n{counted(opens, 'place')} left to fill in. This is no legal advice."
+    return Outcome(value={"out": str(out), "files": [str(path)], "to_fill_in": opens}, text=text)
 
 
 def _issuer(path: Path) -> PublicKey:

@@ -42,50 +42,35 @@ vkey_option = click.option(
 @click.command()
 @ledger_option
 @out_option("File to write, to be kept where nobody who can change the ledger can change it.")
-@click.option("--query", type=click.Path(path_type=Path), help="Also write what a time-stamping authority signs (RFC 3161).")
 @command
-def checkpoint(where: str | None, out: Path, query: Path | None, common: Common) -> Outcome:
+def checkpoint(where: str | None, out: Path, common: Common) -> Outcome:
     """Write the newest checkpoint: size and root of the ledger, signed."""
-    from unplug.sdk.ledger import open_ledger, timestamp_query
+    from unplug.sdk.ledger import open_ledger
 
     note = open_ledger(where).checkpoint()
     with atomic_path(out) as temporary:
         temporary.write_bytes(note)
-    if query is not None:
-        with atomic_path(query) as temporary:
-            temporary.write_bytes(timestamp_query(note))
     origin, size, root = note.decode().split("\n")[:3]
-    asked = f"\n{query} is what a time-stamping authority signs; keep its answer beside {out}" if query else ""
     held = f"{counted(int(size), 'entry', 'entries')} of {origin} in {out}"
-    text = f"{held}: keep it elsewhere, for `unplug ledger verify --against`{asked}"
+    text = f"{held}: keep it elsewhere, for `unplug ledger verify --against`"
     return Outcome(value={"out": str(out), "origin": origin, "size": int(size), "root": root}, text=text)
 
 
 @click.command()
 @ledger_option
-@click.argument("request", required=False)
+@click.argument("request")
 @click.option("--name", metavar="NAME", help="Let the proof show this person, and only her, that the request names her.")
-@click.option("--since", type=click.Path(path_type=Path), help="A kept checkpoint: prove that the ledger only grew since.")
 @out_option("Proof to write.")
 @command
-def prove(where: str | None, request: str | None, name: str | None, since: Path | None, out: Path, common: Common) -> Outcome:
-    """Prove that the entry of REQUEST is in the ledger, without any other; or, with --since, that nothing was rewritten."""
-    from unplug.sdk.ledger import open_ledger, opening_for, pick, prove_growth, prove_inclusion, read_checkpoint
+def prove(where: str | None, request: str, name: str | None, out: Path, common: Common) -> Outcome:
+    """Prove that the entry of REQUEST is in the ledger, without any other."""
+    from unplug.sdk.ledger import open_ledger, opening_for, pick, prove_inclusion
 
-    if (request is None) == (since is None):
-        raise InputError("unplug ledger prove", "what to prove is not said", "Give REQUEST, or --since FILE alone")
     opened = open_ledger(where)
     note = opened.checkpoint()
     size = int(note.split(b"\n")[1])
     rows = opened.rows()[:size]  # others may have added since
-    if since is not None:
-        older = read_checkpoint(since, opened.identity()[1])
-        growth = prove_growth(rows, note, read_regular(since, max_bytes=MAX_KEPT_BYTES), older.size)
-        write_json(out, dataclasses.asdict(growth))
-        return Outcome(
-            value={"out": str(out), "older": older.size, "newer": size}, text=f"{older.size} to {size} entries: {out}"
-        )
-    found = pick(opened.requests(), str(request))
+    found = pick(opened.requests(), request)
     opening = opening_for(opened, found, name) if name is not None else None
     write_json(out, dataclasses.asdict(prove_inclusion(rows, note, found.sequence, opening)), private=True)
     whom = "; it shows that person, and whoever else has it, that the request names her" if opening else ""
@@ -129,15 +114,11 @@ def _proof(path: Path, verifier: Verifier, name: str | None) -> Outcome:
     from unplug.sdk.ledger import check_proof, read_proof
 
     proven = check_proof(read_proof(path), verifier, str(path), name)
-    size = proven.checkpoint.size
-    value = {"origin": proven.checkpoint.origin, "size": size, "older": proven.older.size if proven.older else None}
-    if proven.entry is None:
-        text = f"{path}: the {size} entries begin with the {value['older']} of the older checkpoint"
-        return Outcome(value=value, text=text)
-    entry = proven.entry
+    size, entry = proven.checkpoint.size, proven.entry
     named = f", and it names {name}" if name is not None else ""
     text = f"{path}: entry {entry.sequence} of {size}, {entry.kind} of {entry.at}, is in {proven.checkpoint.origin}{named}"
-    return Outcome(value=value | {"entry": dataclasses.asdict(entry), "names": name is not None}, text=text)
+    value = {"origin": proven.checkpoint.origin, "size": size, "entry": dataclasses.asdict(entry), "names": name is not None}
+    return Outcome(value=value, text=text)
 
 
 @click.command()

@@ -11,7 +11,7 @@ import click
 from unplug.core import counted, table
 
 if TYPE_CHECKING:
-    from unplug.sdk.ledger import Entry, Request
+    from unplug.sdk.ledger import LedgerEntry, Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,7 +43,7 @@ def request_facts(request: Request) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def history_text(entries: Sequence[Entry]) -> str:
+def history_text(entries: Sequence[LedgerEntry]) -> str:
     """Entries as lines, below each its facts as they stand there: who compares a hash or reads a reason needs all of it."""
     rows = [[str(entry.sequence), entry.at, _kind(entry), entry.note] for entry in entries]
     head, *lines = table(["entry", "at", "what", ""], rows).splitlines()
@@ -53,6 +53,6 @@ def history_text(entries: Sequence[Entry]) -> str:
     return "\n".join(told)
 
 
-def _kind(entry: Entry) -> str:
+def _kind(entry: LedgerEntry) -> str:
     some = entry.kind == "withdrawn" and entry.subjects
     return f"{counted(len(entry.subjects), 'name')} withdrawn" if some else entry.kind

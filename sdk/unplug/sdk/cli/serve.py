@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from unplug.core import expanded, require_modules, table
+from unplug.core import expanded, ledger_place, require_modules, table
 
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
@@ -47,7 +47,6 @@ def run(
     common: Common, **limits: Any,
 ) -> Outcome:  # fmt: skip
     """Run the service until it is told to end (Ctrl-C or SIGTERM); the next start goes on with a release that was under way."""
-    from unplug.sdk.ledger import ledger_place
     from unplug.sdk.service import ServeLimits, ServeRecipe, ServeSettings, run_service
 
     place = where or ledger_place()
@@ -116,7 +115,7 @@ def revoke(where: str | None, id: str, common: Common) -> Outcome:
 
 
 def _tables(where: str | None, *, make: bool = False) -> Any:
-    from unplug.sdk.ledger import ledger_place, open_ledger
+    from unplug.sdk.ledger import open_ledger
     from unplug.sdk.service import ServiceTables
 
     open_ledger(where).contents()

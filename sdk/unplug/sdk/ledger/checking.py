@@ -13,18 +13,17 @@ from dataclasses import dataclass
 
 from unplug.core import CheckFailed, InputError
 
-from .checkpoint import Checkpoint
-from .entries import Entry, read_entry
+from .entries import LedgerEntry, read_entry
 from .ledger import Ledger
 from .merkle import push
 from .notes import Verifier
 from .requests import requests_of
-from .rows import Row, identity_of
+from .rows import LedgerCheckpoint, LedgerRow, identity_of
 from .subjects import salt_digest
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class LedgerCheck:
     """What was checked.
 
     Args:
@@ -53,7 +52,7 @@ class Finding:
     what: str
 
 
-def check_rows(rows: Sequence[Row], verifier: Verifier, origin: str) -> tuple[Finding, ...]:
+def check_rows(rows: Sequence[LedgerRow], verifier: Verifier, origin: str) -> tuple[Finding, ...]:
     """Checks every row by its number, its signature and the row before it.
 
     Args:
@@ -65,7 +64,7 @@ def check_rows(rows: Sequence[Row], verifier: Verifier, origin: str) -> tuple[Fi
         What was found, by number; nothing where every entry is as it was signed.
     """
     found: list[Finding] = []
-    before: Row | None = None
+    before: LedgerRow | None = None
     trusted = True  # of no rows, the edge is empty
     for place, row in enumerate(rows):
         expected = 0 if before is None else before.sequence + 1
@@ -82,7 +81,7 @@ def check_rows(rows: Sequence[Row], verifier: Verifier, origin: str) -> tuple[Fi
     return tuple(found)
 
 
-def _problem(row: Row, before: Row | None, *, trusted: bool, good: bool, first: bool) -> str | None:
+def _problem(row: LedgerRow, before: LedgerRow | None, *, trusted: bool, good: bool, first: bool) -> str | None:
     try:
         told = read_entry(row.body, "entry").sequence
     except InputError:
@@ -99,7 +98,7 @@ def _problem(row: Row, before: Row | None, *, trusted: bool, good: bool, first: 
     return "nobody can tell whether it was edited, for the entry before it is not as it was"
 
 
-def check_kept(rows: Sequence[Row], kept: Checkpoint, origin: str) -> tuple[Finding, ...]:
+def check_kept(rows: Sequence[LedgerRow], kept: LedgerCheckpoint, origin: str) -> tuple[Finding, ...]:
     """Holds a ledger against a checkpoint that was kept elsewhere, which shows a cut tail, or a ledger that was written anew.
 
     Args:
@@ -121,7 +120,7 @@ def check_kept(rows: Sequence[Row], kept: Checkpoint, origin: str) -> tuple[Find
     return ()
 
 
-def check_salts(entries: Sequence[Entry], salts: Mapping[str, str]) -> tuple[Finding, ...]:
+def check_salts(entries: Sequence[LedgerEntry], salts: Mapping[str, str]) -> tuple[Finding, ...]:
     """Finds salts that were exchanged, lie there though they were shredded, or are gone though nobody shredded them."""
     found, requests = [], requests_of(entries)
     for name, request in requests.items():
@@ -141,7 +140,7 @@ def check_salts(entries: Sequence[Entry], salts: Mapping[str, str]) -> tuple[Fin
     )
 
 
-def clock_notes(entries: Sequence[Entry]) -> tuple[str, ...]:
+def clock_notes(entries: Sequence[LedgerEntry]) -> tuple[str, ...]:
     """Entries that were written while the clock stood before that of an earlier one."""
     return tuple(
         f"entry {entry.sequence}: the clock stood {entry.clock_back_seconds} s before that of an earlier entry"
@@ -158,7 +157,9 @@ def refuse_findings(where: str, found: Sequence[Finding]) -> None:
         raise CheckFailed(where, f"{first}{more}", "Restore it from a copy that verifies")
 
 
-def check_ledger(ledger: Ledger, verifier: Verifier, kept: Checkpoint | None = None) -> tuple[Verdict, tuple[Finding, ...]]:
+def check_ledger(
+    ledger: Ledger, verifier: Verifier, kept: LedgerCheckpoint | None = None
+) -> tuple[LedgerCheck, tuple[Finding, ...]]:
     """Checks a whole ledger: its rows, what they say, its salts, and a checkpoint that was kept elsewhere.
 
     Args:
@@ -179,14 +180,14 @@ def check_ledger(ledger: Ledger, verifier: Verifier, kept: Checkpoint | None = N
     found = check_rows(rows, verifier, origin)
     if not found and kept is not None:
         found = check_kept(rows, kept, origin)
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LedgerEntry, ...] = ()
     if not found:
         entries = tuple(read_entry(row.body, f"entry {row.sequence}") for row in rows)
         found = check_salts(entries, salts)
-    return Verdict(origin=origin, size=len(rows), kept=kept.size if kept else None, notes=clock_notes(entries)), found
+    return LedgerCheck(origin=origin, size=len(rows), kept=kept.size if kept else None, notes=clock_notes(entries)), found
 
 
-def _origin(rows: Sequence[Row], kept: Checkpoint | None) -> str:
+def _origin(rows: Sequence[LedgerRow], kept: LedgerCheckpoint | None) -> str:
     """Which ledger it is: what was kept says so, else its first entry, which `check_rows` then checks as all others."""
     if not rows or rows[0].sequence != 0:
         return kept.origin if kept else ""

@@ -1,4 +1,4 @@
-"""Rows and salts of a ledger, in and out of the place where they lie."""
+"""The tables of a ledger: rows and salts, in and out of the place where they lie, and who may write them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,39 @@ import sqlalchemy as sa
 from unplug.core import InputError
 
 from .entries import MAX_BODY_BYTES
-from .rows import Row
-from .store import WAIT_SECONDS, Chain, SqlStore
-from .tables import HEAD, KNOWN, entries, salts
+from .rows import LedgerRow
+from .store import WAIT_SECONDS, SqlStore, TableVersions
 
 MAX_EDGE_BYTES = 32 * 64
-CHAIN = Chain(
-    scripts=Path(__file__).with_name("migrations"), version_table="alembic_version", head=HEAD, known=KNOWN,
+HEAD = "0001"
+"""The migration (in ``migrations/``) that the tables below are the outcome of."""
+VERSIONS = TableVersions(
+    scripts=Path(__file__).with_name("migrations"), version_table="alembic_version", head=HEAD, known=(HEAD,),
     absent="no ledger is there", make="unplug ledger init",
 )  # fmt: skip
 
+metadata = sa.MetaData()
+entries = sa.Table(
+    "ledger_entries",
+    metadata,
+    sa.Column("sequence", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("edge", sa.LargeBinary, nullable=False),
+    sa.Column("signature", sa.LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+"""Append-only. `edge` is the tree's after this entry (see `merkle`), `signature` that of the checkpoint of this size."""
+salts = sa.Table(
+    "ledger_salts",
+    metadata,
+    sa.Column("request", sa.Text, primary_key=True),
+    sa.Column("salt", sa.Text, nullable=False),
+    sqlite_strict=True,
+)
+"""One row a request until it is shredded: the only thing in a ledger that can be deleted."""
 
-class Session:
+
+class LedgerTransaction:
     """One transaction.
 
     Args:
@@ -32,7 +53,7 @@ class Session:
     def __init__(self, connection: sa.Connection) -> None:
         self.connection = connection
 
-    def rows(self, since: int = 0) -> Iterator[Row]:
+    def rows(self, since: int = 0) -> Iterator[LedgerRow]:
         """All rows from a number on, by their number, one after the other.
 
         Raises:
@@ -48,7 +69,7 @@ class Session:
         for row in self.connection.execute(sa.select(entries).where(these).order_by(entries.c.sequence)):
             yield _row(row.sequence, row.body, row.edge, row.signature)
 
-    def insert(self, row: Row) -> None:
+    def insert(self, row: LedgerRow) -> None:
         """Adds a row."""
         values = {"sequence": row.sequence, "body": row.body, "edge": row.edge, "signature": row.signature}
         self.connection.execute(sa.insert(entries).values(values))
@@ -81,29 +102,29 @@ class Database:
     """
 
     def __init__(self, where: str, *, wait_seconds: float = WAIT_SECONDS, pooled: bool = False) -> None:
-        self._store = SqlStore(where, CHAIN, wait_seconds=wait_seconds, pooled=pooled)
+        self._store = SqlStore(where, VERSIONS, wait_seconds=wait_seconds, pooled=pooled)
         self.shown = self._store.shown
         self.create = self._store.create
         self.truncate_log = self._store.truncate_log
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[Session]:
+    def reading(self) -> Iterator[LedgerTransaction]:
         """A transaction that sees one state of the ledger, whatever is written meanwhile; see `SqlStore.opened`."""
         with self._store.opened(writing=False) as connection:
-            yield Session(connection)
+            yield LedgerTransaction(connection)
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[Session]:
+    def writing(self) -> Iterator[LedgerTransaction]:
         """A transaction that has the ledger to itself; what it wrote is on the disk when the block ends, or none of it is.
 
         Raises:
             InputError, OutputError: as for `reading`; another process writes for too long, or it is read-only.
         """
         with self._store.opened(writing=True) as connection:
-            yield Session(connection)
+            yield LedgerTransaction(connection)
 
 
-def _row(sequence: object, body: object, edge: object, signature: object) -> Row:
+def _row(sequence: object, body: object, edge: object, signature: object) -> LedgerRow:
     if isinstance(sequence, int) and isinstance(body, str) and isinstance(edge, bytes) and isinstance(signature, bytes):
-        return Row(sequence=sequence, body=body, edge=edge, signature=signature)
+        return LedgerRow(sequence=sequence, body=body, edge=edge, signature=signature)
     raise InputError("the ledger", "it holds a row of other types than any entry has", "Restore it from a copy")

@@ -1,10 +1,12 @@
-"""One entry of the ledger, and the bytes of it that are hashed."""
+"""One entry of the ledger, the bytes of it that are hashed, and all of them as JSON or CSV for auditors and spreadsheets."""
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Literal
@@ -31,9 +33,13 @@ KEY = "key"
 CLOCK = "clock"
 """The fact of a correction that says that the clock is right, though it stands before that of an earlier entry."""
 
+EXPORT = "unplug-ledger-export/1"
+COLUMNS = ("sequence", "at", "kind", "requests", "subjects", "received", "due", "note", "facts", "clock_back_seconds")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class LedgerEntry:
     """One entry. It never holds a name or a picture of somebody.
 
     Args:
@@ -81,19 +87,56 @@ class Entry:
 def _adapter() -> Any:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(Entry)
+    return TypeAdapter(LedgerEntry)
 
 
-def read_entry(body: str, where: str) -> Entry:
+def read_entry(body: str, where: str) -> LedgerEntry:
     """An entry from its bytes.
 
     Raises:
         InputError: it is no entry, or not in canonical form.
     """
     try:
-        entry: Entry = _adapter().validate_json(body)
+        entry: LedgerEntry = _adapter().validate_json(body)
     except ValueError as error:
         raise InputError(where, "it is no entry of a ledger", "Verify the ledger; restore it from a copy") from error
     if entry.body != body:
         raise InputError(where, "it is not in canonical form", "Verify the ledger; restore it from a copy")
     return entry
+
+
+def export_json(entries: Sequence[LedgerEntry], checkpoint: bytes) -> dict[str, Any]:
+    """All entries with the checkpoint over them.
+
+    Each entry in canonical JSON (sorted keys, no white space, ASCII) is the leaf that was hashed: anybody can compute the root.
+    """
+    return {
+        "schema": EXPORT,
+        "checkpoint": checkpoint.decode(),
+        "entries": [dataclasses.asdict(entry) for entry in entries],
+    }
+
+
+def export_csv(entries: Sequence[LedgerEntry]) -> str:
+    """All entries, one a line; a text that a spreadsheet would compute gets an apostrophe in front.
+
+    Example:
+        >>> entry = LedgerEntry(sequence=3, kind="refused", at="2027-01-31T09:00:00Z", requests=("A-1",), note="=1+1")
+        >>> export_csv([entry]).splitlines()[1]
+        "3,2027-01-31T09:00:00Z,refused,A-1,,,,'=1+1,{},0"
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for entry in entries:
+        values = dataclasses.asdict(entry) | {
+            "requests": " ".join(entry.requests), "subjects": " ".join(entry.subjects),
+            "facts": json.dumps(entry.facts, sort_keys=True, separators=(",", ":")),
+        }  # fmt: skip
+        writer.writerow([_plain(values[name]) for name in COLUMNS])
+    return out.getvalue()
+
+
+def _plain(value: object) -> str:
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.startswith(FORMULA) else text

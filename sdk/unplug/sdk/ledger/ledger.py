@@ -1,4 +1,4 @@
-"""A ledger: what may be added to it, in which order, and what its entries say."""
+"""A ledger: where it is, what may be added to it, in which order, and what its entries say."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, tzinfo
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from unplug.core import (
@@ -21,23 +22,25 @@ from unplug.core import (
     counted,
     is_there,
     key_file,
+    ledger_place,
     operator_key,
+    require_modules,
 )
 
 from . import clock
-from .entries import CLOCK, KEY, MAX_BODY_BYTES, MAX_NOTE, OFFSET, RECORDED, Entry, Kind, read_entry
-from .notes import Signer, Verifier
+from .entries import CLOCK, KEY, MAX_BODY_BYTES, MAX_NOTE, OFFSET, RECORDED, Kind, LedgerEntry, read_entry
+from .notes import LedgerSigner, Verifier
 from .read_so_far import Contents, ReadSoFar
 from .releases import IN_PART, RELEASE, STAGE, models_left, releases_of
 from .requests import Request, check_received, due_of, pick, requests_of
-from .rows import Row, identity_of, signed_row
+from .rows import LedgerRow, identity_of, signed_row
 from .signing import signing_key
 from .subjects import digests_of, held_as, new_salt, salt_digest
 
 if TYPE_CHECKING:  # the package that they need is imported when a ledger is opened
     import sqlalchemy as sa
 
-    from .database import Database, Session
+    from .database import Database, LedgerTransaction
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}")
 MAX_BACK_SECONDS = 86400
@@ -47,7 +50,7 @@ MAX_BACK_SECONDS = 86400
 class _Addition:
     """Adds entries to a ledger that nobody else writes meanwhile."""
 
-    def __init__(self, session: Session, contents: Contents, signer: Signer, origin: str) -> None:
+    def __init__(self, session: LedgerTransaction, contents: Contents, signer: LedgerSigner, origin: str) -> None:
         self.session, self.entries, self.requests = session, contents.entries, dict(contents.requests)
         self._last, self._signer, self._origin = contents.head, signer, origin
         self._at, self.key = clock.now(), contents.key
@@ -55,10 +58,10 @@ class _Addition:
         self.offset = {OFFSET: clock.offset_of(self._at, contents.zone)}
         self.back = max(0, round((_time_of(contents.latest) - self._at).total_seconds()))
 
-    def append(self, kind: Kind, **fields: Any) -> Entry:
+    def append(self, kind: Kind, **fields: Any) -> LedgerEntry:
         """Adds one entry, with the next number; where the clock was set back it says by how much."""
         at = clock.time_text(self._at)
-        entry = Entry(sequence=self._last.sequence + 1, kind=kind, at=at, clock_back_seconds=self.back, **fields)
+        entry = LedgerEntry(sequence=self._last.sequence + 1, kind=kind, at=at, clock_back_seconds=self.back, **fields)
         if len(entry.body) > MAX_BODY_BYTES:
             raise InputError("the entry", f"it would be larger than {MAX_BODY_BYTES} bytes", "Split the request into several")
         self._last = signed_row(entry, self._last.hashes, self._signer, self._origin)
@@ -94,7 +97,9 @@ class Ledger:
         zone: of the operator, whose days count; None is the machine's.
     """
 
-    def __init__(self, database: Database, signer: Callable[[], Signer] = signing_key, zone: tzinfo | None = None) -> None:
+    def __init__(
+        self, database: Database, signer: Callable[[], LedgerSigner] = signing_key, zone: tzinfo | None = None
+    ) -> None:
         self._database, self._signer, self._zone = database, signer, zone
         self._so_far = ReadSoFar(where=database.shown, zone=zone)
 
@@ -103,7 +108,7 @@ class Ledger:
         """Where it lies, without a password."""
         return self._database.shown
 
-    def create(self) -> Entry:
+    def create(self) -> LedgerEntry:
         """Makes the tables and the first entry, which says which key signs; of a ledger that is there already, returns that.
 
         Raises:
@@ -120,11 +125,11 @@ class Ledger:
                 return entry
             origin = f"{signer.name}/{secrets.token_hex(4)}"
             facts = {"origin": origin, "vkey": signer.verifier.text, "unplug": VERSION, KEY: operator_key(make=True).id}
-            entry = Entry(sequence=0, kind="opened", at=clock.time_text(clock.now()), facts=facts)
+            entry = LedgerEntry(sequence=0, kind="opened", at=clock.time_text(clock.now()), facts=facts)
             session.insert(signed_row(entry, (), signer, origin))
             return entry
 
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[LedgerRow, ...]:
         """All rows as they lie there, for who checks them."""
         with self._database.reading() as session:
             return tuple(session.rows())
@@ -134,12 +139,12 @@ class Ledger:
         with self._adding() as adding:
             _own_key(adding.key)
 
-    def rows_and_salts(self) -> tuple[tuple[Row, ...], dict[str, str]]:
+    def rows_and_salts(self) -> tuple[tuple[LedgerRow, ...], dict[str, str]]:
         """All rows, and the salts at the same moment: others may add meanwhile."""
         with self._database.reading() as session:
             return tuple(session.rows()), session.salts()
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[LedgerEntry, ...]:
         """All entries. They are well-formed; whether they are the ones that were added is for `check_rows` to say."""
         return self.contents().entries
 
@@ -179,7 +184,7 @@ class Ledger:
         origin, verifier = self.identity(rows)
         return rows[-1].note(origin, verifier)
 
-    def identity(self, rows: Sequence[Row] | None = None) -> tuple[str, Verifier]:
+    def identity(self, rows: Sequence[LedgerRow] | None = None) -> tuple[str, Verifier]:
         """Which ledger this is, and which key it says that it is signed with: who checks it has the key from elsewhere.
 
         Args:
@@ -266,7 +271,7 @@ class Ledger:
         adding.session.put_salt(name, salt)
         return adding.requests[name], True
 
-    def extend(self, id: str, reason: str) -> Entry:
+    def extend(self, id: str, reason: str) -> LedgerEntry:
         """Adds two months, which must be told to the person within the first.
 
         Raises:
@@ -284,12 +289,12 @@ class Ledger:
             days = {"received": request.received.isoformat(), "due": due}
             return adding.append("extended", requests=(id,), **days, note=reason, facts=adding.offset)
 
-    def refuse(self, id: str, reason: str) -> Entry:
+    def refuse(self, id: str, reason: str) -> LedgerEntry:
         """Ends a request by a refusal, with its reason; `InputError` without one, or where the request is over."""
         _check_reason(reason)
         return self._close("refused", id, reason)
 
-    def withdraw(self, id: str, reason: str = "", names: Sequence[str] = ()) -> Entry:
+    def withdraw(self, id: str, reason: str = "", names: Sequence[str] = ()) -> LedgerEntry:
         """Ends a request that the person has taken back, or takes some of its names out of it.
 
         Args:
@@ -311,7 +316,7 @@ class Ledger:
                 return next(entry for entry in reversed(request.history) if entry.kind == "withdrawn")
             return adding.append("withdrawn", requests=(id,), subjects=tuple(gone), note=reason)
 
-    def _close(self, kind: Kind, id: str, reason: str) -> Entry:
+    def _close(self, kind: Kind, id: str, reason: str) -> LedgerEntry:
         _check_note(reason)
         with self._adding() as adding:
             _waiting(adding.requests, id)
@@ -319,7 +324,7 @@ class Ledger:
 
     def correct(
         self, reason: str, *, id: str = "", received: date | None = None, clock: bool = False, key: bool = False
-    ) -> Entry:
+    ) -> LedgerEntry:
         """Corrects what was wrong from some entry on; that entry stays as it is.
 
         Args:
@@ -357,7 +362,7 @@ class Ledger:
         facts: Mapping[str, str] | None = None,
         once: str = "",
         along: Callable[[sa.Connection], None] | None = None,
-    ) -> Entry:
+    ) -> LedgerEntry:
         """Adds what was done: a step, a try, an audit, a release (which ends the wait in the queue), whom one told.
 
         A release of one of several models that hold samples of a request is a step for that one; see `models_left`.
@@ -393,7 +398,7 @@ class Ledger:
                 about = tuple(name for name in about if name not in waiting)
             return adding.append(cast(Kind, kind), requests=about, note=note, facts=told)
 
-    def shred(self, id: str) -> tuple[Entry, bool]:
+    def shred(self, id: str) -> tuple[LedgerEntry, bool]:
         """Deletes the salt of a request that is over: from then on nobody, with any key, can tell whom it named.
 
         Returns:
@@ -439,13 +444,13 @@ class Ledger:
                 raise OutputError("the clock", why, "Set it; where it is right now, run `unplug ledger correct --clock`")
             yield adding
 
-    def _check_key(self, first: Entry, signer: Signer) -> None:
+    def _check_key(self, first: LedgerEntry, signer: LedgerSigner) -> None:
         vkey = identity_of(first, self.shown)[1]
         if vkey != signer.verifier:
             why = f"it is signed with the key {vkey.shown}, and yours is {signer.verifier.shown}"
             raise InputError(self.shown, why, "Use the key that the ledger was made with; UNPLUG_LEDGER_KEY names it")
 
-    def _entry(self, row: Row) -> Entry:
+    def _entry(self, row: LedgerRow) -> LedgerEntry:
         return read_entry(row.body, f"{self.shown}, entry {row.sequence}")
 
 
@@ -486,7 +491,7 @@ def _held_digests(request: Request, names: Sequence[str], adding: _Addition) -> 
 
 def _waiting_for_others(adding: _Addition, ids: Sequence[str], facts: Mapping[str, str]) -> tuple[str, ...]:
     """Those of some requests that a release does not end, for other models hold samples of them as well."""
-    new = Entry(sequence=len(adding.entries), kind="release", at="", requests=tuple(ids), facts=facts)
+    new = LedgerEntry(sequence=len(adding.entries), kind="release", at="", requests=tuple(ids), facts=facts)
     releases = tuple(releases_of([*adding.entries, new]))
     left = {name: models_left(name, adding.requests[name].history, releases) for name in ids}
     for name, models in left.items():
@@ -530,3 +535,64 @@ def _check_reason(reason: str) -> None:
     if not reason.strip():
         raise InputError("the reason", "it is empty", "Say why with --reason; the person is told")
     _check_note(reason)
+
+
+def find_ledger(where: str | None = None) -> Ledger | None:
+    """The ledger at a place, see `open_ledger`, for who only reads it; None where no file is there."""
+    place = where or ledger_place()
+    return open_ledger(place) if "://" in place or Path(place).is_file() else None
+
+
+def open_ledger(
+    where: str | None = None,
+    *,
+    signer: Callable[[], LedgerSigner] = signing_key,
+    wait_seconds: float = 60,
+    pooled: bool = False,
+    timezone: str | None = None,
+) -> Ledger:
+    """The ledger at a place.
+
+    Args:
+        where: a file or ``postgresql://...``; None takes `ledger_place`.
+        signer: gives the key that signs, when something is added.
+        wait_seconds: how long to wait for another writer.
+        pooled: keep connections for the next call: for a process that serves many.
+        timezone: whose days count, as ``Europe/Berlin`` or ``+02:00``; None takes ``$UNPLUG_TIMEZONE``, else the machine's.
+
+    Raises:
+        InputError: neither a file nor such a URL, or no such zone.
+        MissingExtraError: ``[ledger]`` is not installed, or ``[postgresql]``.
+    """
+    require_modules(["sqlalchemy"], "ledger")
+    from .database import Database
+
+    zone = clock.zone_named(timezone)
+    return Ledger(Database(where or ledger_place(), wait_seconds=wait_seconds, pooled=pooled), signer, zone)
+
+
+GRANTS = """\
+GRANT USAGE ON SCHEMA {schema} TO {role};
+GRANT SELECT, INSERT ON {schema}.ledger_entries TO {role};
+GRANT SELECT, INSERT, DELETE ON {schema}.ledger_salts TO {role};
+GRANT SELECT ON {schema}.alembic_version TO {role};
+"""
+"""What a PostgreSQL role needs to add to a ledger, and to do nothing else to it."""
+
+
+def role_sql(role: str, schema: str = "public") -> str:
+    """What the owner of a PostgreSQL database runs, so that a role can add to the ledger and shred salts, and nothing else.
+
+    Args:
+        role, schema: names, which are quoted.
+
+    Example:
+        >>> print(role_sql("unplug_writer").splitlines()[1])
+        GRANT SELECT, INSERT ON "public".ledger_entries TO "unplug_writer";
+    """
+    return GRANTS.format(role=_quoted(role), schema=_quoted(schema))
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'

@@ -1,11 +1,11 @@
-"""The Merkle tree of RFC 6962: one hash for a whole list, and short proofs of what is in it and of what it grew from.
+"""The Merkle tree of RFC 6962: one hash for a whole list, and short proofs of what is in it.
 
 With H = SHA-256, a leaf is H(0x00 || data) and a node H(0x01 || left || right); a list of n > 1 leaves is split at the largest
 power of two below n. The *edge* of a tree is what is needed to append to it: the roots of its perfect subtrees, the largest
 first, one for every 1 in the binary form of n.
 
-Reference: B. Laurie, A. Langley, E. Kasper, "Certificate Transparency", RFC 6962 (2013), section 2.1; the iterative checks of
-proofs are those of RFC 9162 (2021), sections 2.1.3.2 and 2.1.4.2.
+Reference: B. Laurie, A. Langley, E. Kasper, "Certificate Transparency", RFC 6962 (2013), section 2.1; the iterative check of
+a proof is that of RFC 9162 (2021), section 2.1.3.2.
 """
 
 from __future__ import annotations
@@ -80,20 +80,6 @@ def inclusion_path(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
     return (*inclusion_path(leaves[cut:], index - cut), tree_root(leaves[:cut]))
 
 
-def consistency_path(leaves: Sequence[bytes], older: int) -> tuple[bytes, ...]:
-    """The hashes which show that the tree over all `leaves` begins with the one over its first `older`, 0 < older <= n."""
-    return _subproof(leaves, older, whole=True)
-
-
-def _subproof(leaves: Sequence[bytes], older: int, *, whole: bool) -> tuple[bytes, ...]:
-    if older == len(leaves):
-        return () if whole else (tree_root(leaves),)
-    cut = _cut(len(leaves))
-    if older <= cut:
-        return (*_subproof(leaves[:cut], older, whole=whole), tree_root(leaves[cut:]))
-    return (*_subproof(leaves[cut:], older - cut, whole=False), tree_root(leaves[:cut]))
-
-
 def includes(path: Sequence[bytes], *, leaf: bytes, index: int, size: int, root: bytes) -> bool:
     """Whether a path leads from leaf `index` of a tree of `size` leaves to its root."""
     if not 0 <= index < size:
@@ -110,29 +96,3 @@ def includes(path: Sequence[bytes], *, leaf: bytes, index: int, size: int, root:
             node = node_hash(node, sibling)
         place, last = place >> 1, last >> 1
     return last == 0 and node == root
-
-
-def grew(path: Sequence[bytes], *, older: int, older_root: bytes, newer: int, newer_root: bytes) -> bool:
-    """Whether a path shows that the tree of `newer` leaves begins with the one of `older` leaves, at least one."""
-    if not 0 < older <= newer:
-        return False
-    if older == newer:
-        return not path and older_root == newer_root
-    hashes = list(path) if older & (older - 1) else [older_root, *path]
-    if not hashes:
-        return False
-    place, last = older - 1, newer - 1
-    while place & 1:
-        place, last = place >> 1, last >> 1
-    old = new = hashes[0]
-    for sibling in hashes[1:]:
-        if last == 0:
-            return False
-        if place & 1 or place == last:
-            old, new = node_hash(sibling, old), node_hash(sibling, new)
-            while not place & 1 and place:
-                place, last = place >> 1, last >> 1
-        else:
-            new = node_hash(new, sibling)
-        place, last = place >> 1, last >> 1
-    return last == 0 and old == older_root and new == newer_root

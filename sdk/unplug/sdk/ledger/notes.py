@@ -104,7 +104,7 @@ class Verifier:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signer:
+class LedgerSigner:
     """The secret half of a key.
 
     Args:
@@ -126,7 +126,7 @@ class Signer:
         return Verifier(name=self.name, public=self._key().public_key().public_bytes_raw())
 
     @classmethod
-    def parse(cls, text: str, where: str) -> Signer:
+    def parse(cls, text: str, where: str) -> LedgerSigner:
         """The inverse of `secret_text`; `InputError` for what is no such key, whose text it does not repeat."""
         bare = text.strip()
         if not bare.startswith(SECRET):

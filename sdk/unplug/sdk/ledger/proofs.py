@@ -1,4 +1,4 @@
-"""Proofs for people outside, checked without the ledger: that one entry is in it, and that it only grew."""
+"""Proofs for people outside, checked without the ledger: that one entry is in it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any, ClassVar, Literal
 
 from unplug.core import STRICT, CheckFailed, InputError, read_dataclass, read_json
 
-from .checkpoint import Checkpoint, open_checkpoint
-from .entries import Entry, read_entry
-from .merkle import consistency_path, grew, includes, inclusion_path, leaf_hash
+from .entries import LedgerEntry, read_entry
+from .merkle import includes, inclusion_path, leaf_hash
 from .notes import Verifier
-from .rows import Row
+from .rows import LedgerCheckpoint, LedgerRow, open_checkpoint
 from .subjects import opens
 
 MAX_PROOF_BYTES = 2**23
@@ -44,39 +43,19 @@ class InclusionProof:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowthProof:
-    """Shows that the ledger of one checkpoint begins with that of an older one.
-
-    Args:
-        schema: of this form.
-        older, newer: the signed notes.
-        path: hashes, in hexadecimal digits.
-    """
-
-    __pydantic_config__: ClassVar[Any] = STRICT
-
-    older: str
-    newer: str
-    path: tuple[str, ...]
-    schema: Literal["unplug-ledger-growth/1"] = "unplug-ledger-growth/1"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Proven:
     """What a proof showed.
 
     Args:
-        checkpoint: of the ledger, the newer one.
-        entry: that is in it, of an inclusion.
-        older: that it grew from, of a growth.
+        checkpoint: of the ledger.
+        entry: that is in it.
     """
 
-    checkpoint: Checkpoint
-    entry: Entry | None = None
-    older: Checkpoint | None = None
+    checkpoint: LedgerCheckpoint
+    entry: LedgerEntry
 
 
-def prove_inclusion(rows: Sequence[Row], note: bytes, index: int, opening: str | None = None) -> InclusionProof:
+def prove_inclusion(rows: Sequence[LedgerRow], note: bytes, index: int, opening: str | None = None) -> InclusionProof:
     """The proof that entry `index` is in the ledger of a checkpoint over all `rows`."""
     path = inclusion_path([row.leaf for row in rows], index)
     return InclusionProof(
@@ -84,28 +63,18 @@ def prove_inclusion(rows: Sequence[Row], note: bytes, index: int, opening: str |
     )
 
 
-def prove_growth(rows: Sequence[Row], newer: bytes, older: bytes, size: int) -> GrowthProof:
-    """The proof that the ledger of `rows` begins with that of an older checkpoint of `size` entries."""
-    if not 0 < size <= len(rows):
-        raise InputError(
-            "the older checkpoint", f"it is of {size} entries, and there are {len(rows)}", "Run `unplug ledger verify`"
-        )
-    path = consistency_path([row.leaf for row in rows], size)
-    return GrowthProof(older=older.decode(), newer=newer.decode(), path=tuple(map(bytes.hex, path)))
-
-
-def read_proof(path: Path) -> InclusionProof | GrowthProof:
-    """A proof from a file; `InputError` for what is none."""
+def read_proof(path: Path) -> InclusionProof:
+    """A proof from a file; `InputError` for what is none, or is one of another form."""
     raw = read_json(path, max_bytes=MAX_PROOF_BYTES)
-    schema = raw.get("schema") if isinstance(raw, dict) else None
-    if schema == InclusionProof.schema:
-        return read_dataclass(InclusionProof, path, InputError, max_bytes=MAX_PROOF_BYTES)
-    if schema != GrowthProof.schema:
-        raise InputError(str(path), "it is no proof of a ledger", "Give a file that `unplug ledger prove` wrote")
-    return read_dataclass(GrowthProof, path, InputError, max_bytes=MAX_PROOF_BYTES)
+    form = raw.get("schema") if isinstance(raw, dict) else None
+    if form != InclusionProof.schema:
+        told = f" of the form {InclusionProof.schema}, but {form[:60]}" if isinstance(form, str) else ""
+        why = f"it is no proof of a ledger{told}"
+        raise InputError(str(path), why, "Give a file that `unplug ledger prove` wrote")
+    return read_dataclass(InclusionProof, path, InputError, max_bytes=MAX_PROOF_BYTES)
 
 
-def check_proof(proof: InclusionProof | GrowthProof, verifier: Verifier, where: str, name: str | None = None) -> Proven:
+def check_proof(proof: InclusionProof, verifier: Verifier, where: str, name: str | None = None) -> Proven:
     """Checks a proof with nothing but a public key.
 
     Args:
@@ -119,12 +88,6 @@ def check_proof(proof: InclusionProof | GrowthProof, verifier: Verifier, where: 
         InputError: another key signed it, or something in it has not the right form.
     """
     path = _hashes(proof.path, where)
-    if isinstance(proof, GrowthProof):
-        older, newer = (open_checkpoint(note.encode(), verifier, where) for note in (proof.older, proof.newer))
-        sizes = {"older": older.size, "older_root": older.root, "newer": newer.size, "newer_root": newer.root}
-        if older.origin != newer.origin or not grew(path, **sizes):  # type: ignore[arg-type]
-            raise CheckFailed(where, "the newer ledger does not begin with the older one", EDITED)
-        return Proven(checkpoint=newer, older=older)
     checkpoint, entry = open_checkpoint(proof.checkpoint.encode(), verifier, where), read_entry(proof.entry, where)
     leaf = leaf_hash(proof.entry.encode())
     if entry.sequence != proof.index or not includes(
@@ -136,7 +99,7 @@ def check_proof(proof: InclusionProof | GrowthProof, verifier: Verifier, where: 
     return Proven(checkpoint=checkpoint, entry=entry)
 
 
-def _check_name(opening: str | None, name: str, entry: Entry, where: str) -> None:
+def _check_name(opening: str | None, name: str, entry: LedgerEntry, where: str) -> None:
     if opening is None:
         raise InputError(where, "it does not say whom the entry names", "Ask for one that `unplug ledger prove --name` wrote")
     _hashes([opening], where)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from unplug.core import InputError
 
 from . import clock
-from .entries import CLOCK, KEY, Entry, read_entry
+from .entries import CLOCK, KEY, LedgerEntry, read_entry
 from .requests import Request, requests_of
-from .rows import Row
+from .rows import LedgerRow
 
 if TYPE_CHECKING:
-    from .database import Session
+    from .database import LedgerTransaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,8 @@ class Contents:
         zone: the operator's, see `zone_named`.
     """
 
-    head: Row
-    entries: tuple[Entry, ...]
+    head: LedgerRow
+    entries: tuple[LedgerEntry, ...]
     requests: dict[str, Request]
     latest: str
     key: str | None
@@ -60,7 +60,7 @@ class ReadSoFar:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _kept: Contents | None = None
 
-    def contents(self, session: Session) -> Contents:
+    def contents(self, session: LedgerTransaction) -> Contents:
         """The ledger as the transaction sees it.
 
         Raises:
@@ -83,7 +83,7 @@ class ReadSoFar:
                 self._kept = found
         return found
 
-    def _with(self, kept: Contents | None, new: list[Row]) -> Contents:
+    def _with(self, kept: Contents | None, new: list[LedgerRow]) -> Contents:
         added = [read_entry(row.body, f"{self.where}, entry {row.sequence}") for row in new]
         latest, key = (kept.latest, kept.key) if kept else ("", None)
         for entry in added:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from .entries import Entry
+from .entries import LedgerEntry
 
 RELEASE = "release"
 """The kind of an entry that ends a release, and the fact that all entries of one release share."""
@@ -43,7 +43,7 @@ class OnRecord:
     whole: bool
 
 
-def releases_of(entries: Iterable[Entry]) -> Iterator[OnRecord]:
+def releases_of(entries: Iterable[LedgerEntry]) -> Iterator[OnRecord]:
     """All releases of a ledger, in their order."""
     begun: dict[str, Mapping[str, str]] = {}
     shipped: dict[str, str] = {}
@@ -93,7 +93,7 @@ def with_all_before(models: Iterable[str], parents: Mapping[str, Iterable[str]])
     return frozenset(found)
 
 
-def models_left(request: str, history: Iterable[Entry], releases: Iterable[OnRecord]) -> frozenset[str]:
+def models_left(request: str, history: Iterable[LedgerEntry], releases: Iterable[OnRecord]) -> frozenset[str]:
     """Models that hold samples of a request, by the last entry ``touched`` on each, and no release of which has answered it.
 
     Args:

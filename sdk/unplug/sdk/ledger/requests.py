@@ -1,7 +1,8 @@
-"""The requests in a ledger and how each one stands, from its entries alone."""
+"""The requests in a ledger, how each one stands, and by when it is due: from its entries alone."""
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -9,12 +10,13 @@ from typing import Literal
 
 from unplug.core import InputError
 
-from .entries import KEY, Entry, Kind
-from .months import EXTENDED, FIRST, after_months
+from .entries import KEY, Kind, LedgerEntry
 
 State = Literal["open", "released", "answered", "refused", "withdrawn"]
 WAITING: tuple[State, ...] = ("open", "released")
 """Of these the person has not been told yet: their deadline runs."""
+FIRST, EXTENDED = 1, 3
+"""Months from the day of receipt: one, and two more where the request is extended with a reason."""
 OUTCOMES: dict[Kind, State] = {
     "release": "released", "answered": "answered", "refused": "refused", "withdrawn": "withdrawn",
 }  # fmt: skip
@@ -48,7 +50,7 @@ class Request:
     subjects: tuple[str, ...]
     salt_sha256: str
     key: str
-    history: tuple[Entry, ...]
+    history: tuple[LedgerEntry, ...]
 
     @property
     def sequence(self) -> int:
@@ -64,7 +66,7 @@ class Request:
         """Days until it is due; negative ones where it is late."""
         return (self.due - today).days
 
-    def after(self, entry: Entry) -> Request:
+    def after(self, entry: LedgerEntry) -> Request:
         """The request as it stands after one more entry about it."""
         changed = replace(self, history=(*self.history, entry))
         if entry.kind == "extended":
@@ -80,7 +82,7 @@ class Request:
         return replace(changed, state=OUTCOMES.get(entry.kind, self.state))
 
 
-def requests_of(entries: Iterable[Entry], before: Mapping[str, Request] | None = None) -> dict[str, Request]:
+def requests_of(entries: Iterable[LedgerEntry], before: Mapping[str, Request] | None = None) -> dict[str, Request]:
     """Id to request, in the order in which they were added.
 
     Args:
@@ -108,7 +110,7 @@ def requests_of(entries: Iterable[Entry], before: Mapping[str, Request] | None =
     return found
 
 
-def _day(entry: Entry, text: str | None) -> date:
+def _day(entry: LedgerEntry, text: str | None) -> date:
     try:
         return date.fromisoformat(text or "")
     except ValueError as error:
@@ -134,6 +136,25 @@ def check_received(id: str, day: date, today: date) -> None:
 def due_of(received: date, *, extended: bool = False) -> date:
     """One calendar month after the day of receipt, or three where two were added."""
     return after_months(received, EXTENDED if extended else FIRST)
+
+
+def after_months(day: date, months: int) -> date:
+    """The same day of a later month, or its last day where it has no such day.
+
+    Args:
+        day: of receipt.
+        months: how many.
+
+    Example:
+        >>> after_months(date(2027, 1, 31), 1), after_months(date(2028, 1, 31), 1)
+        (datetime.date(2027, 2, 28), datetime.date(2028, 2, 29))
+
+    Reference: Regulation (EU) 2016/679 (GDPR), article 12(3); Regulation (EEC, Euratom) 1182/71, article 3(2)(c). Where
+    the last day is a Saturday, a Sunday or a public holiday the latter adds days, which is not counted on here.
+    """
+    years, month = divmod(day.month - 1 + months, 12)
+    last = calendar.monthrange(day.year + years, month + 1)[1]
+    return date(day.year + years, month + 1, min(day.day, last))
 
 
 def pick(requests: dict[str, Request], name: str) -> Request:

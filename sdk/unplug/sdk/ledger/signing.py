@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unplug.core import InputError, OutputError, is_there, lasting_place, read_secret, require_modules
 
-from .notes import NAME, SECRET, Signer
+from .notes import NAME, SECRET, LedgerSigner
 
 VARIABLE = "UNPLUG_LEDGER_KEY"
 WHERE = f"{VARIABLE} names another file, or holds the key itself; XDG_CONFIG_HOME names another place for all keys"
@@ -24,7 +24,7 @@ def signing_key_file() -> Path:
     return lasting_place("the key that signs the ledger", VARIABLE, "XDG_CONFIG_HOME", ".config") / "ledger-key"
 
 
-def signing_key() -> Signer:
+def signing_key() -> LedgerSigner:
     """The key that signs ledgers.
 
     Raises:
@@ -32,14 +32,14 @@ def signing_key() -> Signer:
     """
     require_modules(["cryptography"], "ledger")
     if os.environ.get(VARIABLE, "").startswith(SECRET):
-        return Signer.parse(os.environ[VARIABLE], VARIABLE)
+        return LedgerSigner.parse(os.environ[VARIABLE], VARIABLE)
     path = signing_key_file()
     if not is_there(path):
         raise InputError(str(path), "no key that signs ledgers is there", f"Copy it from where the ledger was made; {WHERE}")
-    return Signer.parse(read_secret(path), str(path))
+    return LedgerSigner.parse(read_secret(path), str(path))
 
 
-def make_signing_key(name: str | None = None) -> Signer:
+def make_signing_key(name: str | None = None) -> LedgerSigner:
     """The key that is there, or a new one in `signing_key_file`; of several processes that make one, the first one's stays.
 
     Args:
@@ -57,7 +57,7 @@ def make_signing_key(name: str | None = None) -> Signer:
     if NAME.fullmatch(name) is None or not (name.isascii() and name.isprintable()):
         why = "it has white space, a plus sign or other than ASCII in it, or is too long"
         raise InputError(f"--name {name[:60]!r}", why, "Use for example example.com")
-    made = Signer(name=name, seed=secrets.token_bytes(32))
+    made = LedgerSigner(name=name, seed=secrets.token_bytes(32))
     try:
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -22,7 +22,7 @@ POOL = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chain:
+class TableVersions:
     """Versions of some tables: Alembic scripts, and which of them this package knows.
 
     Args:
@@ -43,18 +43,20 @@ class Chain:
 
 
 class SqlStore:
-    """The tables of one chain at a place.
+    """Tables at a place, in one of their versions.
 
     Args:
         where: a file, or a URL that begins with ``postgresql://``.
-        chain: their versions.
+        versions: of the tables.
         wait_seconds: how long to wait for another writer.
         pooled: keep connections for the next transaction, and look at the version once: for a process that serves many.
     """
 
-    def __init__(self, where: str, chain: Chain, *, wait_seconds: float = WAIT_SECONDS, pooled: bool = False) -> None:
+    def __init__(
+        self, where: str, versions: TableVersions, *, wait_seconds: float = WAIT_SECONDS, pooled: bool = False
+    ) -> None:
         self.is_file = "://" not in where
-        self._chain, self._wait, self._pooled, self._known_good = chain, wait_seconds, pooled, False
+        self._versions, self._wait, self._pooled, self._known_good = versions, wait_seconds, pooled, False
         self._file: tuple[int, int] | None = None
         pool: dict[str, Any] = (
             {"poolclass": sa.pool.QueuePool, "pool_size": POOL, "max_overflow": POOL, "pool_timeout": wait_seconds}
@@ -106,7 +108,7 @@ class SqlStore:
                 with contextlib.closing(self._connect()) as opened:
                     opened.execute("PRAGMA journal_mode=WAL")
             with self._transaction(writing=True) as connection:
-                if (found := self._version(connection)) not in (None, *self._chain.known):
+                if (found := self._version(connection)) not in (None, *self._versions.known):
                     raise self._newer(found)
                 self._migrate(connection)
 
@@ -161,10 +163,10 @@ class SqlStore:
         found = self._version(connection)
         if found is None:
             raise self._absent()
-        if found not in self._chain.known:
+        if found not in self._versions.known:
             raise self._newer(found)
-        if found != self._chain.head:
-            raise InputError(self.shown, f"its tables are of the older version {found}", f"Run `{self._chain.make}` on it")
+        if found != self._versions.head:
+            raise InputError(self.shown, f"its tables are of the older version {found}", f"Run `{self._versions.make}` on it")
         self._known_good = self._pooled
 
     @contextlib.contextmanager
@@ -196,11 +198,11 @@ class SqlStore:
         from alembic.runtime.migration import MigrationContext
         from alembic.script import ScriptDirectory
 
-        folder = str(self._chain.scripts)
+        folder = str(self._versions.scripts)
         scripts = ScriptDirectory(folder, version_locations=[folder])
         options = {
             "fn": lambda current, _: scripts._upgrade_revs("head", current), "transactional_ddl": True,
-            "version_table": self._chain.version_table,
+            "version_table": self._versions.version_table,
         }  # fmt: skip
         context = MigrationContext.configure(connection, opts=options)
         with Operations.context(context):
@@ -208,14 +210,14 @@ class SqlStore:
 
     def _version(self, connection: sa.Connection) -> str | None:
         """The migration that the tables are of; None where there are none."""
-        table = self._chain.version_table
+        table = self._versions.version_table
         if not sa.inspect(connection).has_table(table):
             return None
         found = connection.execute(sa.text(f"SELECT version_num FROM {table}")).scalars().first()
         return None if found is None else str(found)[:40]
 
     def _absent(self) -> InputError:
-        return InputError(self.shown, self._chain.absent, f"Make it with `{self._chain.make}`, or name it with --ledger")
+        return InputError(self.shown, self._versions.absent, f"Make it with `{self._versions.make}`, or name it with --ledger")
 
     def _newer(self, version: object) -> InputError:
         why = f"its tables are of version {version}, which this unplug does not know"

@@ -27,7 +27,7 @@ from unplug.core import (
 )
 from unplug.plugins import Checkpoint
 from unplug.sdk.bundle import BundleCheckFailed, Gate, Publication, Signing, bundle_id, verify_bundle
-from unplug.sdk.ledger import RELEASE, Entry, Ledger
+from unplug.sdk.ledger import RELEASE, Ledger, LedgerEntry
 
 from .coverage import check_open, cover
 from .finished import StageRecord
@@ -236,7 +236,7 @@ def _made_from(stages: Stages, said: Publication, origin: str, wanted: Sequence[
     return json_sha256({**facts, "common": common_facts(stages)})
 
 
-def _check_number(entries: Sequence[Entry], said: Publication) -> None:
+def _check_number(entries: Sequence[LedgerEntry], said: Publication) -> None:
     """Releases count up within one product: a reader that saw a later one would refuse this."""
     for entry in reversed(entries):
         if entry.kind == "release" and entry.facts.get("name") == said.name:

@@ -8,7 +8,7 @@ from unplug.sdk.data import Planted
 from unplug.sdk.device import Pipeline
 from unplug.sdk.fleet import ReferenceRecord
 from unplug.sdk.inference import DecisionRecord
-from unplug.sdk.ledger import GrowthProof, InclusionProof
+from unplug.sdk.ledger import InclusionProof
 from unplug.sdk.releasing import Decided
 from unplug.sdk.report import FaceSheet, PluginRecord, Record, ReleaseRecord
 
@@ -23,7 +23,6 @@ SCHEMAS: dict[str, type] = {
     "unplug-decision-1.json": DecisionRecord,
     "unplug-evaluation-1.json": EvaluationReport,
     "unplug-faces-2.json": FaceSheet,
-    "unplug-ledger-growth-1.json": GrowthProof,
     "unplug-ledger-inclusion-1.json": InclusionProof,
     "unplug-pack-1.json": PackRecord,
     "unplug-patches-1.json": Patches,

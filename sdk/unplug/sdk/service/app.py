@@ -37,8 +37,8 @@ from .shapes import Alive, Ready
 from .shield import Shield
 from .state import HERE, MayMeasure, Parts, Rates, problems
 from .tables import ServiceTables
-from .tokens import Gate
-from .watching import Watch
+from .tokens import TokenGate
+from .watching import StreamWatch
 from .work import JobThread
 
 LOG = logging.getLogger("unplug.service")
@@ -127,8 +127,8 @@ async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
     await hub.start()
     await served.refresh()
     return Parts(
-        watch=Watch(), probe=open_ledger(settings.ledger, wait_seconds=PROBE_SECONDS),
-        settings=settings, tables=tables, ledger=ledger, jobs=jobs, gate=Gate(tables=tables), metrics=metrics,
+        watch=StreamWatch(), probe=open_ledger(settings.ledger, wait_seconds=PROBE_SECONDS),
+        settings=settings, tables=tables, ledger=ledger, jobs=jobs, gate=TokenGate(tables=tables), metrics=metrics,
         desk=desk, inbox=Inbox(desk), hub=hub, batcher=batcher, served=served, decoding=asyncio.Semaphore(DECODERS),
         rates=Rates(rate=limits.rate, burst=limits.burst),
         names=None if settings.recipe is None else DataNames(settings.recipe.data),

@@ -27,8 +27,8 @@ from .owners import Desk
 from .recipe import ServeSettings
 from .shapes import Problem
 from .tables import ServiceTables
-from .tokens import ApiToken, Gate
-from .watching import Watch
+from .tokens import ApiToken, TokenGate
+from .watching import StreamWatch
 
 MOST_BUCKETS = 10_000
 BEARER = HTTPBearer(auto_error=False, description="A token of `unplug serve token add`.")
@@ -42,7 +42,7 @@ class Parts:
     tables: ServiceTables
     ledger: Ledger
     jobs: Jobs
-    gate: Gate
+    gate: TokenGate
     metrics: Metrics
     desk: Desk
     inbox: Inbox
@@ -51,7 +51,7 @@ class Parts:
     served: Served
     rates: Rates
     names: DataNames | None
-    watch: Watch
+    watch: StreamWatch
     probe: Ledger
     decoding: asyncio.Semaphore
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from fastapi import Header, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from unplug.sdk.ledger import Entry
+from unplug.sdk.ledger import LedgerEntry
 
 from .hub import Happening
 from .state import Parts
@@ -84,7 +84,7 @@ async def _events(here: Parts, cursor: Cursor, request: str | None, job: str | N
             await here.hub.wait(min(left, WAIT_SECONDS))
 
 
-def _entries(here: Parts, cursor: Cursor, request: str | None) -> list[Entry]:
+def _entries(here: Parts, cursor: Cursor, request: str | None) -> list[LedgerEntry]:
     contents = here.hub.contents
     if request is None or contents is None or request not in contents.requests:
         return []

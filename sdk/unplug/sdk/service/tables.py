@@ -10,9 +10,9 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Column, Double, Integer, MetaData, Table, Text
 
-from unplug.sdk.ledger import Chain, SqlStore
+from unplug.sdk.ledger import SqlStore, TableVersions
 
-CHAIN = Chain(
+VERSIONS = TableVersions(
     scripts=Path(__file__).with_name("migrations"), version_table="service_version", head="0002", known=("0001", "0002"),
     absent="no service was set up there", make="unplug serve",
 )  # fmt: skip
@@ -78,7 +78,7 @@ class ServiceTables:
     """
 
     def __init__(self, where: str, *, wait_seconds: float = 60, pooled: bool = False) -> None:
-        self._store = SqlStore(where, CHAIN, wait_seconds=wait_seconds, pooled=pooled)
+        self._store = SqlStore(where, VERSIONS, wait_seconds=wait_seconds, pooled=pooled)
         self.shown, self.create, self.close = self._store.shown, self._store.create, self._store.close
 
     @contextlib.contextmanager

@@ -115,7 +115,7 @@ def revoke_token(tables: ServiceTables, id: str) -> ApiToken:
 
 
 @dataclass(kw_only=True)
-class Gate:
+class TokenGate:
     """Looks tokens up, and believes what it found for `FRESH_SECONDS`.
 
     Args:

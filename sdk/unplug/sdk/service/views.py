@@ -6,7 +6,7 @@ import re
 from datetime import date
 from typing import Any
 
-from unplug.sdk.ledger import Entry
+from unplug.sdk.ledger import LedgerEntry
 from unplug.sdk.ledger import Request as LedgerRequest
 
 from .jobs import ReleaseJob
@@ -24,7 +24,7 @@ def _facts(request: LedgerRequest, today: date) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def step(entry: Entry) -> Step:
+def step(entry: LedgerEntry) -> Step:
     """An entry of the ledger."""
     return Step(entry=entry.sequence, at=entry.at, kind=entry.kind, note=entry.note, facts=dict(entry.facts))
 

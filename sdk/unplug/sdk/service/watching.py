@@ -14,7 +14,7 @@ PAUSE_SECONDS = 1.0
 """Until something that failed is started again: a fault that lasts must not fill the log."""
 
 
-class Watch:
+class StreamWatch:
     """Keeps threads and tasks running, and knows which of them do not.
 
     Each is a function that returns when it is told to end, and by that alone; anything else is a fault.

@@ -31,8 +31,8 @@ from unplug.core import (
 from unplug.sdk.ledger import Ledger, answered_in, models_left, releases_of
 from unplug.sdk.releasing import answerable
 
-from .certifying import certify_requests
 from .data_names import DataNames
+from .issuing import issue_certificates
 from .jobs import Jobs, ReleaseJob
 from .recipe import ServeRecipe, ServeSettings
 
@@ -257,7 +257,7 @@ class JobThread:
         answered = [id for entry in entries for id in entry.requests]
         with self._kept(job) as lost:
             try:
-                files = certify_requests(self._recipe, self._ledger, answered, job.result or {}, self._folder(job), lost)
+                files = issue_certificates(self._recipe, self._ledger, answered, job.result or {}, self._folder(job), lost)
             except OutputError:
                 raise
             except Exception as error:  # noqa: BLE001 (certificates may be issued by hand)

@@ -19,8 +19,9 @@ from typing import Any, BinaryIO
 
 from unplug.core import InputError
 from unplug.sdk.bundle import DAMAGE, open_zip
+from unplug.sdk.certificates import TracedPlace
 
-from .place import Place, unknown
+from .person import unknown
 
 MAX_BYTES = 64 * 2**20
 MAX_MEMBERS = 100_000
@@ -174,7 +175,7 @@ def is_archive(head: bytes) -> bool:
     return head[:4] in (b"PK\3\4", b"PK\5\6") or _opener(head) is not None or _header(head[:512]) is not None
 
 
-def members(path: Path, handle: BinaryIO, head: bytes) -> Iterator[Item | Place]:
+def members(path: Path, handle: BinaryIO, head: bytes) -> Iterator[Item | TracedPlace]:
     """The files of an archive, and what it says beside them; last why not all of it could be read.
 
     Args:
@@ -201,7 +202,7 @@ def members(path: Path, handle: BinaryIO, head: bytes) -> Iterator[Item | Place]
         yield unknown(str(path), "archive", InputError("it", f"it cannot be unpacked ({error})"))
 
 
-def _zip(path: Path, handle: BinaryIO) -> Iterator[Item | Place]:
+def _zip(path: Path, handle: BinaryIO) -> Iterator[Item | TracedPlace]:
     archive = open_zip(handle)
     files = archive.infolist()
     if len(files) > MAX_MEMBERS or sum(item.file_size for item in files) > MAX_UNPACKED:
@@ -229,7 +230,7 @@ def _between(end: int, start: int, slack: set[int]) -> int:
     return 0 if start - end in slack else start - end
 
 
-def _member(path: Path, item: zipfile.ZipInfo, said: bytes, blocks: Iterator[bytes]) -> Iterator[Item | Place]:
+def _member(path: Path, item: zipfile.ZipInfo, said: bytes, blocks: Iterator[bytes]) -> Iterator[Item | TracedPlace]:
     """A file of a zip; `said`, the name and the fields in front of it, may differ from what the directory says."""
     label, name = _label(path, item.filename), item.orig_filename
     raw = name.encode("utf-8" if item.flag_bits & 2048 else "cp437", "replace")
@@ -255,7 +256,7 @@ def _checked(blocks: Iterator[bytes], item: zipfile.ZipInfo) -> Iterator[bytes]:
         raise zipfile.BadZipFile("it does not hold what the directory says")
 
 
-def _loose(path: Path, said: bytes) -> Iterator[Item | Place]:
+def _loose(path: Path, said: bytes) -> Iterator[Item | TracedPlace]:
     """What stands in an archive beside the bytes of its files: a time, a path, or what somebody put there."""
     said = said.strip(b"\0\n")
     yield Item(path=path, head=said, rest=iter(()))
@@ -264,7 +265,7 @@ def _loose(path: Path, said: bytes) -> Iterator[Item | Place]:
         yield unknown(str(path), "archive", InputError("it", why))
 
 
-def _tar(path: Path, blocks: Iterable[bytes]) -> Iterator[Item | Place]:
+def _tar(path: Path, blocks: Iterable[bytes]) -> Iterator[Item | TracedPlace]:
     """The files of one tar after the other, with zeros in front, between and behind."""
     stream, name, left, number = _Stream(blocks), "", MAX_UNPACKED, 0
     while block := stream.read(512):

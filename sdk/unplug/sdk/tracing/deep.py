@@ -15,11 +15,12 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from unplug.core import DataError, InputError, counted, open_regular, parse_json, progress, text_encoding
+from unplug.sdk.certificates import TracedPlace
 from unplug.sdk.data import decode_image, parse_spec, square
 
 from .archives import HARMED, HEAD, Item, blocks_of, is_archive, item_of, members
+from .person import Person, unknown
 from .pictures import beside_pixels, is_picture
-from .place import Person, Place, unknown
 from .records import CALLED, DELETE, Found
 from .walk import walk
 from .words import ENCODED
@@ -33,7 +34,7 @@ _DOCUMENTS = (b"%PDF", b"{\\rtf", b"%!PS")
 """What is written in letters and is no text: what it shows is packed in it."""
 
 
-def her_pixels(spec: str, person: Person) -> tuple[frozenset[bytes], list[Place]]:
+def her_pixels(spec: str, person: Person) -> tuple[frozenset[bytes], list[TracedPlace]]:
     """SHA-256 of the pixels of her pictures, and those that cannot be read any more."""
     source, closed, seen = parse_spec(spec), [], set[bytes]()
     for sample in source.listing().samples:
@@ -63,7 +64,7 @@ class Search:
     def folders(self, folders: Sequence[Path], show: bool) -> None:
         """Every file below some folders."""
         for path in progress(walk(folders, self.person.called), label="search", unit="file", show=show):
-            if isinstance(path, Place):
+            if isinstance(path, TracedPlace):
                 self.found.places.append(path)
                 continue
             try:
@@ -84,33 +85,33 @@ class Search:
                 place = unknown(str(path), "weights", InputError("it", "no record says what it was trained on"))
             elif place is None:
                 self.unread[path.suffix.lower() or "no suffix"] += 1
-            self.found.places += [place] if isinstance(place, Place) else []
+            self.found.places += [place] if isinstance(place, TracedPlace) else []
         if self.unread:
             kinds = ", ".join(f"{suffix} {number}" for suffix, number in self.unread.most_common(8))
             why = f"{counted(self.unread.total(), 'file')} of formats that are not read ({kinds})"
             self.found.places.append(unknown(", ".join(map(str, folders)), "files", InputError("it", why)))
 
-    def _item(self, item: Item | Place, *, opened: bool = False) -> None:
+    def _item(self, item: Item | TracedPlace, *, opened: bool = False) -> None:
         """One file; of one that is opened its name alone."""
-        if isinstance(item, Place):
+        if isinstance(item, TracedPlace):
             self.found.places.append(item)
             return
-        places = list[Place]()
+        places = list[TracedPlace]()
         try:
             for place in () if opened else self._look(item):
                 places.append(place)
         except (InputError, *HARMED) as error:
             places.append(unknown(str(item.path), "file", error))
         if item.name and not any(place.standing in ("holds", "names") for place in places) and self.person.called(item.name):
-            places.append(Place(path=str(item.path), kind="file", standing="names", goes_by=CALLED))
+            places.append(TracedPlace(path=str(item.path), kind="file", standing="names", goes_by=CALLED))
         self.found.places += places
 
-    def _look(self, item: Item) -> Iterator[Place]:
+    def _look(self, item: Item) -> Iterator[TracedPlace]:
         path = str(item.path)
         packed = next((name for magic, name in _PACKED.items() if item.head.startswith(magic)), None)
         if not item.name:
             if self.person.names.in_bytes(item.whole()):
-                yield Place(path=path, kind="archive", standing="names", goes_by=DELETE)
+                yield TracedPlace(path=path, kind="archive", standing="names", goes_by=DELETE)
         elif is_picture(item.head):
             yield from self._picture(item)
         elif is_opened(item.path, item.head):
@@ -125,7 +126,7 @@ class Search:
                 digest.update(block)
             self.binaries.append((item.path, digest.hexdigest()))
 
-    def _text(self, item: Item) -> Iterator[Place]:
+    def _text(self, item: Item) -> Iterator[TracedPlace]:
         path, raw = str(item.path), item.whole()
         try:
             text, whole = raw.decode(text_encoding(raw)), True
@@ -142,20 +143,20 @@ class Search:
         elif ENCODED.search(text):
             yield unknown(path, "file", InputError("it", "it holds encoded parts (base64, say), which are not decoded"))
 
-    def _picture(self, item: Item) -> Iterator[Place]:
+    def _picture(self, item: Item) -> Iterator[TracedPlace]:
         path, raw = str(item.path), item.whole()
         beside = beside_pixels(raw)
         try:
             if self._is_hers(raw, path):
                 by = "delete it, after the models forgot"
-                yield Place(path=path, kind="picture", standing="holds", samples=1, goes_by=by)
+                yield TracedPlace(path=path, kind="picture", standing="holds", samples=1, goes_by=by)
             elif is_named(item.path, self.person):
                 by = "its name is hers and its pixels are not those of the data: look at it"
-                yield Place(path=path, kind="picture", standing="names", goes_by=by)
+                yield TracedPlace(path=path, kind="picture", standing="names", goes_by=by)
         except InputError as error:
             yield unknown(path, "picture", error)
         if any(map(self.person.names.in_bytes, beside.notes)):
-            yield Place(
+            yield TracedPlace(
                 path=path, kind="picture", standing="names", goes_by="a note in it names them: delete it, or take it out"
             )
         told = [f"{beside.behind} bytes stand behind it"] if beside.behind else []
@@ -163,7 +164,9 @@ class Search:
         for part in beside.within:
             try:
                 if self._is_hers(part, path):
-                    yield Place(path=path, kind="picture", standing="holds", samples=1, goes_by="a picture within it is hers")
+                    yield TracedPlace(
+                        path=path, kind="picture", standing="holds", samples=1, goes_by="a picture within it is hers"
+                    )
             except InputError:
                 told += ["what begins like a picture or an archive in it cannot be read"]
         if told:

@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from unplug.core import InputError, UnplugError, operator_key
 from unplug.sdk.bundle import bundle_id
+from unplug.sdk.certificates import PlaceStanding, TracedPlace
 from unplug.sdk.data import Split
 
-from .place import Person, Place, Standing, unknown
+from .person import Person, unknown
 
 RECORD = "unplug.json"
 REVOKE = "release a model that forgot her, and revoke this; copies and phones that have it are out of reach"
@@ -22,7 +23,7 @@ CALLED = "its name is theirs: look at it"
 CACHE = "`unplug cache purge`, with $UNPLUG_CACHE set to that folder"
 
 
-def checkpoint(path: Path, raw: dict[str, Any], person: Person) -> Place | None:
+def checkpoint(path: Path, raw: dict[str, Any], person: Person) -> TracedPlace | None:
     """A model's record: what it was trained on and has not forgotten."""
     folder = str(path.parent)
     try:
@@ -32,26 +33,26 @@ def checkpoint(path: Path, raw: dict[str, Any], person: Person) -> Place | None:
     except InputError as error:
         return unknown(folder, "checkpoint", error)
     if held:
-        return Place(path=folder, kind="checkpoint", standing="remembers", samples=held, goes_by=FORGET)
+        return TracedPlace(path=folder, kind="checkpoint", standing="remembers", samples=held, goes_by=FORGET)
     if forgot:
-        return Place(path=folder, kind="checkpoint", standing="forgot", samples=forgot)
+        return TracedPlace(path=folder, kind="checkpoint", standing="forgot", samples=forgot)
     if others:
         why = "they are in its validation or test set, which no weights come from"
-        return Place(path=folder, kind="checkpoint", standing="names", samples=others, goes_by=why)
+        return TracedPlace(path=folder, kind="checkpoint", standing="names", samples=others, goes_by=why)
     return None
 
 
-def split_file(path: Path, raw: dict[str, Any], person: Person) -> Place | None:
+def split_file(path: Path, raw: dict[str, Any], person: Person) -> TracedPlace | None:
     """A split that somebody made, with ids in it."""
     try:
         split = Split.from_dict(raw, str(path))
         found = person.among(split, (*split.train, *split.validation, *split.test))
     except InputError as error:
         return unknown(str(path), "split", error)
-    return Place(path=str(path), kind="split", standing="names", samples=found, goes_by=DELETE) if found else None
+    return TracedPlace(path=str(path), kind="split", standing="names", samples=found, goes_by=DELETE) if found else None
 
 
-def references(path: Path, raw: dict[str, Any], person: Person) -> Place | None:
+def references(path: Path, raw: dict[str, Any], person: Person) -> TracedPlace | None:
     """Models of person folds: what those that were trained on her say of her pictures."""
     folder = str(path.parent)
     try:
@@ -62,10 +63,10 @@ def references(path: Path, raw: dict[str, Any], person: Person) -> Place | None:
     except (KeyError, TypeError) as error:
         return unknown(folder, "references", InputError(str(path), f"it does not follow its schema ({error})"))
     why = "delete the folder, and train references again on the data without them"
-    return Place(path=folder, kind="references", standing="remembers", samples=found, goes_by=why) if found else None
+    return TracedPlace(path=folder, kind="references", standing="remembers", samples=found, goes_by=why) if found else None
 
 
-def derived(path: Path, raw: dict[str, Any], remembering: frozenset[str], known: frozenset[str]) -> Place | None:
+def derived(path: Path, raw: dict[str, Any], remembering: frozenset[str], known: frozenset[str]) -> TracedPlace | None:
     """An exported file or a bundle, by the hash of the weights that it was made from.
 
     Args:
@@ -79,14 +80,14 @@ def derived(path: Path, raw: dict[str, Any], remembering: frozenset[str], known:
     kind, place = ("exported file", path.with_suffix("")) if is_card else ("bundle", path if packed else path.parent)
     sha256 = _lineage(raw)
     if sha256 in remembering:
-        return Place(path=str(place), kind=kind, standing="derived", goes_by=REVOKE)
+        return TracedPlace(path=str(place), kind=kind, standing="derived", goes_by=REVOKE)
     if sha256 in known:
         return None
     why = f"made from weights {str(sha256)[:12]}, which are not where was searched"
-    return Place(path=str(place), kind=kind, standing="unknown", goes_by=why)
+    return TracedPlace(path=str(place), kind=kind, standing="unknown", goes_by=why)
 
 
-def patches(path: Path, raw: dict[str, Any], bundles: Mapping[str, Standing | None]) -> Place | None:
+def patches(path: Path, raw: dict[str, Any], bundles: Mapping[str, PlaceStanding | None]) -> TracedPlace | None:
     """The difference of two bundles, from which whoever has one makes the other.
 
     Args:
@@ -95,13 +96,13 @@ def patches(path: Path, raw: dict[str, Any], bundles: Mapping[str, Standing | No
         bundles: how each bundle stands that the search found, by the hash of its manifest.
     """
     ends = [bundles.get(str(raw.get(end)), "unknown") for end in ("base", "target")]
-    why: dict[Standing, str] = {
+    why: dict[PlaceStanding, str] = {
         "derived": "it leads from or to a bundle made from a model that was trained on them: delete it with that bundle",
         "unknown": "it leads from or to a bundle that cannot be told, or is not where was searched",
     }
     for standing, reason in why.items():
         if standing in ends:
-            return Place(path=str(path.parent), kind="patches", standing=standing, goes_by=reason)
+            return TracedPlace(path=str(path.parent), kind="patches", standing=standing, goes_by=reason)
     return None
 
 
@@ -119,7 +120,7 @@ def _hashes(raw: dict[str, Any]) -> set[str]:
 
 
 BINDINGS = ("weights_sha256", "state_sha256")
-BY_SCHEMA: dict[str, Callable[[Path, dict[str, Any], Person], Place | None]] = {
+BY_SCHEMA: dict[str, Callable[[Path, dict[str, Any], Person], TracedPlace | None]] = {
     "unplug-split/1": split_file,
     "unplug-split/2": split_file,
     "unplug-references/1": references,
@@ -157,13 +158,13 @@ class Found:
 
     def __init__(self, person: Person) -> None:
         self.person = person
-        self.places: list[Place] = []
+        self.places: list[TracedPlace] = []
         self.remembering, self.known = set[str](), set[str]()
         self._made: list[tuple[Path, dict[str, Any]]] = []
         self._patches: list[tuple[Path, dict[str, Any]]] = []
         self._listed, self._beside = set[tuple[PurePath, str]](), set[tuple[PurePath, str]]()
 
-    def record(self, path: Path, raw: Any, named: int) -> Iterator[Place]:
+    def record(self, path: Path, raw: Any, named: int) -> Iterator[TracedPlace]:
         """A file that was read: what it says of her.
 
         Args:
@@ -176,12 +177,12 @@ class Found:
         places = [place for place in looked if place is not None]
         if named and not any(place.standing in FOUND for place in places):
             if _schema(raw) == CACHED:
-                places.append(Place(path=str(path), kind="cache", standing="holds", samples=named, goes_by=CACHE))
+                places.append(TracedPlace(path=str(path), kind="cache", standing="holds", samples=named, goes_by=CACHE))
             else:
-                places.append(Place(path=str(path), kind="file", standing="names", samples=named, goes_by=DELETE))
+                places.append(TracedPlace(path=str(path), kind="file", standing="names", samples=named, goes_by=DELETE))
         yield from places
 
-    def _record(self, path: Path, raw: dict[str, Any]) -> Place | None:
+    def _record(self, path: Path, raw: dict[str, Any]) -> TracedPlace | None:
         schema, hashes = _schema(raw), {str(raw.get(key)) for key in BINDINGS}
         if schema in (DERIVED[0], *LISTING):
             folder = path.with_suffix("") if schema == DERIVED[0] else path.parent
@@ -199,25 +200,25 @@ class Found:
         look = BY_SCHEMA.get(schema)
         return None if look is None else look(path, raw, self.person)
 
-    def weights(self, path: Path, sha256: str) -> Place | Literal["known"] | None:
+    def weights(self, path: Path, sha256: str) -> TracedPlace | Literal["known"] | None:
         """What weights or an exported file are, under any name: a copy of some that remember her, or known not to, or None."""
         if sha256 in self.remembering:
             if (path.parent, sha256) in self._beside:
                 return "known"
             why = "delete this copy, which no record is beside"
-            return Place(path=str(path), kind="weights", standing="remembers", goes_by=why)
+            return TracedPlace(path=str(path), kind="weights", standing="remembers", goes_by=why)
         if any((parent, sha256) in self._listed for parent in (path, *path.parents)):
             return "known"
         made = [raw for _, raw in self._made if sha256 in _hashes(raw)]
         if any(_lineage(raw) in self.remembering for raw in made):
-            return Place(path=str(path), kind="exported file", standing="derived", goes_by=REVOKE)
+            return TracedPlace(path=str(path), kind="exported file", standing="derived", goes_by=REVOKE)
         return "known" if made or sha256 in self.known else None
 
-    def all(self) -> list[Place]:
+    def all(self) -> list[TracedPlace]:
         """Every place, by its path."""
         remembering, known = frozenset(self.remembering), frozenset(self.known)
         made = [(path, raw, derived(path, raw, remembering, known)) for path, raw in self._made]
-        lead: list[Place | None] = []
+        lead: list[TracedPlace | None] = []
         if self._patches:  # bundles are opened once more, for what patches call them
             bundles = {
                 _bundle_id(path): None if place is None else place.standing

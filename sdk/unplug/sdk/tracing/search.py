@@ -12,11 +12,12 @@ from typing import Any
 
 from unplug.core import SUBJECT, CheckFailed, DataError, InputError, name_form, parse_json, read_regular, text_encoding
 from unplug.sdk.bundle import read_manifest
+from unplug.sdk.certificates import TracedPlace
 from unplug.sdk.data import Held, Listing, held_in_cache, parse_spec, picked
 
 from .archives import MAX_BYTES
 from .deep import Search, her_pixels
-from .place import Person, Place, unknown
+from .person import Person, unknown
 from .records import Found
 from .walk import walk
 
@@ -50,7 +51,7 @@ def person_in(spec: str, name: str) -> Person:
 
 def trace(
     spec: str, person: Person, folders: Sequence[Path], *, deep: Sequence[Path] = (), show: bool = False
-) -> tuple[tuple[Place, ...], tuple[Held, ...]]:
+) -> tuple[tuple[TracedPlace, ...], tuple[Held, ...]]:
     """Every place where a person was found, or could not be looked for.
 
     Args:
@@ -68,9 +69,9 @@ def trace(
     """
     cached = picked(held_in_cache(), people=[person.name, *sorted(person.ids)])
     why = "delete the pictures, after the models forgot"
-    data = Place(path=spec, kind="data", standing="holds", samples=len(person.ids), goes_by=why)
+    data = TracedPlace(path=spec, kind="data", standing="holds", samples=len(person.ids), goes_by=why)
     cache = [
-        Place(path=str(path), kind=f"cache: {item.kind}", standing="holds", goes_by="unplug trace --purge --request ID")
+        TracedPlace(path=str(path), kind=f"cache: {item.kind}", standing="holds", goes_by="unplug trace --purge --request ID")
         for item in cached
         for path in item.paths
     ]
@@ -89,7 +90,7 @@ def trace(
 def _in_records(folders: Sequence[Path], found: Found) -> None:
     """Files that can name somebody; pictures, weights and exported models are known by the JSON beside them."""
     for path in walk(folders):
-        if isinstance(path, Place):
+        if isinstance(path, TracedPlace):
             found.places.append(path)
         elif path.suffix in (".json", *TEXTS, *ARCHIVES):
             try:

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from unplug.core import InputError
+from unplug.sdk.certificates import TracedPlace
 
-from .place import Place, unknown
+from .person import unknown
 
 MAX_FILES = 1_000_000
 MAX_DEPTH = 200
 
 
-def walk(folders: Sequence[Path], called: Callable[[str], bool] = lambda name: False) -> Iterator[Path | Place]:
+def walk(folders: Sequence[Path], called: Callable[[str], bool] = lambda name: False) -> Iterator[Path | TracedPlace]:
     """Every file below some folders, each once and sorted within its folder, and what cannot be gone into.
 
     Links are not followed: what one leads to within these folders is found there, and one that leads out of them is said.
@@ -52,7 +53,9 @@ def walk(folders: Sequence[Path], called: Callable[[str], bool] = lambda name: F
                 yield Path(item.path)
                 continue
             if called(item.name):
-                yield Place(path=item.path, kind="link" if is_link else "folder", standing="names", goes_by="its name is hers")
+                yield TracedPlace(
+                    path=item.path, kind="link" if is_link else "folder", standing="names", goes_by="its name is hers"
+                )
             if is_link and not any(_inside(item.path, root) for root in roots):
                 yield unknown(item.path, "link", InputError("it", "it leads out of what is searched, and is not followed"))
             elif not is_link and depth >= MAX_DEPTH:

@@ -64,7 +64,7 @@ def _joins(letter: str) -> bool:
     return kind[0] in "LNM" and kind != "Lo"
 
 
-class Words:
+class PersonWords:
     """Finds some names in texts.
 
     Args:

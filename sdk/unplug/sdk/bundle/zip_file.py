@@ -1,20 +1,18 @@
-"""A bundle as one zip file, the same bytes for the same bundle; and what differs between two bundles."""
+"""A bundle as one zip file, the same bytes for the same bundle."""
 
 from __future__ import annotations
 
 import hashlib
 import zipfile
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from unplug.core import OutputError, atomic_path
 
 from .bundle import read_manifest
 from .envelope import MAX_SIGNATURE_BYTES
-from .manifest import MAX_MANIFEST_BYTES, Manifest
-from .names import MANIFEST, SIGNATURE
+from .manifest import MAX_MANIFEST_BYTES
 from .refused import Refused
-from .source import MAX_ARCHIVE_BYTES, blocks, open_source, read_whole
+from .source import MANIFEST, MAX_ARCHIVE_BYTES, SIGNATURE, blocks, open_source, read_whole
 
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file knows: when it was packed is nobody's business
 _MODE = 0o100644 << 16
@@ -66,46 +64,3 @@ def _entry(name: str) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, _LONG_AGO)
     info.compress_type, info.external_attr, info.create_system = zipfile.ZIP_DEFLATED, _MODE, 3
     return info
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """What a reader of two releases wants to know.
-
-    Args:
-        added, removed, changed: files by path; bytes of each before and after.
-        facts: every other field of the manifest that differs, ``lineage.method`` for example, before and after.
-    """
-
-    added: dict[str, int]
-    removed: dict[str, int]
-    changed: dict[str, tuple[int, int]]
-    facts: dict[str, tuple[object, object]]
-
-
-def diff_bundles(before: Manifest, after: Manifest) -> Difference:
-    """Compares two manifests; gates are compared by their value, by name."""
-    old, new = before.files, after.files
-    left, right = _flat(before), _flat(after)
-    return Difference(
-        added={name: new[name].bytes for name in sorted(new.keys() - old.keys())},
-        removed={name: old[name].bytes for name in sorted(old.keys() - new.keys())},
-        changed={
-            name: (old[name].bytes, new[name].bytes) for name in sorted(old.keys() & new.keys()) if old[name] != new[name]
-        },
-        facts={
-            name: (left.get(name), right.get(name))
-            for name in sorted(left.keys() | right.keys())
-            if left.get(name) != right.get(name)
-        },
-    )
-
-
-def _flat(manifest: Manifest) -> dict[str, object]:
-    """All but the files, two levels deep."""
-    value = asdict(manifest)
-    gates = {gate.name: gate.value for gate in manifest.gates}
-    found: dict[str, object] = {"model_type": manifest.model_type}
-    for section in ("publication", "iospec", "preprocessing", "postprocessing", "lineage", "versions"):
-        found |= {f"{section}.{key}": item for key, item in (value[section] or {}).items()}
-    return found | {f"gates.{name}": item for name, item in gates.items()}

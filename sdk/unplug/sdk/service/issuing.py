@@ -8,16 +8,16 @@ from threading import Event
 from typing import Any
 
 from unplug.sdk.bundle import load_signer
-from unplug.sdk.certificates import certify
+from unplug.sdk.certificates import issue_certificate
 from unplug.sdk.ledger import Ledger
 
 from .recipe import ServeRecipe
 
 
-def certify_requests(
+def issue_certificates(
     recipe: ServeRecipe, ledger: Ledger, requests: Sequence[str], result: Mapping[str, Any], folder: Path, lost: Event
 ) -> dict[str, str]:  # fmt: skip
-    """Certifies what was done about each request, once the ledger holds the release; none where nothing is signed.
+    """Issues a certificate of each request, once the ledger holds the release; none where nothing is signed.
 
     Nobody was told and no place searched by then: both stand so in them, and ``unplug certificate`` issues later ones.
 
@@ -45,8 +45,8 @@ def certify_requests(
         if known[id].state in ("refused", "withdrawn"):
             continue  # since the release: there is nothing to certify
         name = f"certificate-{known[id].sequence}-{id.replace('/', '-').replace(':', '-')}"
-        issued = certify(
-            id, ledger=ledger, bundle=Path(result["bundle"]), signer=signer, out=folder / "certificates" / name, pdf=False
-        )  # fmt: skip
+        issued = issue_certificate(
+            id, ledger=ledger, bundle=Path(result["bundle"]), signer=signer, out=folder / "certificates" / name
+        )
         files |= {f"{name}.intoto.jsonl": str(issued.file), f"{name}.html": str(issued.page)}
     return files

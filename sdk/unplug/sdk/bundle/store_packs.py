@@ -17,15 +17,14 @@ from unplug.core import STRICT, InputError, atomic_dir, check_replaceable, sha25
 from .bundle import manifest_of, unpack, verify_bundle
 from .envelope import MAX_SIGNATURE_BYTES, read_envelope
 from .manifest import MAX_MANIFEST_BYTES, FileEntry, Manifest
-from .names import MANIFEST, SIGNATURE
 from .pack_hub import write_hub
 from .pack_ios import write_ios
 from .pack_play import write_play
 from .pack_triton import write_triton
 from .refused import Refused
 from .shipment import Delivery, Shipment
-from .source import Source, open_source, read_whole
-from .strict import canonical
+from .signed_json import canonical
+from .source import MANIFEST, SIGNATURE, BundleSource, open_source, read_whole
 from .trust import Trust
 
 RECORD = "unplug-pack.json"
@@ -102,7 +101,7 @@ def pack_for(
     return record
 
 
-def _shipment(source: Source, manifest: Manifest, trust: Trust | None, delivery: Delivery) -> Shipment:
+def _shipment(source: BundleSource, manifest: Manifest, trust: Trust | None, delivery: Delivery) -> Shipment:
     """What was verified, read again: another manifest than that is refused, and each file is hashed as it is copied."""
     raw = read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)
     if manifest_of(raw, source.label) != manifest:

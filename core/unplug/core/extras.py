@@ -26,7 +26,6 @@ EXTRAS = {
     "updates": ("tuf", "securesystemslib"),
     "postgresql": ("psycopg",),
     "certificate": ("reportlab",),
-    "patches": ("bsdiff4", "zstandard"),
     "serve": ("fastapi", "prometheus_client", "sse_starlette", "starlette", "uvicorn"),
 }
 """Extra to the import names of what it installs; a package of several extras stands by the smallest."""

@@ -10,10 +10,6 @@ from .bundle import read_manifest as read_manifest
 from .bundle import sign_bundle as sign_bundle
 from .bundle import verify_bundle as verify_bundle
 from .bundle import write_bundle as write_bundle
-from .deltas import WAYS as WAYS
-from .deltas import PatchBroken as PatchBroken
-from .deltas import apply_delta as apply_delta
-from .deltas import make_delta as make_delta
 from .envelope import pae as pae
 from .keys import Signer as Signer
 from .keys import load_signer as load_signer
@@ -30,10 +26,6 @@ from .packs import STORES as STORES
 from .packs import PackRecord as PackRecord
 from .packs import Store as Store
 from .packs import pack_for as pack_for
-from .patches import Patches as Patches
-from .patches import patch_bundle as patch_bundle
-from .patches import read_patches as read_patches
-from .patches import write_patches as write_patches
 from .refused import VERDICTS as VERDICTS
 from .refused import BundleCheckFailed as BundleCheckFailed
 from .refused import Refused as Refused

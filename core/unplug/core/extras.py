@@ -23,7 +23,6 @@ EXTRAS = {
     "tune": ("optuna",),
     "diffusion": ("diffusers", "transformers", "accelerate", "peft"),
     "ledger": ("sqlalchemy", "alembic"),
-    "updates": ("tuf", "securesystemslib"),
     "postgresql": ("psycopg",),
     "certificate": ("reportlab",),
     "serve": ("fastapi", "prometheus_client", "sse_starlette", "starlette", "uvicorn"),

@@ -104,7 +104,6 @@ threshold {checkpoint} --data csv:{faces}/labels.csv --over 18 --max-fpr 0.1
 bench run {file} --out {out}/a|bench run {file} --on web --out {out}/a|bench estimate {file} --device pixel-3
 leaderboard --protocol forget-random --out {out}/a
 release {checkpoint} --data synth:n=4 --forget {forget} --out {out}/a
-updates renew {out} --key {out}/key|updates rotate {out} --key {out}/key|updates revoke {out} x --release 1 --key {out}/key
 ledger init|ledger due|ledger list|ledger status r|ledger withdraw r|ledger shred r --yes
 ledger checkpoint --out {out}/a|ledger export --out {out}/a|ledger extend r --reason why|ledger refuse r --reason why
 ledger add --data csv:{faces}/labels.csv --forget {forget}|ledger prove r --out {out}/a
@@ -115,15 +114,12 @@ certificate templates r --out {out}/a
 list methods|list designs|list tasks|list protocols
 """
 REFUSED = {
-    "updates init",
-    "updates publish",
-    "updates verify",
     "certificate issue",
     "certificate verify",
     "ledger verify",
     "bundle push",
 }
-"""Which want more than a test of imports has at hand: a ledger and its key, a phone, or metadata that was made."""
+"""Which want more than a test of imports has at hand: a ledger and its key, a phone."""
 
 
 def calls(text: str, places: dict[str, object]) -> list[list[str]]:

@@ -43,6 +43,5 @@ from .trust import TrustFile as TrustFile
 from .trust import public_key as public_key
 from .trust import read_trust as read_trust
 from .trust import together as together
-from .verifier import Verified as Verified
 from .verifier import time_of as time_of
 from .verifier import verify as verify

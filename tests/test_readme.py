@@ -17,7 +17,6 @@ import pytest
 import torch
 from benchmarks.age_accuracy import with_table as with_accuracy
 from benchmarks.gate_calibration import markdown as chances_table
-from benchmarks.harmed_updates import markdown as harmed_table
 from benchmarks.methods import with_table
 from benchmarks.plugin_latency import BUDGETS
 from benchmarks.plugin_latency import markdown as host_table
@@ -89,12 +88,10 @@ def test_the_table_of_recipes_is_that_of_the_committed_run() -> None:
     assert chosen(recipes["rows"]) == recipes["chosen"]
 
 
-def test_the_tables_of_kills_and_of_harm_are_those_of_the_committed_runs() -> None:
+def test_the_table_of_kills_is_that_of_the_committed_run() -> None:
     kills = json.loads((ROOT / "docs/data/release-crashes.json").read_text(encoding="utf-8"))
     assert kills_table(kills) in (ROOT / "docs/durability.md").read_text(encoding="utf-8")
     assert not [row for row in (*kills["walks"], *kills["random"]) if row["wrong"]]
-    harmed = json.loads((ROOT / "docs/data/harmed-updates.json").read_text(encoding="utf-8"))
-    assert harmed_table(harmed) in (ROOT / "docs/hostile.md").read_text(encoding="utf-8")
 
 
 def test_the_table_of_this_host_is_that_of_the_committed_run() -> None:

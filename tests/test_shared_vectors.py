@@ -17,7 +17,6 @@ PYTHON = {
     "head": "tests/sdk/inference/test_head.py", "hostile": "tests/test_hostile.py", "loop": "tests/test_app_vectors.py",
     "pictures": "tests/test_app_vectors.py", "pipeline": "tests/sdk/device/test_vectors.py",
     "signatures": "tests/test_app_vectors.py", "statistics": "tests/test_app_vectors.py",
-    "updates": "tests/sdk/updates/test_vectors.py",
 }  # fmt: skip
 """The test that holds a folder to what Python computes."""
 

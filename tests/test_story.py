@@ -20,15 +20,24 @@ import pytest
 from click.testing import CliRunner
 from tests.mobile_bench.web.conftest import Built
 from tests.mobile_bench.web.conftest import built as built  # a fixture
-from tests.mobile_bench.web.test_signed import VECTORS, judged_in_typescript
+from tests.mobile_bench.web.test_signed import BUNDLES, judged_in_typescript
 
 from unplug.core import CheckFailed
 from unplug.mobile_bench.web import build
-from unplug.sdk.bundle import bundle_id, pack_bundle, read_manifest, read_trust
+from unplug.sdk.bundle import (
+    Publication,
+    Refused,
+    Trust,
+    bundle_id,
+    open_source,
+    pack_bundle,
+    read_manifest,
+    read_trust,
+    verify,
+)
 from unplug.sdk.certificates import check_certificate
 from unplug.sdk.cli import main
 from unplug.sdk.ledger import check_ledger, open_ledger
-from unplug.sdk.updates import NotCurrent, check_updates, folder_reader, verify_current
 
 pytestmark = pytest.mark.long
 
@@ -152,63 +161,55 @@ def test_the_ledger_counted_days_and_one_release_answers_both(told: Told) -> Non
     assert {gate.name: gate.value for gate in manifest.gates}["equality"] == 0.0
 
 
-def test_pythons_reader_refuses_the_old_bundle(told: Told) -> None:
-    root, trust = told.folder / "phone" / "1.root.json", read_trust(told.folder / "phone" / "release.key.pub")
-    updates = check_updates(root.read_bytes(), folder_reader(told.folder / "updates" / "metadata"))
-    with pytest.raises(NotCurrent) as refused:
-        verify_current(told.folder / "phone" / "face-age-1.unplug", trust, updates)
+def test_a_phone_that_was_given_the_new_bundle_refuses_the_old_one(told: Told) -> None:
+    trust, phone = read_trust(told.folder / "phone" / "release.key.pub"), told.folder / "phone"
+    with open_source(phone / "face-age-2.unplug") as source:
+        after = trust.after(verify(source, trust).publication)
+    with open_source(phone / "face-age-1.unplug") as source:
+        assert verify(source, trust).publication.release == 1, "a phone that was not goes on with it"
+        with pytest.raises(Refused) as refused:
+            verify(source, after)
     assert refused.value.verdict == "superseded"
-    verified, standing = verify_current(told.folder / "face-age-2.unplug", trust, updates)
-    assert (standing.release, standing.current, verified.publication.name) == (2, 2, "face-age")
 
 
-def test_the_page_is_made_and_its_reader_refuses_the_old_bundle(
+def test_the_page_is_made_and_its_verifier_refuses_the_old_bundle(
     told: Told, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(build.PAGE_VARIABLE, str(built.page))
     monkeypatch.chdir(told.folder)
     tell("node", told.folder, monkeypatch)
-    metadata = {path.name: path.read_bytes() for path in (told.folder / "updates" / "metadata").iterdir()}
-    assert {path.name: path.read_bytes() for path in (told.folder / "site" / "updates" / "metadata").iterdir()} == metadata
-    for corpus in ("bundles", "updates"):
-        shutil.copytree(VECTORS / corpus, tmp_path / corpus, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
-    for place, name, verdict in (
-        ("phone/face-age-1.unplug", "old", "superseded"),
-        ("face-age-2.unplug", "new", "valid"),
+    phone, cases = told.folder / "phone", tmp_path / "bundles"
+    shutil.copytree(BUNDLES, cases, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    known = read_trust(phone / "release.key.pub")
+    after = known.after(stated(phone / "face-age-2.unplug"))
+    for name, trust, verdict in (
+        ("face-age-1", known, "valid"),
+        ("face-age-2", after, "valid"),
+        ("face-age-1", after, "superseded"),
     ):
-        signed, current = cases(told.folder, told.folder / place, tmp_path / f"{name}.zip", verdict)
-        (tmp_path / "bundles" / f"story-{name}.json").write_text(json.dumps(signed))
-        (tmp_path / "updates" / f"story-{name}.json").write_text(json.dumps(current))
-    for corpus in ("bundles", "updates"):
-        before = judged_in_typescript(built, corpus, VECTORS / corpus)
-        assert judged_in_typescript(built, corpus, tmp_path / corpus) == before + 2
+        case = packed(phone / f"{name}.unplug", tmp_path / f"{name}.zip", trust, verdict)
+        (cases / f"story-{name}-{verdict}.json").write_text(json.dumps(case))
+    assert judged_in_typescript(built, cases) == judged_in_typescript(built, BUNDLES) + 3
 
 
-def cases(folder: Path, bundle: Path, packed: Path, verdict: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A bundle in the form of both corpora: its signature, which holds, and whether it is current."""
-    pack_bundle(bundle, packed)
-    said, now = read_manifest(bundle).publication, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    assert said is not None
-    trust = {
-        "keys": [(folder / "phone" / "release.key.pub").read_text()],
-        "name": None,
-        "minimum_release": 1,
-        "revoked": [],
-        "superseded": [],
+def stated(bundle: Path) -> Publication:
+    publication = read_manifest(bundle).publication
+    assert publication is not None
+    return publication
+
+
+def packed(bundle: Path, out: Path, trust: Trust, verdict: str) -> dict[str, Any]:
+    """A bundle in the form of the corpus, with what a phone knows before it opens it."""
+    pack_bundle(bundle, out)
+    known = {
+        "keys": [key.pem for key in trust.keys],
+        "name": trust.name,
+        "minimum_release": trust.minimum_release,
+        "revoked": sorted(trust.revoked),
+        "superseded": sorted(trust.superseded),
     }
-    files = {path.name: coded(path) for path in (folder / "updates" / "metadata").iterdir()}
-    claim = {
-        "name": said.name,
-        "release": said.release,
-        "id": bundle_id(bundle),
-        "bytes": (bundle / "manifest.json").stat().st_size,
-    }
-    signed = {"what": f"the story's {bundle.name}", "now": now, "verdict": "valid", "trust": trust, "zip": coded(packed)}
-    current = {
-        "what": signed["what"], "now": now, "verdict": verdict, "root": coded(folder / "phone" / "1.root.json"), "files": files,
-        "pad": {}, "seen": None, "bundle": claim,
-    }  # fmt: skip
-    return signed, current
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"what": f"the story's {bundle.name}", "now": now, "verdict": verdict, "trust": known, "zip": coded(out)}
 
 
 def coded(path: Path) -> str:

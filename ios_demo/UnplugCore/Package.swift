@@ -11,7 +11,9 @@ let package = Package(
     .executable(name: "unplug-coreml", targets: ["unplug-coreml"]),
   ],
   targets: [
-    .target(name: "UnplugCore"),
+    // What CryptoKit does on Apple's systems, for the check on Linux: no app holds it.
+    .target(name: "PlainCryptography"),
+    .target(name: "UnplugCore", dependencies: [.target(name: "PlainCryptography", condition: .when(platforms: [.linux]))]),
     .target(name: "UnplugOnnx", dependencies: ["UnplugCore"]),
     .target(name: "UnplugCoreML", dependencies: ["UnplugCore"]),
     .executableTarget(name: "unplug-coreml", dependencies: ["UnplugCore", "UnplugCoreML"]),

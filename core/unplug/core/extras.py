@@ -24,9 +24,7 @@ EXTRAS = {
     "cluster": ("ray",),
     "diffusion": ("diffusers", "transformers", "accelerate", "peft"),
     "ledger": ("sqlalchemy", "alembic", "jinja2"),
-    "updates": ("tuf", "securesystemslib"),
     "postgresql": ("psycopg",),
-    "patches": ("bsdiff4", "zstandard"),
     "serve": ("fastapi", "prometheus_client", "sse_starlette", "starlette", "uvicorn"),
 }
 """Extra to the import names of what it installs. Of extras that share a package the smallest comes first."""

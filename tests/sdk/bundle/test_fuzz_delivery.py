@@ -1,4 +1,4 @@
-"""Harmed bundles and patches through inspect, diff, pack and patch: a typed error, or the very bundle; nothing elsewhere."""
+"""Harmed bundles through inspect, diff and pack: a typed error, or the very bundle; nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -14,21 +14,10 @@ import pytest
 from tests.mutations import mutated
 
 from unplug.core import UnplugError, peak_rss_bytes
-from unplug.sdk.bundle import (
-    Trust,
-    bundle_id,
-    diff_bundles,
-    make_key,
-    pack_for,
-    patch_bundle,
-    read_manifest,
-    read_trust,
-    write_patches,
-)
+from unplug.sdk.bundle import Trust, diff_bundles, make_key, pack_for, read_manifest, read_trust
 
 from .test_bundle import make_bundle
 from .test_packs import tree
-from .test_patches import weights
 from .test_signing import call
 
 FEW, MANY = 40, 2000
@@ -37,17 +26,16 @@ Harm = Callable[[random.Random, Path], None]
 
 
 class Honest:
-    """Two signed releases and what leads from one to the other."""
+    """Two signed releases."""
 
     def __init__(self, folder: Path) -> None:
         make_key(folder / "key")
         self.trust: Trust = read_trust(folder / "key.pub")
-        self.old, self.new, self.patches = (folder / name for name in ("old.unplug", "new.unplug", "patches"))
-        for number, (out, sparse) in enumerate(((self.old, False), (self.new, True)), 1):
-            made = make_bundle(folder / f"made-{number}", weights(sparse=sparse)[:8000])
+        self.old, self.new = (folder / f"{name}.unplug" for name in ("old", "new"))
+        for number, out in enumerate((self.old, self.new), 1):
+            made = make_bundle(folder / f"made-{number}", random.Random(number).randbytes(8000))
             call("sign", made, "--key", folder / "key", "--name", "face-age", "--number", number, "-o", out)
-        write_patches(self.old, self.new, self.patches)
-        self.tree, self.id = tree(self.new), bundle_id(self.new)
+        self.tree = tree(self.new)
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +61,8 @@ def cut(draw: random.Random, folder: Path) -> None:
 
 
 def rename(draw: random.Random, folder: Path) -> None:
-    target = folder / draw.choice(
-        ["a", "manifest.JSON", "patches.json", "files/a", "artifacts/CON", "\u00e9", ".hidden", "a\nb"]
-    )
+    names = ["a", "manifest.JSON", "reports/a", "artifacts/CON", "\u00e9", ".hidden", "a\nb"]
+    target = folder / draw.choice(names)
     target.parent.mkdir(parents=True, exist_ok=True)
     some(draw, folder).rename(target)
 
@@ -121,31 +108,20 @@ def tried(use: Callable[[], object]) -> bool:
 
 
 def law(honest: Honest, seed: int) -> bool:
-    """One harmed bundle and one harmed set of patches; whether either was still sound."""
+    """One harmed bundle; whether it could still be read."""
     draw = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        bundle, patches = (
-            harmed(draw, path, folder / path.name) for path in (honest.new, honest.patches)
-        )  # fmt: skip
+        bundle = harmed(draw, honest.new, folder / honest.new.name)
         before = {path.relative_to(folder) for path in folder.rglob("*")}
         sound = tried(lambda: diff_bundles(read_manifest(honest.old), read_manifest(bundle)))
-        if tried(lambda: write_patches(honest.old, bundle, folder / "made")):
-            patch_works = tried(lambda: patch_bundle(honest.old, folder / "made", folder / "again", honest.trust))
-            assert not patch_works or tree(folder / "again") == honest.tree
         for store in ("play", "ios", "hub"):
             if tried(lambda store=store: pack_for(store, bundle, folder / store, trust=honest.trust)):
                 assert tree(bundle) == honest.tree, "what was harmed is not packed"
             else:
                 assert not (folder / store).exists()
-        if tried(lambda: patch_bundle(honest.old, patches, folder / "out", honest.trust)):
-            assert tree(folder / "out") == honest.tree
-        else:
-            assert not (folder / "out").exists()
-        ours = {"made", "again", "play", "ios", "hub", "out"}
-        assert {path.relative_to(folder) for path in folder.rglob("*")} - before <= {
-            path.relative_to(folder) for path in folder.rglob("*") if path.relative_to(folder).parts[0] in ours
-        }  # fmt: skip
+        made = {path.relative_to(folder) for path in folder.rglob("*")} - before
+        assert {path.parts[0] for path in made} <= {"play", "ios", "hub"}
         return sound
 
 

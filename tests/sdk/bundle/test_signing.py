@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,18 @@ def test_a_newer_release_takes_the_place_of_an_older_one(signed: Path, bundle: P
     said = fail("bundle", "sign", bundle, "--key", key, "--supersedes", newer, "--number", 2).line
     assert "count up within one product" in said
     assert "signed" in fail("bundle", "verify", signed, "--newer", newer).line, "nobody is trusted"
+
+
+def test_a_reader_that_is_never_given_a_newer_bundle_goes_on_until_the_old_one_expires(bundle: Path, key: Path) -> None:
+    expires = datetime.now(UTC).replace(microsecond=0) + timedelta(days=90)
+    call("sign", bundle, "--key", key, "--name", "face-age", "--expires", f"{expires:%Y-%m-%dT%H:%M:%SZ}")
+    trust = read_trust(Path(f"{key}.pub"))
+    with open_source(bundle) as source:
+        after = trust.after(verify(source, trust).publication)
+        assert verify(source, after, now=expires - timedelta(seconds=1)).publication.release == 1
+        with pytest.raises(Refused) as refused:
+            verify(source, after, now=expires)
+    assert refused.value.verdict == "expired"
 
 
 def test_what_readers_know_may_lie_in_a_file(signed: Path, key: Path, tmp_path: Path) -> None:

@@ -101,8 +101,6 @@ run {file} --image {face}|run {checkpoint} --image {face}|run {bundle} --image {
 threshold {checkpoint} --data csv:{faces}/labels.csv --over 18 --max-fpr 0.1
 bench run {file} --out {out}/a|bench run {file} --on web --out {out}/a|bench estimate {file} --device pixel-3
 release {checkpoint} --data synth:n=4 --forget {forget} --out {out}/a
-bundle diff {bundle} {bundle} --patches {out}/a
-updates renew {out} --key {out}/key|updates rotate {out} --key {out}/key|updates revoke {out} x --release 1 --key {out}/key
 ledger init|ledger due|ledger list|ledger status r|ledger withdraw r|ledger shred r --yes
 ledger checkpoint --out {out}/a|ledger export --out {out}/a|ledger extend r --reason why|ledger refuse r --reason why
 ledger add --data csv:{faces}/labels.csv --forget {forget}|ledger prove r --out {out}/a
@@ -113,16 +111,12 @@ certificate templates r --out {out}/a
 list methods|list designs|list tasks
 """
 REFUSED = {
-    "updates init",
-    "updates publish",
-    "updates verify",
     "certificate issue",
     "certificate verify",
     "ledger verify",
-    "bundle patch",
     "bundle push",
 }
-"""Which want more than a test of imports has at hand: a ledger and its key, a phone, metadata or patches that were made."""
+"""Which want more than a test of imports has at hand: a ledger and its key, a phone."""
 
 
 def calls(text: str, places: dict[str, object]) -> list[list[str]]:

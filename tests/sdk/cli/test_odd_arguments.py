@@ -36,7 +36,6 @@ def refused(result: Result, why: str, code: int = 2) -> None:
     [
         (("bundle", "keygen", ""), "it names no file"),
         (("bundle", "keygen", "{}/loop/key"), "loop"),
-        (("bundle", "diff", "{}/b", "{}/b", "--patches", "{}/loop/x"), "loop"),
         (("ledger", "init", "--ledger", "{}/l.db", "--name", "ä"), "ASCII"),
         (("ledger", "init", "--ledger", "{}/l.db", "--name", "a\x1b[2J"), "ASCII"),
         (("ledger", "init", "--ledger", "{}/l.db", "--name", "a\nb"), "ASCII"),

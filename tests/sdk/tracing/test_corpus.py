@@ -233,7 +233,6 @@ SPECIMENS: dict[str, dict[str, bytes] | Callable[[Path], object]] = {
     "a packed note of a PNG": {"a.png": noted()},
     "weights below a base": covered("unplug-base/1"),
     "weights below a pipeline": covered("unplug-pipeline/1"),
-    "weights below patches": covered("unplug-patches/1"),
     "weights below a cache": covered("unplug-cache/1"),
     "weights below references": covered("unplug-references/1"),
     "a copy of weights": {"m/unplug.json": model(ID), "other/final.dat": WEIGHTS},

@@ -17,11 +17,10 @@ from click.testing import CliRunner
 from PIL import Image
 
 from unplug.core import InputError, write_json
-from unplug.sdk.certificates import PlaceStanding, TracedPlace
+from unplug.sdk.certificates import TracedPlace
 from unplug.sdk.cli import main
 from unplug.sdk.tracing import Person, archives, person_in, trace
 from unplug.sdk.tracing import walk as walking
-from unplug.sdk.tracing.records import patches
 
 from ..conftest import SPEC, World
 
@@ -236,18 +235,3 @@ def test_harmed_files_are_lines_and_never_a_crash(data: str, tmp_path: Path) -> 
     found = searched(data, folder)
     assert {place.standing for place in found.values()} == {"holds", "names", "unknown"}
     assert all(place.goes_by and "\n" not in place.goes_by for place in found.values())
-
-
-def test_patches_stand_as_the_bundles_that_they_lead_between(data: str, tmp_path: Path) -> None:
-    bundles: dict[str, PlaceStanding | None] = {"old": "derived", "new": None, "other": "unknown"}
-
-    def standing(base: object, target: object) -> str | None:
-        place = patches(tmp_path / "patches.json", {"base": base, "target": target}, bundles)
-        return None if place is None else place.standing
-
-    assert standing("old", "new") == standing("new", "old") == "derived" and standing("new", "new") is None
-    assert standing("new", "other") == standing("new", "nowhere") == standing("new", ["x"]) == "unknown"
-    folder = tmp_path / "share"
-    folder.mkdir()
-    write_json(folder / "patches.json", {"schema": "unplug-patches/1", "base": "a", "target": "b", "files": {}})
-    assert standings(searched(data, folder)) == {".": "unknown"}

@@ -26,7 +26,6 @@ TYPES = {
     ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css",
     ".wasm": "application/wasm", ".svg": "image/svg+xml", ".json": "application/json",
 }  # fmt: skip
-UPDATE = re.compile(r"updates/metadata/((?:[0-9]{1,16}\.)?(?:root|timestamp|snapshot|targets)\.json)")
 MAX_POSTS = {"progress": 4 * 2**10, "row": 16 * 2**20, "report": 64 * 2**20}
 HEAD_S, SOCKET_S, UPLOAD_S = 5.0, 30.0, 120.0
 """Of silence before a request is known, of silence behind it, and for a whole upload."""
@@ -61,7 +60,6 @@ class PageServer:
         exchange: the benchmark; None where there is nothing to time, and nothing to upload then.
         host, port: where to listen; port 0 takes a free one.
         files: by their addresses beside the page; no other file is served.
-        updates: the folder of update metadata, whose files are read anew at every request.
 
     Raises:
         DeviceError: nothing can listen there.
@@ -69,9 +67,9 @@ class PageServer:
 
     def __init__(
         self, page: Path, exchange: Exchange | None, host: str = "127.0.0.1", port: int = 0, *,
-        files: Mapping[str, Path] | None = None, updates: Path | None = None,
+        files: Mapping[str, Path] | None = None,
     ) -> None:  # fmt: skip
-        self.page, self.exchange, self.files, self.updates = page.resolve(), exchange, dict(files or {}), updates
+        self.page, self.exchange, self.files = page.resolve(), exchange, dict(files or {})
         self.token = secrets.token_urlsafe(16)
         self.used = False
         outer = self
@@ -203,8 +201,6 @@ class _Handler(BaseHTTPRequestHandler):
     def _get(self, path: str) -> None:
         if path in self.own.files:
             self._file(self.own.files[path])
-        elif self.own.updates is not None and (found := UPDATE.fullmatch(path)):
-            self._metadata(self.own.updates / found[1])
         elif path == "plan.json":
             self._send(self._exchange.plan_json(), ".json", store=False)
         elif found := re.fullmatch(r"files/(\d{1,6})", path):
@@ -217,11 +213,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(body, ".json" if name == "vectors.json" else "")
         else:
             self._page_file(path or "index.html")
-
-    def _metadata(self, file: Path) -> None:
-        if not file.is_file():
-            raise Refused(404, "there is no such file")
-        self._send(file.read_bytes(), ".json", store=False)
 
     def _number(self, text: str) -> int:
         if int(text) >= len(self._exchange.jobs):

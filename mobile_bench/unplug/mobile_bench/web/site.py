@@ -12,7 +12,7 @@ from unplug.core import InputError, atomic_dir, temporary_folder
 from .build import built_page
 from .device import invite, parse_place
 from .server import PageServer
-from .trusted import BUNDLE, METADATA, TRUST, Guard
+from .trusted import BUNDLE, TRUST, Guard
 
 FOLDER = "generator"
 """Beside the page: a ``pipeline.json`` there is opened by itself."""
@@ -42,11 +42,10 @@ def serve_site(
     page = built_page()
     with temporary_folder(".page.", None) as folder:
         beside = {f"{FOLDER}/{path}": file for path, file in files.items()}
-        updates = None
         if guard is not None:
-            beside, updates = _guarded(page, guard, folder), guard.updates
+            beside = _guarded(page, guard, folder)
             beside[""] = beside["index.html"]
-        with PageServer(page, None, where.host, where.port, files=beside, updates=updates) as server:
+        with PageServer(page, None, where.host, where.port, files=beside) as server:
             invite(server, where, say)
             end = None if seconds is None else time.monotonic() + seconds
             while end is None or time.monotonic() < end:
@@ -66,7 +65,7 @@ def write_site(files: Mapping[str, Path], out: Path, guard: Guard | None = None)
     """Writes the page and what lies beside it as one folder of static files, whole or not at all.
 
     Args:
-        files, guard: see `serve_site`. Update metadata is copied as it is now: whoever renews it puts it there again.
+        files, guard: see `serve_site`.
         out: the folder; one that this wrote before is replaced.
 
     Returns:
@@ -82,8 +81,6 @@ def write_site(files: Mapping[str, Path], out: Path, guard: Guard | None = None)
         beside = {f"{FOLDER}/{path}": file for path, file in files.items()}
         if guard is not None:
             beside |= {name: file for name, file in _guarded(page, guard, folder).items() if name == BUNDLE}
-            for file in guard.updates.glob("*.json") if guard.updates is not None else ():
-                beside[f"{METADATA}/{file.name}"] = file
         for path, file in beside.items():
             place = folder / path
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -10,30 +10,28 @@ from typing import Literal
 
 from unplug.core import DeviceError
 
-TRUST, BUNDLE, METADATA = "trust.json", "bundle.zip", "updates/metadata"
+TRUST, BUNDLE = "trust.json", "bundle.zip"
 """Beside the page."""
 _END = "</head>"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageTrust:
-    """``unplug-page-trust/1``: what the page knows before it opens a bundle.
+    """``unplug-page-trust/2``: what the page knows before it opens a bundle.
 
     Args:
         keys: public keys in PEM form, whose signatures count.
-        root: the root file of the update metadata, in base64; None where freshness is not checked.
         bundle: whether a bundle lies beside the page.
         name, minimum_release, revoked, superseded: as in ``unplug-trust/1``.
     """
 
     keys: tuple[str, ...]
-    root: str | None = None
     bundle: bool = False
     name: str | None = None
     minimum_release: int = 1
     revoked: tuple[str, ...] = ()
     superseded: tuple[str, ...] = ()
-    schema: Literal["unplug-page-trust/1"] = "unplug-page-trust/1"
+    schema: Literal["unplug-page-trust/2"] = "unplug-page-trust/2"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +41,10 @@ class Guard:
     Args:
         trust: whom it trusts.
         bundle: zip file to put beside it.
-        updates: the folder of the update metadata's files, read anew for every visitor.
     """
 
     trust: PageTrust
     bundle: Path | None = None
-    updates: Path | None = None
 
     def pages(self, page: Path) -> dict[str, bytes]:
         """The two files that differ from a page without it: ``index.html``, which names the other by its hash."""

@@ -10,10 +10,6 @@ from .bundle import read_manifest as read_manifest
 from .bundle import sign_bundle as sign_bundle
 from .bundle import verify_bundle as verify_bundle
 from .bundle import write_bundle as write_bundle
-from .deltas import WAYS as WAYS
-from .deltas import PatchBroken as PatchBroken
-from .deltas import apply_delta as apply_delta
-from .deltas import make_delta as make_delta
 from .keys import Signer as Signer
 from .keys import load_signer as load_signer
 from .keys import make_key as make_key
@@ -23,10 +19,6 @@ from .manifest import Manifest as Manifest
 from .manifest import ManifestDifference as ManifestDifference
 from .manifest import Publication as Publication
 from .manifest import diff_bundles as diff_bundles
-from .patches import Patches as Patches
-from .patches import patch_bundle as patch_bundle
-from .patches import read_patches as read_patches
-from .patches import write_patches as write_patches
 from .refused import VERDICTS as VERDICTS
 from .refused import BundleCheckFailed as BundleCheckFailed
 from .refused import Refused as Refused
@@ -55,7 +47,6 @@ from .trust import TrustFile as TrustFile
 from .trust import public_key as public_key
 from .trust import read_trust as read_trust
 from .trust import together as together
-from .verifier import Verified as Verified
 from .verifier import time_of as time_of
 from .verifier import verify as verify
 from .zip_file import pack_bundle as pack_bundle

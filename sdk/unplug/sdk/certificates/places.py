@@ -246,6 +246,6 @@ def _kind(place: TracedPlace) -> PlaceName:
         return "work folders"
     kinds: dict[str, PlaceName] = {
         "checkpoint": "checkpoints", "references": "references and folds", "bundle": "earlier bundles",
-        "exported file": "earlier bundles", "patches": "earlier bundles", "weights": "checkpoints",
+        "exported file": "earlier bundles", "weights": "checkpoints",
     }  # fmt: skip
     return kinds.get(place.kind, "lists and reports")

@@ -195,11 +195,10 @@ def _publication(said: Publication) -> str:
 @bundle.command()
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path))
-@click.option("--patches", "out", type=click.Path(path_type=Path), help="Folder to write: what makes AFTER out of BEFORE.")
 @command
-def diff(before: Path, after: Path, out: Path | None, common: Common) -> Outcome:
-    """Show what differs between two bundles; nothing of them is verified. --patches writes what to ship instead of AFTER."""
-    from unplug.sdk.bundle import diff_bundles, read_manifest, write_patches
+def diff(before: Path, after: Path, common: Common) -> Outcome:
+    """Show what differs between two bundles; nothing of them is verified."""
+    from unplug.sdk.bundle import diff_bundles, read_manifest
 
     found = diff_bundles(read_manifest(before), read_manifest(after))
     lines = [
@@ -208,31 +207,7 @@ def diff(before: Path, after: Path, out: Path | None, common: Common) -> Outcome
         *(f"~ {name} ({old:,} -> {new:,} bytes)" for name, (old, new) in found.changed.items()),
         *(f"  {name}: {str(old)[:100]} -> {str(new)[:100]}" for name, (old, new) in found.facts.items()),
     ]
-    outcome = Outcome(value=asdict(found), text="\n".join(lines) or "no difference")
-    if out is not None:
-        made = write_patches(before, after, out)
-        outcome.value["patches"] = asdict(made)
-        for name, entry in made.files.items():
-            if entry.how != "copy":
-                outcome.add(f"{entry.patch_bytes:>12,} of {entry.bytes:>12,} bytes by {entry.how:<7} {name}")
-        outcome.add(f"{out}: {made.bytes_to_ship:,} of {made.bytes_whole:,} bytes, after forgetting by {made.method}")
-    return outcome
-
-
-@bundle.command()
-@click.argument("before", type=click.Path(path_type=Path))
-@click.argument("patches", type=click.Path(path_type=Path))
-@trust_option
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="Bundle folder to write.")
-@command
-def patch(before: Path, patches: Path, trusted: tuple[Path, ...], out: Path, common: Common) -> Outcome:
-    """Make the new bundle out of BEFORE and PATCHES, bit for bit; it is verified as `verify` does before it is there."""
-    from unplug.sdk.bundle import patch_bundle, read_patches
-
-    plan = read_patches(patches)
-    id_ = patch_bundle(before, patches, out, trust_of(trusted))
-    text = f"{out}: {plan.bytes_whole:,} bytes out of {plan.bytes_to_ship:,} of patches, id {id_}"
-    return Outcome(value={"bundle": str(out), "id": id_, "ways": plan.counted(), "bytes": plan.bytes_to_ship}, text=text)
+    return Outcome(value=asdict(found), text="\n".join(lines) or "no difference")
 
 
 def _folder(store: str, what: str) -> Callable[[F], F]:

@@ -36,7 +36,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("unplug.sdk.cli.bench:bench", "Time exported files; compare two reports."),
     "release": ("unplug.sdk.cli.release:release", "Forget, audit, export, check, time and bundle, or refuse."),
     "bundle": ("unplug.sdk.cli.bundle:bundle", "Sign, verify, compare or pack bundles."),
-    "updates": ("unplug.sdk.cli.updates:updates", "Say which release is current, and which must stop."),
     "ledger": ("unplug.sdk.cli.ledger:ledger", "Keep requests on record, with deadlines and proofs."),
     "serve": ("unplug.sdk.cli.serve:serve", "Take requests over HTTP, release, and answer pictures."),
     "trace": ("unplug.sdk.cli.trace:trace", "Find what still holds a person, or was trained on them."),

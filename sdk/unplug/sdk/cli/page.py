@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,22 +25,22 @@ if TYPE_CHECKING:
 )
 @click.option("--minutes", type=FloatRange(0.01, 24 * 60), help="How long to serve it (default: until Ctrl-C).")
 @trust_option
-@click.option(
-    "--updates", "folder", type=click.Path(path_type=Path),
-    help="What `unplug updates` keeps: a release must be listed there, not taken back and not too old. Needs --trust.",
-)  # fmt: skip
 @out_option("Instead: write a folder of static files, for any web server with https.", required=False)
 @command
 def page(
-    files: Path | None, place: str | None, minutes: float | None, trusted: tuple[Path, ...], folder: Path | None,
-    out: Path | None, common: Common,
-) -> Outcome:  # fmt: skip
+    files: Path | None,
+    place: str | None,
+    minutes: float | None,
+    trusted: tuple[Path, ...],
+    out: Path | None,
+    common: Common,
+) -> Outcome:
     """Let a browser draw with FILES, what `unplug export` made of a whole base; or run FILES, a signed bundle, with --trust.
 
     Everything happens in the browser, on WebAssembly or WebGPU; no word and no picture comes back. Of a base only the LiteRT
     and ONNX files are taken, and each is checked against its hash first. With --trust the page runs nothing but bundles that
-    one of these keys signed, and with --updates only those that may still be used; FILES may be left out then, and bundles
-    are dropped on it.
+    one of these keys signed, and refuses all that is older once it ran a newer one; FILES may be left out then, and bundles are
+    dropped on it.
     """
     from unplug.mobile_bench import serve_site, write_site
     from unplug.sdk.device import web_files
@@ -52,8 +51,8 @@ def page(
     if trust is not None and trust.roots:
         raise InputError("--trust", "the page reads bundles of plain keys, and these are certificates", "Give a public key")
     with temporary_folder(".page.", None) as temporary:
-        guard = None if trust is None else _guard(trust, files, folder, temporary)
-        found = {} if guard is not None else web_files(_generator(files, folder))
+        guard = None if trust is None else _guard(trust, files, temporary)
+        found = {} if guard is not None else web_files(_generator(files))
         count = len(found) if guard is None or guard.bundle is None else 1
         value = {"files": count, "bytes": sum(path.stat().st_size for path in found.values()), "trusted": guard is not None}
         if out is not None:
@@ -67,9 +66,7 @@ def page(
     return Outcome(value=value, text=f"served for {seconds(60 * (minutes or 0.0))}")
 
 
-def _generator(files: Path | None, updates: Path | None) -> Path:
-    if updates is not None:
-        raise InputError("--updates", "it says which signed bundles may be used, and nothing is signed", "Add --trust KEY.pub")
+def _generator(files: Path | None) -> Path:
     if files is None:
         raise InputError("unplug page", "nothing to show", "Give what `unplug export` made of a whole base, or --trust KEY.pub")
     if files.is_file() or (files / "manifest.json").is_file():
@@ -77,26 +74,25 @@ def _generator(files: Path | None, updates: Path | None) -> Path:
     return files
 
 
-def _guard(trust: Trust, bundle: Path | None, folder: Path | None, temporary: Path) -> Guard:
+def _guard(trust: Trust, bundle: Path | None, temporary: Path) -> Guard:
     """What the page trusts; a bundle that is put beside it must be one that the page would run now."""
     from unplug.mobile_bench import Guard, PageTrust
     from unplug.sdk.bundle import open_source, pack_bundle, verify
-    from unplug.sdk.updates import open_updates
 
     if bundle is not None and bundle.is_dir() and (bundle / "pipeline.json").is_file():
         raise InputError(str(bundle), "it is a generator, which has no signature", "Leave out --trust, or give a signed bundle")
-    opened = None if folder is None else open_updates(folder)
     packed = None
     if bundle is not None:
         packed = temporary / "bundle.zip"
         pack_bundle(bundle, packed)
         with open_source(packed) as source:
-            verified = verify(source, trust)
-        if opened is not None:
-            opened[1].judge(verified)
+            verify(source, trust)
     said = PageTrust(
-        keys=tuple(key.pem for key in trust.keys), name=trust.name, minimum_release=trust.minimum_release,
-        revoked=tuple(sorted(trust.revoked)), superseded=tuple(sorted(trust.superseded)), bundle=packed is not None,
-        root=None if opened is None else base64.b64encode(opened[0]).decode(),
-    )  # fmt: skip
-    return Guard(trust=said, bundle=packed, updates=None if folder is None else folder / "metadata")
+        keys=tuple(key.pem for key in trust.keys),
+        name=trust.name,
+        minimum_release=trust.minimum_release,
+        revoked=tuple(sorted(trust.revoked)),
+        superseded=tuple(sorted(trust.superseded)),
+        bundle=packed is not None,
+    )
+    return Guard(trust=said, bundle=packed)

@@ -2,7 +2,7 @@
 
 from unplug.sdk.assurance import EvaluationReport
 from unplug.sdk.auditing import AuditReport, Certification
-from unplug.sdk.bundle import Manifest, PackRecord, Patches, TrustFile
+from unplug.sdk.bundle import Manifest, PackRecord, TrustFile
 from unplug.sdk.certificates import Certificate, CertificatePolicy
 from unplug.sdk.data import Planted
 from unplug.sdk.device import Pipeline
@@ -25,7 +25,6 @@ SCHEMAS: dict[str, type] = {
     "unplug-faces-2.json": FaceSheet,
     "unplug-ledger-inclusion-1.json": InclusionProof,
     "unplug-pack-1.json": PackRecord,
-    "unplug-patches-1.json": Patches,
     "unplug-pipeline-1.json": Pipeline,
     "unplug-planted-1.json": Planted,
     "unplug-plugin-1.json": PluginRecord,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
-from unplug.core import InputError, UnplugError, operator_key
-from unplug.sdk.bundle import bundle_id
-from unplug.sdk.certificates import PlaceStanding, TracedPlace
+from unplug.core import InputError, operator_key
+from unplug.sdk.certificates import TracedPlace
 from unplug.sdk.data import Split
 
 from .person import Person, unknown
@@ -87,25 +86,6 @@ def derived(path: Path, raw: dict[str, Any], remembering: frozenset[str], known:
     return TracedPlace(path=str(place), kind=kind, standing="unknown", goes_by=why)
 
 
-def patches(path: Path, raw: dict[str, Any], bundles: Mapping[str, PlaceStanding | None]) -> TracedPlace | None:
-    """The difference of two bundles, from which whoever has one makes the other.
-
-    Args:
-        path: ``patches.json``.
-        raw: what that says.
-        bundles: how each bundle stands that the search found, by the hash of its manifest.
-    """
-    ends = [bundles.get(str(raw.get(end)), "unknown") for end in ("base", "target")]
-    why: dict[PlaceStanding, str] = {
-        "derived": "it leads from or to a bundle made from a model that was trained on them: delete it with that bundle",
-        "unknown": "it leads from or to a bundle that cannot be told, or is not where was searched",
-    }
-    for standing, reason in why.items():
-        if standing in ends:
-            return TracedPlace(path=str(path.parent), kind="patches", standing=standing, goes_by=reason)
-    return None
-
-
 def _lineage(raw: dict[str, Any]) -> object:
     """Of which weights a card or a manifest says that its files were made."""
     lineage = raw if raw.get("schema") == DERIVED[0] else raw.get("lineage")
@@ -125,8 +105,8 @@ BY_SCHEMA: dict[str, Callable[[Path, dict[str, Any], Person], TracedPlace | None
     "unplug-split/2": split_file,
     "unplug-references/1": references,
 }
-CACHED, PATCHES = "unplug-cache/1", "unplug-patches/1"
-LISTING = ("unplug-references/1", PATCHES, "unplug-base/1", "unplug-pipeline/1")
+CACHED = "unplug-cache/1"
+LISTING = ("unplug-references/1", "unplug-base/1", "unplug-pipeline/1")
 """Records that list files beside and below them, by hash."""
 DERIVED = ("unplug-artifact/1", "unplug-bundle/1", "unplug-bundle/2")
 
@@ -161,7 +141,6 @@ class Found:
         self.places: list[TracedPlace] = []
         self.remembering, self.known = set[str](), set[str]()
         self._made: list[tuple[Path, dict[str, Any]]] = []
-        self._patches: list[tuple[Path, dict[str, Any]]] = []
         self._listed, self._beside = set[tuple[PurePath, str]](), set[tuple[PurePath, str]]()
 
     def record(self, path: Path, raw: Any, named: int) -> Iterator[TracedPlace]:
@@ -195,8 +174,6 @@ class Found:
             return place
         if schema in DERIVED:
             self._made.append((path, raw))
-        elif schema == PATCHES:
-            self._patches.append((path, raw))
         look = BY_SCHEMA.get(schema)
         return None if look is None else look(path, raw, self.person)
 
@@ -217,22 +194,6 @@ class Found:
     def all(self) -> list[TracedPlace]:
         """Every place, by its path."""
         remembering, known = frozenset(self.remembering), frozenset(self.known)
-        made = [(path, raw, derived(path, raw, remembering, known)) for path, raw in self._made]
-        lead: list[TracedPlace | None] = []
-        if self._patches:  # bundles are opened once more, for what patches call them
-            bundles = {
-                _bundle_id(path): None if place is None else place.standing
-                for path, raw, place in made
-                if raw["schema"] != DERIVED[0]
-            }
-            lead = [patches(path, raw, bundles) for path, raw in self._patches]
-        found = [*self.places, *(place for place in (*(own for *_, own in made), *lead) if place is not None)]
-        return sorted(found, key=lambda place: place.path)
-
-
-def _bundle_id(manifest: Path) -> str:
-    """What patches call a bundle; nothing where it cannot be read again."""
-    try:
-        return bundle_id(manifest.parent if manifest.name == "manifest.json" else manifest)
-    except UnplugError:
-        return ""
+        made = (derived(path, raw, remembering, known) for path, raw in self._made)
+        places = [*self.places, *(place for place in made if place is not None)]
+        return sorted(places, key=lambda place: place.path)

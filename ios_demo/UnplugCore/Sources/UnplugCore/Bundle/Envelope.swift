@@ -51,19 +51,19 @@ struct Envelope {
   }
 
   /// Steps 4 and 5: the trusted key of that fingerprint made the signature over this payload.
-  func check(_ trust: Trust, _ cryptography: any Cryptography) throws {
+  func check(_ trust: Trust) throws {
     guard let key = trust.keys.first(where: { $0.hint == hint }) else {
       throw Refused(.unknownKey, "it is signed by an unknown key (\(hint.prefix(16)))")
     }
     let type = Envelope.payloadType
     let signed = Data("DSSEv1 \(type.utf8.count) \(type) \(payload.count) ".utf8) + Data(payload)
     let raw = rawSignature(der: signature)
-    let holds = raw.map { cryptography.verifies(key: key.point, signature: $0, message: signed) } ?? false
+    let holds = raw.map { p256(key: key.point, signature: $0, message: signed) } ?? false
     try need(holds, .badSignature, "its signature is not that of the key it names, over what it holds")
   }
 
   /// Step 6: SHA-256 of every file by its path, out of the signed statement.
-  func statement(_ cryptography: any Cryptography) throws -> [ExactText: ExactText] {
+  func statement() throws -> [ExactText: ExactText] {
     let value = try parsed(Data(payload), .statement, "what is signed")
     try need(value.hasKeys(["_type", "subject", "predicateType", "predicate"]), .statement, "what is signed is no in-toto statement")
     let known =
@@ -76,7 +76,7 @@ struct Envelope {
     let listed = try Envelope.resources(predicate["resources"]!)
     var sum: [UInt8] = []
     for (_, digest) in listed { sum += bytes(hex: digest) }
-    let expected = Json.text(ExactText(sha256Hex(Data(sum), cryptography)))
+    let expected = Json.text(ExactText(sha256Hex(Data(sum))))
     let subjects = value["subject"]?.list ?? []
     guard subjects.count == 1, let digest = subjects[0]["digest"], digest.hasKeys(["sha256"]), digest["sha256"] == expected else {
       throw Refused(.statement, "the sum over its files is not the one that it names")

@@ -61,9 +61,9 @@ extension Verified {
 }
 
 /// SHA-256 over the sorted (path, SHA-256) pairs of the files below a folder, and their bytes; as unplug.core.sha256_tree.
-public func treeDigest(_ folder: URL, _ cryptography: any Cryptography = systemCryptography) throws -> (sha256: String, bytes: Int) {
+public func treeDigest(_ folder: URL) throws -> (sha256: String, bytes: Int) {
   let files = try readFolder(folder)
   let sorted = files.keys.sorted { $0.parts.lexicographicallyPrecedes($1.parts) { $0.lexicographicallyPrecedes($1) } }
-  let text = sorted.map { "\($0)\0\(sha256Hex(files[$0]!, cryptography))\n" }.joined()
-  return (sha256Hex(Data(text.utf8), cryptography), files.values.reduce(0) { $0 + $1.count })
+  let text = sorted.map { "\($0)\0\(sha256Hex(files[$0]!))\n" }.joined()
+  return (sha256Hex(Data(text.utf8)), files.values.reduce(0) { $0 + $1.count })
 }

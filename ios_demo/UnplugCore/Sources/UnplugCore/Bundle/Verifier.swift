@@ -20,23 +20,21 @@ public struct Verified: Sendable {
 ///   - trust: whom and what the reader knows.
 ///   - now: seconds since 1970.
 /// - Throws: `Refused`.
-public func verify(
-  _ files: [ExactText: Data], _ trust: Trust, now: Int, _ cryptography: any Cryptography = systemCryptography
-) throws -> Verified {
+public func verify(_ files: [ExactText: Data], _ trust: Trust, now: Int) throws -> Verified {
   try need(files.count <= Names.maxFiles + 2, .tooMany, "it has more than \(Names.maxFiles) files")  // 1
   try Names.check(files.keys.sorted())
   guard let raw = files[Names.manifest] else { throw Refused(.noBundle, "there is no \(Names.manifest) in it") }  // 2
   guard let signature = files[Names.signature] else { throw Refused(.unsigned, "it is not signed") }
   try need(signature.count <= maxSmall, .tooLarge, "\(Names.signature) is larger than \(maxSmall) bytes")
   let envelope = try Envelope(signature)  // 3
-  try envelope.check(trust, cryptography)  // 4 and 5
-  let digests = try envelope.statement(cryptography)  // 6
+  try envelope.check(trust)  // 4 and 5
+  let digests = try envelope.statement()  // 6
   try need(raw.count <= maxSmall, .tooLarge, "\(Names.manifest) is larger than \(maxSmall) bytes")
-  let id = sha256Hex(raw, cryptography)  // 7
+  let id = sha256Hex(raw)  // 7
   try need(digests[Names.manifest] == ExactText(id), .changed, "\(Names.manifest) is not the one that was signed")
   let manifest = try readManifest(raw, digests)
   try checkAllowed(id, manifest.said, trust, now)  // 8
-  try checkContents(files, digests, manifest.sizes, cryptography)  // 9
+  try checkContents(files, digests, manifest.sizes)  // 9
   return Verified(id: id, hint: envelope.hint, publication: manifest.said, manifest: manifest.value, files: files)
 }
 
@@ -81,7 +79,7 @@ private func checkAllowed(_ id: String, _ said: Publication, _ trust: Trust, _ n
 
 /// Step 9: all files that are listed and no others, sizes before hashes.
 private func checkContents(
-  _ files: [ExactText: Data], _ digests: [ExactText: ExactText], _ sizes: [ExactText: Int], _ cryptography: any Cryptography
+  _ files: [ExactText: Data], _ digests: [ExactText: ExactText], _ sizes: [ExactText: Int]
 ) throws {
   for name in digests.keys.sorted() { try need(files[name] != nil, .missing, "\(name) is missing") }
   for name in files.keys.sorted() {
@@ -89,7 +87,7 @@ private func checkContents(
   }
   for name in sizes.keys.sorted() { try need(files[name]!.count == sizes[name], .wrongSize, "\(name) was changed") }
   for name in sizes.keys.sorted() {
-    let found = ExactText(sha256Hex(files[name]!, cryptography))
+    let found = ExactText(sha256Hex(files[name]!))
     try need(found == digests[name], .changed, "\(name) was changed")
   }
 }

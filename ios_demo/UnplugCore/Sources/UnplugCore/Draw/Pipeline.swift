@@ -208,17 +208,17 @@ public struct Generator: Sendable {
   }
 
   /// The place of one file, which is the one that pipeline.json says; a folder (`.mlpackage`) is digested file by file.
-  public func checked(_ file: PartFile, _ cryptography: any Cryptography = systemCryptography) throws -> URL {
+  public func checked(_ file: PartFile) throws -> URL {
     let place = folder.appendingPathComponent(file.file)
     let wrong = Failure(file.file, "it is missing, or another file than pipeline.json says", "Do not use this folder")
     let facts = try? FileManager.default.attributesOfItem(atPath: place.path)
     switch facts?[.type] as? FileAttributeType {
     case .typeRegular?:
       guard (facts?[.size] as? NSNumber)?.intValue == file.bytes, let data = try? Data(contentsOf: place),
-        sha256Hex(data, cryptography) == file.sha256
+        sha256Hex(data) == file.sha256
       else { throw wrong }
     case .typeDirectory?:
-      let (digest, bytes) = try treeDigest(place, cryptography)
+      let (digest, bytes) = try treeDigest(place)
       guard bytes == file.bytes, digest == file.sha256 else { throw wrong }
     default: throw wrong
     }
@@ -226,13 +226,13 @@ public struct Generator: Sendable {
   }
 
   /// The rows of a variant, which are those that pipeline.json says; none for the bare base.
-  public func rows(_ variant: String?, _ cryptography: any Cryptography = systemCryptography) throws -> [Float] {
+  public func rows(_ variant: String?) throws -> [Float] {
     guard let variant else { return [] }
     guard let found = pipeline.variants[variant] else {
       let known = pipeline.variants.keys.sorted().joined(separator: ", ")
       throw Failure("The variant \(variant)", "this base has none of this name", known.isEmpty ? "Export it with one" : "It has \(known)")
     }
-    let place = try checked(found.file, cryptography)
+    let place = try checked(found.file)
     guard let data = try? Data(contentsOf: place) else { throw Failure(found.file.file, "it cannot be read", "Export the base again") }
     return try found.rows(data)
   }

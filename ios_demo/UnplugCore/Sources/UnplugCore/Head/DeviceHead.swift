@@ -100,7 +100,7 @@ public struct DeviceHead: Sendable {
   func commitment(_ name: String, _ pooled: [Double], age: Double) throws -> [UInt8] {
     var bytes = Array(name.utf8) + [0]
     for step in try steps(pooled) { bytes += Int32(step).littleEndianBytes }
-    return systemCryptography.sha256(Data(bytes + age.bitPattern.littleEndianBytes))
+    return sha256(Data(bytes + age.bitPattern.littleEndianBytes))
   }
 
   /// Features in whole steps of the grid.

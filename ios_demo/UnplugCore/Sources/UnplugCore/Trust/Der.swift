@@ -1,3 +1,6 @@
+/// How many points the curve P-256 has: a prime.
+private let order = bytes(hex: "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551")
+
 /// r and s as 64 bytes, out of strict DER: minimal lengths, nothing behind it, both from 1 to the order less 1.
 ///
 /// Nothing for every other spelling.
@@ -17,8 +20,7 @@ func rawSignature(der bytes: [UInt8]) -> [UInt8]? {
     }
     guard number.count <= 32 else { return nil }
     let padded = [UInt8](repeating: 0, count: 32 - number.count) + number
-    let value = Words256(bigEndian: padded)
-    guard !value.isZero, value.isBelow(P256.order) else { return nil }
+    guard padded.contains(where: { $0 != 0 }), padded.lexicographicallyPrecedes(order) else { return nil }
     raw += padded
     at += 2 + length
   }

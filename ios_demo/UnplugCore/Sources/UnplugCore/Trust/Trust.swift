@@ -13,7 +13,7 @@ public struct PublicKey: Equatable, Sendable {
   ]
 
   /// - Parameter pem: as `unplug bundle keygen` writes it.
-  public init(pem: String, _ cryptography: any Cryptography = systemCryptography) throws {
+  public init(pem: String) throws {
     let (begin, end) = ("-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----")
     let wrong = Failure("The trusted key", "it is no public key of P-256 in PEM form", "Take the .pub file of unplug bundle keygen")
     let body = pem.replacingOccurrences(of: begin, with: "").replacingOccurrences(of: end, with: "")
@@ -24,7 +24,7 @@ public struct PublicKey: Equatable, Sendable {
     point = Array(der[27...])
     let text = Array(base64(der).utf8)
     let lines = stride(from: 0, to: text.count, by: 64).map { String(decoding: text[$0..<min($0 + 64, text.count)], as: UTF8.self) }
-    hint = sha256Hex(Data(([begin] + lines + [end, ""]).joined(separator: "\n").utf8), cryptography)
+    hint = sha256Hex(Data(([begin] + lines + [end, ""]).joined(separator: "\n").utf8))
   }
 }
 
@@ -44,17 +44,17 @@ public struct Trust: Sendable {
   }
 
   /// - Parameter file: a public key in PEM form, or `unplug-trust/1` as JSON.
-  public init(file: Data, _ cryptography: any Cryptography = systemCryptography) throws {
+  public init(file: Data) throws {
     guard file.count <= 1 << 20 else { throw Failure("The trust file", "it is larger than a megabyte") }
     let text = String(decoding: file, as: UTF8.self)
     if text.contains("-----BEGIN PUBLIC KEY-----"), !text.contains("{") {
-      self.init(keys: [try PublicKey(pem: text, cryptography)])
+      self.init(keys: [try PublicKey(pem: text)])
       return
     }
-    try self.init(json: strictJson(file), cryptography)
+    try self.init(json: strictJson(file))
   }
 
-  init(json: Json, _ cryptography: any Cryptography = systemCryptography) throws {
+  init(json: Json) throws {
     let wrong = Failure("The trust file", "it is neither a public key nor unplug-trust/1", "Take the file that the publisher gave")
     guard let keys = json["keys"]?.list, keys.count <= 100 else { throw wrong }
     func digests(_ key: ExactText) throws -> Set<String> {
@@ -67,7 +67,7 @@ public struct Trust: Sendable {
     }
     let known = try keys.map { item in
       guard let pem = item.string else { throw wrong }
-      return try PublicKey(pem: pem, cryptography)
+      return try PublicKey(pem: pem)
     }
     self.init(
       keys: known, name: json["name"]?.string, minimumRelease: json["minimum_release"]?.int ?? 1,

@@ -1,24 +1,23 @@
-// A page made with --trust: it runs signed bundles only, and of those only what their publisher lets be used now.
+// A page made with --trust: it runs signed bundles only, and none that a newer one, seen here before, took the place of.
 import type { Files } from "./bundle";
 import { sha256 as sha256Anywhere } from "./sha256";
-import { type Publication, type Trust, type Verified, verify } from "./signed";
+import { checkAllowed, type Publication, type Trust, type Verified, verify } from "./signed";
 import { type Bytes, timeOf } from "./strict";
-import { checkUpdates, NotCurrent, type Reader, type Seen, standing } from "./updates";
 
-/** unplug-page-trust/1: whom the page trusts, and the root of its update metadata in base64. */
+/** unplug-page-trust/2: whom the page trusts, and whether a bundle lies beside it. */
 interface PageTrust extends Trust {
   schema: string;
-  root: string | null;
   bundle: boolean;
 }
+
+/** What the page knows of a product from the bundles that it took into use. */
+type Seen = Required<Pick<Trust, "minimum_release" | "revoked" | "superseded">>;
 
 /** A bundle that may be used. The bytes in `files` are the ones that were verified: use these and no others. */
 export interface Passed {
   files: Files;
-  /** Lines for the reader: what was checked. */
+  /** Lines for the reader: what was checked, and for how long it counts. */
   notes: string[];
-  /** What the reader should know before it happens, or null. */
-  notice: string | null;
   /** When it has to be checked again, in milliseconds since 1970, or null. */
   ends: number | null;
 }
@@ -30,7 +29,7 @@ export interface Known {
   hint: string;
 }
 
-/** `why` is a Refused, a NotCurrent or an InsecurePage. */
+/** `why` is a Refused or an InsecurePage, or what went wrong with the browser's storage. */
 export class Refusal extends Error {
   constructor(readonly why: Error, readonly known: Known | null) {
     super(why.message);
@@ -40,19 +39,17 @@ export class Refusal extends Error {
 /** The page itself cannot check anything: it was altered, or came over plain http, where browsers check no signature. */
 export class InsecurePage extends Error {}
 
-const SCHEMA = "unplug-page-trust/1";
-const FOLDER = "updates/metadata/";
+const SCHEMA = "unplug-page-trust/2";
 const BUNDLE = "bundle.zip";
 const MAX_TRUST_BYTES = 2 ** 21;
 const MAX_BUNDLE_BYTES = 512 * 2 ** 20;
 
-export const day = (time: number): string => new Date(time).toLocaleDateString(undefined, { day: "numeric", month: "long", year: "numeric" });
+const day = (time: number): string => new Date(time).toLocaleDateString(undefined, { day: "numeric", month: "long", year: "numeric" });
 
 /** A file beside the page, never out of a cache: null where there is none; it stops where the file is larger than `most`. */
 async function beside(name: string, most: number): Promise<Bytes | null> {
   const response = await fetch(new URL(name, document.baseURI), { cache: "no-store" }).catch(() => null);
-  if (response === null) throw new NotCurrent("missing", `${name} was not reached`);
-  if (!response.ok || response.body === null || response.headers.get("content-type")?.includes("text/html")) return null;
+  if (!response?.ok || response.body === null || response.headers.get("content-type")?.includes("text/html")) return null;
   const parts: Bytes[] = [];
   let size = 0;
   const reader = response.body.getReader();
@@ -69,10 +66,6 @@ async function beside(name: string, most: number): Promise<Bytes | null> {
   return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
-const readMetadata: Reader = (name, most) => beside(`${FOLDER}${name}`, most);
-
-const fromBase64 = (text: string): Bytes => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-
 export class Guard {
   private constructor(private readonly trust: PageTrust, private readonly place: string) {}
 
@@ -80,11 +73,11 @@ export class Guard {
   static async open(): Promise<Guard | null> {
     const wanted = document.querySelector<HTMLMetaElement>('meta[name="unplug-trust"]')?.content;
     if (wanted === undefined) return null;
-    const raw = await beside("trust.json", MAX_TRUST_BYTES).catch(() => null);
+    const raw = await beside("trust.json", MAX_TRUST_BYTES);
     if (raw === null || (await sha256Anywhere(raw)) !== wanted) throw new Refusal(new InsecurePage("trust.json is not the one that this page was made with"), null);
     const trust = JSON.parse(new TextDecoder().decode(raw)) as PageTrust;
     if (trust.schema !== SCHEMA) throw new Refusal(new InsecurePage(`trust.json is of another schema than ${SCHEMA}`), null);
-    return new Guard(trust, `unplug-updates-seen ${wanted}`);
+    return new Guard(trust, `unplug-seen ${wanted}`);
   }
 
   /** The zip file of the bundle that lies beside the page, or null. */
@@ -95,30 +88,36 @@ export class Guard {
     return bytes;
   }
 
-  /** Checks signature, files and freshness. Throws a `Refusal`. */
+  /** Checks signature and files, and that no newer release was seen. Throws a `Refusal`. */
   async check(files: Files, now = Date.now()): Promise<Passed> {
     if (!globalThis.crypto?.subtle) throw new Refusal(new InsecurePage("browsers check signatures on pages that came over https or from this machine"), null);
     const verified = await verify(files, this.trust, now).catch((why: Error) => Promise.reject(new Refusal(why, null)));
-    return this.fresh(verified, now).catch((why: Error) => Promise.reject(new Refusal(why, { ...verified })));
+    try {
+      this.remember(verified, now);
+    } catch (error) {
+      throw new Refusal(error instanceof Error ? error : new Error(String(error)), { ...verified });
+    }
+    const { publication: said, hint } = verified;
+    const ends = said.expires === null ? null : timeOf(said.expires);
+    const until = ends === null ? "it has no date of expiry: this page goes on with it" : `this page goes on with it until ${day(ends)}, when it expires, or`;
+    const notes = [
+      `release ${said.release} of ${said.name}, signed by the key ${hint.slice(0, 16)}; every file is the one that was signed`,
+      `${until} until you give it a newer release, and refuses older ones from then on`,
+    ];
+    return { files, notes, ends };
   }
 
-  private async fresh(verified: Verified, now: number): Promise<Passed> {
-    const { publication: said, id, hint, files } = verified;
-    const expires = said.expires === null ? null : timeOf(said.expires);
-    const notes = [`release ${said.release} of ${said.name}, signed by the key ${hint.slice(0, 16)}; every file is the one that was signed`];
-    if (this.trust.root === null) return { files, notes, notice: null, ends: expires };
-    const updates = await checkUpdates(fromBase64(this.trust.root), readMetadata, this.seen, now);
-    localStorage.setItem(this.place, JSON.stringify(updates.seen));
-    const { current, stops } = standing(updates, { name: said.name, release: said.release, id, bytes: files.get("manifest.json")!.length }, now);
-    notes.push(`its publisher's word on it counts until ${day(updates.until)}`);
-    const older = current === said.release ? null : `Release ${current} is the newest; this is release ${said.release}.`;
-    const notice = stops === null ? older : `${older ?? ""} It stops working on ${day(stops)}.`;
-    const ends = [expires, stops, updates.until].filter((time) => time !== null);
-    return { files, notes, notice, ends: Math.min(...ends) };
-  }
-
-  private get seen(): Seen | null {
-    const text = localStorage.getItem(this.place);
-    return text === null ? null : (JSON.parse(text) as Seen);
+  /** Refuses what a release that was seen before took the place of, and remembers this one. Only a signed bundle says of which product it is. */
+  private remember({ id, publication: said }: Verified, now: number): void {
+    const place = `${this.place} ${said.name}`;
+    const text = localStorage.getItem(place);
+    const seen: Seen = text === null ? { minimum_release: 1, revoked: [], superseded: [] } : (JSON.parse(text) as Seen);
+    checkAllowed(id, said, seen, now);
+    const next: Seen = {
+      minimum_release: Math.max(seen.minimum_release, said.release),
+      revoked: [...new Set([...seen.revoked, ...said.revokes])],
+      superseded: [...new Set([...seen.superseded, ...said.supersedes])],
+    };
+    localStorage.setItem(place, JSON.stringify(next));
   }
 }

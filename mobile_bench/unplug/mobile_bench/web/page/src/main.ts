@@ -125,15 +125,14 @@ function dropped(facts: DeviceFacts, bar: Tabs): void {
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** What the reader should know, and the check that comes again: the page opens anew when the answer ends. */
-function watch({ notice, ends }: Passed): void {
-  if (notice !== null) byId("bench").prepend(el("p", { class: "notice", id: "notice" }, notice));
+/** The check that comes again: the page opens anew when the bundle expires. */
+function watch({ ends }: Passed): void {
   if (ends !== null) setTimeout(() => location.reload(), Math.min(Math.max(ends - Date.now(), 0), LONGEST_TIMER_MS));
 }
 
 /** A page made with --trust: the bundle beside it, or one that is dropped; nothing runs that was not checked. */
 function guarded(guard: Guard, facts: DeviceFacts, bar: Tabs): Promise<void> {
-  byId("lede").textContent = "Only models that their publisher signed, and still lets be used, run here. Nothing is sent anywhere.";
+  byId("lede").textContent = "Only models that their publisher signed run here, and none that is older than one that ran here before. Nothing is sent anywhere.";
   const panel = byId("bench");
   const drop = (): HTMLElement => dropZone((files) => void take(() => files.then(readDropped)), SIGNED_ONLY);
   const take = async (read: () => Promise<Map<string, Uint8Array<ArrayBuffer>>>): Promise<void> => {

@@ -4,21 +4,20 @@ import { type Bytes, hex, sha256 } from "./strict";
 const P256_HEAD = "3059301306072a8648ce3d020106082a8648ce3d03010703420004";
 const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
 
-/** A public key: its DER, its text form in lines of 64, and that text's SHA-256. */
+/** A public key: its DER, and the SHA-256 of its text form in lines of 64. */
 export interface PublicKey {
   der: Bytes;
-  pem: string;
   hint: string;
 }
 
-/** DER of a trusted key, checked to be P-256's; `hint` is the SHA-256 of its text form in lines of 64. */
+/** A trusted key out of its text form, checked to be P-256's. */
 export async function readKey(pem: string): Promise<PublicKey> {
   const body = pem.replace(/-----(?:BEGIN|END) PUBLIC KEY-----/g, "").replace(/\s/g, "");
   const der = Uint8Array.from(atob(body), (letter) => letter.charCodeAt(0));
   if (der.length !== 91 || !hex(der).startsWith(P256_HEAD)) throw new Error("a trusted key is no public key of P-256");
   const lines = btoa(String.fromCharCode(...der)).match(/.{1,64}/g)!;
   const text = ["-----BEGIN PUBLIC KEY-----", ...lines, "-----END PUBLIC KEY-----", ""].join("\n");
-  return { der, pem: text, hint: await sha256(new TextEncoder().encode(text)) };
+  return { der, hint: await sha256(new TextEncoder().encode(text)) };
 }
 
 /** r and s as 64 bytes, out of strict DER; null for every other spelling, or numbers outside of 1 to the order. */

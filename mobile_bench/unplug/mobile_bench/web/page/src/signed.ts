@@ -188,7 +188,7 @@ function readManifest(bytes: Bytes, files: Map<string, string>): { value: Dict; 
 }
 
 /** Step 8: the product that is expected, not expired, not taken back, not older than what was seen. */
-function checkAllowed(id: string, said: Publication, trust: Trust, now: number): void {
+export function checkAllowed(id: string, said: Publication, trust: Omit<Trust, "keys">, now: number): void {
   need(trust.name == null || trust.name === said.name, "another-product", `it is ${said.name}, and ${trust.name} is expected`);
   const expires = said.expires === null ? null : timeOf(said.expires);
   need(expires === null || now < expires, "expired", `it expired at ${said.expires}`);

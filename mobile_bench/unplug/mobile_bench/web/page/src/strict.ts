@@ -1,4 +1,4 @@
-// JSON of which there is one reading, and the few things that the verifiers of signed.ts and updates.ts ask of it. WebCrypto only.
+// JSON of which there is one reading, and the few things that the verifier of signed.ts asks of it. WebCrypto only.
 
 export type Bytes = Uint8Array<ArrayBuffer>;
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
@@ -30,12 +30,8 @@ export const byCodePoint = (a: string, b: string): number => {
   return left.length - right.length;
 };
 
-/**
- * JSON of which there is one reading: no key twice, numbers that a double keeps, bounded depth. Throws where it is none.
- *
- * @param whole whether only whole numbers are taken, written as such
- */
-export function strictJson(bytes: Bytes, whole = false): Json {
+/** JSON of which there is one reading: no key twice, numbers that a double keeps, bounded depth. Throws where it is none. */
+export function strictJson(bytes: Bytes): Json {
   const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   const value = JSON.parse(text) as Json;
   const open: (Set<string> | null)[] = [];
@@ -55,7 +51,6 @@ export function strictJson(bytes: Bytes, whole = false): Json {
         keys.add(string);
       }
     } else if (!(Math.abs(Number(token)) <= Number.MAX_SAFE_INTEGER)) throw new Error("a number that is not kept");
-    else if (whole && /[.eE]/.test(token)) throw new Error("a number that is no whole one");
   }
   return value;
 }

@@ -1,7 +1,6 @@
 // The screen in the place of a model that must not be used: what is wrong, in words for people, and what to do.
 import { InsecurePage, type Known, type Refusal } from "../guard";
 import { Refused } from "../signed";
-import { NotCurrent } from "../updates";
 import { el, svg } from "./dom";
 
 interface Words {
@@ -22,17 +21,12 @@ const REPLACED: Words = {
   means: "A newer release took its place and this one no longer works, for example because somebody asked to be forgotten.",
   todo: NEWEST,
 };
-const NOT_PUBLISHED: Words = {
-  title: "This model was never published",
-  means: "It carries a signature that this page knows, but its publisher does not list it.",
-  todo: `Do not use it. ${NEWEST}`,
-};
 const UNKNOWN: Words = { title: "Signed by somebody unknown", means: "The signature is of a key that this page does not trust.", todo: ASK };
 const WITHDRAWN: Words = { title: "This model was withdrawn", means: "Its publisher took it back and asks that nobody uses it any more.", todo: NEWEST };
 const UNSURE: Words = {
   title: "Is this model still current?",
-  means: "This page must hear from the publisher that the model may still be used. The answer is missing, out of date, or not the publisher's.",
-  todo: "Check the connection and this device's date, then check again.",
+  means: "This page keeps in your browser which releases it saw, and cannot read or write that now.",
+  todo: "Let this page keep data in your browser, then check again.",
 };
 
 const OF_BUNDLES: Record<string, Words> = {
@@ -46,30 +40,19 @@ const OF_BUNDLES: Record<string, Words> = {
   superseded: REPLACED,
   downgraded: REPLACED,
 };
-const OF_RELEASES: Record<string, Words> = {
-  revoked: WITHDRAWN,
-  superseded: REPLACED,
-  retired: REPLACED,
-  unpublished: NOT_PUBLISHED,
-  "unknown-product": NOT_PUBLISHED,
-  "wrong-size": ALTERED,
-};
 const INSECURE: Words = {
   title: "This page cannot check models",
   means: "It was changed after it was made, or it did not come over a safe connection.",
   todo: "Open it over https, or ask whoever runs it to put it up again.",
 };
 
-function wordsOf({ why, known }: Refusal): Words {
+function wordsOf({ why }: Refusal): Words {
   if (why instanceof InsecurePage) return INSECURE;
-  if (why instanceof Refused) return OF_BUNDLES[why.verdict] ?? ALTERED;
-  // The metadata itself has words that releases have as well; only where it holds are they about the release.
-  if (why instanceof NotCurrent && known !== null) return OF_RELEASES[why.verdict] ?? UNSURE;
-  return UNSURE;
+  return why instanceof Refused ? (OF_BUNDLES[why.verdict] ?? ALTERED) : UNSURE;
 }
 
 function verdictOf({ why }: Refusal): string {
-  return why instanceof Refused || why instanceof NotCurrent ? why.verdict : why instanceof InsecurePage ? "insecure-page" : "error";
+  return why instanceof Refused ? why.verdict : why instanceof InsecurePage ? "insecure-page" : "error";
 }
 
 const row = (name: string, value: string): HTMLElement => el("div", {}, el("dt", {}, name), el("dd", {}, value));
@@ -94,7 +77,7 @@ function barred(): SVGElement {
 export function refusalScreen(panel: HTMLElement, refusal: Refusal, again: (() => void) | null, another: HTMLElement | null): void {
   const words = wordsOf(refusal);
   const title = el("h2", { tabindex: -1, id: "refused" }, words.title);
-  // Only another answer of the publisher can change a verdict; no check makes a file another one.
+  // Storage may be let in again; no check makes a file another one.
   const buttons = again === null || words !== UNSURE ? null : el("button", { class: "button", type: "button", id: "again", click: again }, "Check again");
   panel.replaceChildren(
     el(

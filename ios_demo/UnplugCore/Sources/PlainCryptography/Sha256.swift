@@ -1,4 +1,4 @@
-/// SHA-256 in plain Swift (FIPS 180-4), for systems without CryptoKit and as its slow oracle.
+/// SHA-256 (FIPS 180-4).
 struct Sha256 {
   private var state: [UInt32] = [
     0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,

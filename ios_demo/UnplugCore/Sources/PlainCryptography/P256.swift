@@ -1,4 +1,4 @@
-/// Verification of ECDSA signatures over the curve P-256 (FIPS 186-5, section 6.4.2), for systems without CryptoKit.
+/// Verification of ECDSA signatures over the curve P-256 (FIPS 186-5, section 6.4.2).
 ///
 /// It makes no signatures and holds no secrets. Points are in Jacobian coordinates (x / z^2, y / z^3), numbers in
 /// Montgomery's form; z = 0 is the point at infinity.

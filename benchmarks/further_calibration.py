@@ -26,7 +26,8 @@ from unplug.sdk.auditing import AuditReport, CheckpointPredictor, audit, critici
 from unplug.sdk.auditing.attack import Others, Signals
 from unplug.sdk.auditing.evidence import Evidence, gather
 from unplug.sdk.data import Split, load_dataset, make_split
-from unplug.sdk.releasing.gates import further_gate
+from unplug.sdk.releasing.evidence import ReleaseEvidence
+from unplug.sdk.releasing.gates_forgetting import FurtherAttacks
 from unplug.sdk.tasks import AgeTask, train_age
 from unplug.sdk.training import Recipe, Sets, edges_of
 
@@ -143,7 +144,7 @@ def outcomes(world: World, draws: int, seed: int) -> Iterator[dict[str, Any]]:
                 models, sets, world.split, edges=world.task.edges, data={}, attacks=["loss"], seed=seed, show=False
             )  # of a request of this size; what differs between draws is computed below
             found = criticise(base, models, sets, world.evidence, seed=draw)  # type: ignore[arg-type]
-            (gate,) = further_gate(found)
+            (gate,) = FurtherAttacks().judge(ReleaseEvidence(results={"audit": found}))
             yield {"people": size, "refused": not gate.passed, "models": numbers.tolist(), "ratios": ratios(found)}
 
 

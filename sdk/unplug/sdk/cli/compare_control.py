@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, names, settings
-from .options import ConfiguredCommand, FloatRange, data_option, out_option
+from .options import FloatRange, data_option, out_option
+from .options_of import ConfiguredCommand
 
 
 @click.command("compare-control", cls=ConfiguredCommand, config="unplug.sdk.diffusion:ControlRecipe", skip=("lr",))

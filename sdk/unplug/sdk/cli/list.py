@@ -25,6 +25,7 @@ REGISTRIES = {
     "protocols": "unplug.sdk.studies.leaderboard:PROTOCOLS",
     "age-protocols": "unplug.sdk.assurance:PROTOCOLS",
     "backends": "unplug.sdk.fleet:BACKENDS",
+    "gates": "unplug.sdk.releasing:QUESTIONS",
 }
 
 

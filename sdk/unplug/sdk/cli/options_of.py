@@ -61,10 +61,14 @@ class ConfiguredCommand(click.Command):
 
 def given(config: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Those of a command's options that are fields of a dataclass, and that somebody gave."""
-    fields = {item.name for item in dataclasses.fields(config)}
-    return {
-        name: value for name, value in options.items() if name in fields and value not in (None, {})
-    }
+    hints, found = get_type_hints(config), {}
+    for item in dataclasses.fields(config):
+        value = options.get(item.name)
+        if _is_pairs(hints[item.name]) and not isinstance(value, dict):
+            value = _pairs(item.name, value or ())
+        if value not in (None, {}):
+            found[item.name] = value
+    return found
 
 
 def field_options(config: Any, types: Mapping[str, Any]) -> list[click.Option]:
@@ -96,10 +100,8 @@ def _option(
     if hint is bool:
         switch = f"{flag}/--no-{flag[2:]}" if field.default is True else flag
         return click.Option([switch, field.name], is_flag=True, default=None, help=told)
-    if get_origin(hint) is dict or dataclasses.is_dataclass(hint):
-        return click.Option(
-            [flag, field.name], multiple=True, metavar=metavar, help=told, callback=_pairs
-        )
+    if _is_pairs(hint):
+        return click.Option([flag, field.name], multiple=True, metavar=metavar, help=told)
     shown = ",".join(field.default) if isinstance(field.default, tuple) else field.default
     text = told if shown is None else f"{told.rstrip('.')} (default {shown}).".lstrip()
     if get_origin(hint) is tuple:
@@ -133,16 +135,16 @@ def _listed(
     return None if value is None else names(value)
 
 
-def _pairs(
-    _context: click.Context, option: click.Parameter, value: Sequence[str]
-) -> dict[str, str]:
+def _is_pairs(hint: Any) -> bool:
+    return get_origin(hint) is dict or dataclasses.is_dataclass(hint)
+
+
+def _pairs(field: str, value: Sequence[str]) -> dict[str, str]:
     """``KEY=VALUE`` options as a dictionary."""
     for pair in value:
         if "=" not in pair:
-            flag = option.opts[0]
-            raise InputError(
-                f"{flag} {pair}", "it is not KEY=VALUE", f"Write for example {flag} lr=0.001"
-            )
+            fix = f"Write for example `{field}` key=0.5"
+            raise InputError(f"`{field}` {pair}", "it is not KEY=VALUE", fix)
     return dict(pair.split("=", 1) for pair in value)
 
 

@@ -307,9 +307,9 @@ class _Trained:
         models = {"original": original, "unlearned": unlearned, "retrained": oracle}
         found = audit(
             [
-                CheckpointPredictor(name=role, role=role, checkpoint=item, task=task)
+                CheckpointPredictor(name=role, role=role, checkpoint=item, task=task)  # type: ignore[arg-type]
                 for role, item in models.items()
-            ],  # type: ignore[arg-type]
+            ],
             sets,
             split,
             edges=task.edges,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 if TYPE_CHECKING:
     from unplug.export import Artifact, ParityReport
@@ -14,21 +14,46 @@ if TYPE_CHECKING:
     from unplug.plugins import Checkpoint
     from unplug.sdk.assurance import EvaluationReport
     from unplug.sdk.auditing import AuditReport, Certification, Exports
-    from unplug.sdk.auditing.report import Role
 
     from .decided import Decided
 
 
+T = TypeVar("T")
+
+
+class Result(Generic[T]):
+    """A result of a stage as an attribute of the evidence, by its own name; None where there is none."""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, evidence: ReleaseEvidence | None, _owner: type) -> T:
+        # A dataclass looks at its class first, where no release has found anything.
+        return cast("T", None if evidence is None else evidence[self._name])
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReleaseEvidence:
-    """Each result under the name that its stage gives it; what is not made or not asked for is
-    None.
+    """Each result under the name that its stage gives it; what is not made or not asked for is None.
 
     Args:
-        results: name to result. The properties below are those that more than one reader needs.
+        results: name to result. Those that more than one reader needs are attributes as well.
     """
 
     results: Mapping[str, Any]
+
+    original: ClassVar[Result[Checkpoint]] = Result()
+    certified: ClassVar[Result[Certification | None]] = Result()
+    retrained: ClassVar[Result[Checkpoint | None]] = Result()
+    references: ClassVar[Result[Sequence[Checkpoint] | None]] = Result()
+    unlearned: ClassVar[Result[Checkpoint]] = Result()
+    artifacts: ClassVar[Result[Sequence[Artifact]]] = Result()
+    parity: ClassVar[Result[ParityReport]] = Result()
+    counterparts: ClassVar[Result[tuple[Sequence[Exports], dict[str, str]] | None]] = Result()
+    audit: ClassVar[Result[AuditReport]] = Result()
+    decided: ClassVar[Result[Decided | None]] = Result()
+    evaluation: ClassVar[Result[EvaluationReport | None]] = Result()
+    bench: ClassVar[Result[BenchReport]] = Result()
 
     def __getitem__(self, name: str) -> Any:
         return self.results.get(name)
@@ -38,71 +63,9 @@ class ReleaseEvidence:
         return replace(self, results={**self.results, name: result})
 
     @property
-    def original(self) -> Checkpoint:
-        """What was trained, and shall forget."""
-        return self.results["original"]
-
-    @property
-    def certified(self) -> Certification | None:
-        """What is known of the method."""
-        return self["certified"]
-
-    @property
-    def retrained(self) -> Checkpoint | None:
-        """The oracle."""
-        return self["retrained"]
-
-    @property
-    def references(self) -> Sequence[Checkpoint]:
-        """Retrained like the oracle, with other seeds."""
-        return self["references"] or []
-
-    @property
-    def unlearned(self) -> Checkpoint:
-        """What ships."""
-        return self.results["unlearned"]
-
-    @property
-    def artifacts(self) -> Sequence[Artifact]:
-        """Its exported files."""
-        return self.results["artifacts"]
-
-    @property
-    def parity(self) -> ParityReport:
-        """How far their outputs are from the checkpoint's."""
-        return self.results["parity"]
-
-    @property
-    def counterparts(self) -> tuple[Sequence[Exports], dict[str, str]] | None:
-        """The original and the oracle in the form of what ships, and why others could not be
-        made.
-        """
-        return self["counterparts"]
-
-    @property
-    def audit(self) -> AuditReport:
-        """What attacks see in the models and the files."""
-        return self.results["audit"]
-
-    @property
-    def decided(self) -> Decided | None:
-        """What became of the decision."""
-        return self["decided"]
-
-    @property
-    def evaluation(self) -> EvaluationReport | None:
-        """What models and files are worth at age limits."""
-        return self["evaluation"]
-
-    @property
-    def bench(self) -> BenchReport:
-        """Times on this machine."""
-        return self.results["bench"]
-
-    @property
-    def models(self) -> dict[Role, Checkpoint]:
+    def models(self) -> dict[str, Checkpoint]:
         """The checkpoints that are compared, by their role."""
-        found: dict[Role, Checkpoint] = {"original": self.original, "unlearned": self.unlearned}
+        found = {"original": self.original, "unlearned": self.unlearned}
         return found if self.retrained is None else {**found, "retrained": self.retrained}
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from unplug.sdk.assurance import Shift, people_for
 from unplug.sdk.bundle import Gate
@@ -75,7 +76,11 @@ class DecisionStays(MayNotRun, Rule):
     max_group_shift: float = 0.05
     max_calibration_shift: float = 0.02
 
-    questions = (*STEPS[FORGETTING].values(), *STEPS[ROUNDING].values(), NOT_RUN)
+    questions: ClassVar[tuple[Question, ...]] = (
+        *STEPS[FORGETTING].values(),
+        *STEPS[ROUNDING].values(),
+        NOT_RUN,
+    )
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """By step; none where no decision is given."""

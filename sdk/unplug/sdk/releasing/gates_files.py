@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from unplug.core import counted
 from unplug.mobile_bench import at_fault
@@ -64,7 +65,7 @@ class EditKept(Rule):
 
     min_edit_kept: float = 0.95
 
-    questions = (KEPT,)
+    questions: ClassVar[tuple[Question, ...]] = (KEPT,)
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """The least that any file kept."""
@@ -109,7 +110,7 @@ class FilesAgree(MayNotRun, Rule):
     all.
     """
 
-    questions = (SAME_OUTPUTS,)
+    questions: ClassVar[tuple[Question, ...]] = (SAME_OUTPUTS,)
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """Outputs that are out of tolerance."""
@@ -133,7 +134,7 @@ class FilesLeakNoMore(Rule):
 
     max_artifact_auc_shift: float = 0.02
 
-    questions = (LEAKS_NO_MORE,)
+    questions: ClassVar[tuple[Question, ...]] = (LEAKS_NO_MORE,)
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """Largest change of an attack's AUC between the checkpoint and a file."""
@@ -169,7 +170,7 @@ class FilesRun(Rule):
 
     max_host_latency_ms: float | None = None
 
-    questions = (RUNS, FAST)
+    questions: ClassVar[tuple[Question, ...]] = (RUNS, FAST)
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """Rows that are refused, or too slow."""

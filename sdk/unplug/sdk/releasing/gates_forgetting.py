@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from unplug.core import counted
 from unplug.sdk.auditing import (
@@ -99,7 +100,7 @@ class Equality(Rule):
     nobody knows what its owner's own training would give without them.
     """
 
-    questions = (SAME_WEIGHTS,)
+    questions: ClassVar[tuple[Question, ...]] = (SAME_WEIGHTS,)
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """The largest difference of any weight."""
@@ -145,7 +146,7 @@ class Unrecognised(Rule):
     max_auc_below_retrained: float = EQUIVALENCE
     worst_person: bool = True
 
-    questions = (METHOD, ABOVE, BELOW, PEOPLE, WORST)
+    questions: ClassVar[tuple[Question, ...]] = (METHOD, ABOVE, BELOW, PEOPLE, WORST)
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """Attacks, the method where it is certified, and people."""
@@ -247,7 +248,7 @@ class FurtherAttacks(Rule):
     fails (`inherent`) is named.
     """
 
-    questions = (MORE,)
+    questions: ClassVar[tuple[Question, ...]] = (MORE,)
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """How many of them tell."""
@@ -297,7 +298,7 @@ class RelearnTime(Rule):
 
     min_relearn_of_retrained: float | None = None
 
-    questions = (RELEARN,)
+    questions: ClassVar[tuple[Question, ...]] = (RELEARN,)
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """The least share of the oracle's passes; none where not asked for."""
@@ -337,7 +338,7 @@ class ForgetCost(Rule):
 
     max_compute: float = 0.05
 
-    questions = (COST,)
+    questions: ClassVar[tuple[Question, ...]] = (COST,)
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """Compute of the forget step as a fraction of retraining."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from unplug.sdk.auditing import Utility
 from unplug.sdk.bundle import Gate
@@ -51,7 +52,7 @@ class StillOfUse(Rule):
     max_accuracy_below_retrained: float = 0.10
     max_loss_above_retrained: float = 0.02
 
-    questions = (*YEARS.values(), *LOSS.values(), ACCURACY)
+    questions: ClassVar[tuple[Question, ...]] = (*YEARS.values(), *LOSS.values(), ACCURACY)
 
     def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
         """Error on both sets, and accuracy where there are groups."""

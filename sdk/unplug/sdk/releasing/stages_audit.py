@@ -54,7 +54,7 @@ class Audit(Stage):
         config = material.config
         return {
             "models": {name: item.sha256 for name, item in evidence.models.items()},
-            "references": [item.sha256 for item in evidence.references],
+            "references": [item.sha256 for item in evidence.references or ()],
             "artifacts": as_here(evidence.artifacts),
             "rounding": config.rounding,
             "seed": config.seed,
@@ -85,7 +85,7 @@ class Audit(Stage):
         ]
         references = [
             CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, task=task)
-            for item in evidence.references
+            for item in evidence.references or ()
         ]
         exports, unable = evidence.counterparts or SWITCHED_OFF_HERE
         report = audit(
@@ -218,6 +218,11 @@ def _predictors(
     material: ReleaseMaterial, models: Mapping[str, Checkpoint]
 ) -> list[CheckpointPredictor]:
     return [
-        CheckpointPredictor(name=role, role=role, checkpoint=item, task=material.task)
+        CheckpointPredictor(
+            name=role,
+            role=role,  # type: ignore[arg-type]  # one of the three
+            checkpoint=item,
+            task=material.task,
+        )
         for role, item in models.items()
     ]

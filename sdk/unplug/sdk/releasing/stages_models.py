@@ -228,7 +228,9 @@ def _forgotten(
     material: ReleaseMaterial, method: str | None, path: Path, seed: int, **options: Any
 ) -> Checkpoint:
     # A design goes by features and sums of its own, not by the tensors.
-    known = {} if material.design is not None else {"split": material.split, "sets": material.sets}
+    known: dict[str, Any] = (
+        {} if material.design is not None else {"split": material.split, "sets": material.sets}
+    )
     return forget(
         material.original,
         material.dataset,

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from unplug.sdk.cli.base import Common, Outcome, command, names, settings
-from unplug.sdk.cli.options import ConfiguredCommand, FloatRange, data_option, out_option
+from unplug.sdk.cli.options import FloatRange, data_option, out_option
+from unplug.sdk.cli.options_of import ConfiguredCommand
 
 
 @click.command("compare", cls=ConfiguredCommand, config="unplug.sdk.diffusion:ControlRecipe", skip=("lr",))

@@ -41,6 +41,7 @@ from .journey import check as check
 from .journey import evaluate as evaluate
 from .journey import export as export
 from .journey import generate as generate
+from .journey import plan_release as plan_release
 from .journey import release as release
 from .journey import train as train
 from .journey import unlearn as unlearn

@@ -7,13 +7,15 @@ and others compute with, whatever the process had switched, and puts it back, se
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from unplug.core import InputError, settled, temporary_folder
 
 if TYPE_CHECKING:
+    import torch
     from PIL.Image import Image
 
     from unplug.export import Artifact, ParityReport
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from unplug.sdk.bundle import Signing
     from unplug.sdk.data import Dataset, Split
     from unplug.sdk.diffusion import Steering
-    from unplug.sdk.releasing import Answering, Release
+    from unplug.sdk.ledger import Ledger
+    from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan
+    from unplug.sdk.tasks import StoredTask
 
 Place = str | Path
 """A file or a folder."""
@@ -263,11 +267,24 @@ def bench(
 
 @settled
 def release(
-    original: Checkpoint | Place, data: Dataset, forget_ids: Sequence[str], *, out: Place,
-    retrained: Checkpoint | Place | None = None, base: str | None = None, gates: Mapping[str, Any] | None = None,
-    signing: Signing | None = None, answering: Answering | None = None, device: str = "auto", restart: bool = False,
-    show: bool = False, **config: Any,
-) -> Release:  # fmt: skip
+    original: Checkpoint | Place,
+    data: Dataset,
+    forget_ids: Sequence[str],
+    *,
+    out: Place,
+    retrained: Checkpoint | Place | None = None,
+    base: str | None = None,
+    task: StoredTask | None = None,
+    gates: Mapping[str, Any] | None = None,
+    signing: Signing | None = None,
+    answering: Answering | None = None,
+    ledger: Ledger | None = None,
+    device: str = "auto",
+    restart: bool = False,
+    show: bool = False,
+    say: Callable[[str], None] | None = None,
+    **config: Any,
+) -> Release:
     """Forgets, audits, exports, checks, times and writes a bundle, or refuses where a gate does not hold.
 
     Args:
@@ -277,29 +294,104 @@ def release(
         out: bundle folder; intermediate results stay in ``.NAME.release`` beside it and are used again.
         retrained: the oracle; None trains it.
         base: of a plugin: the diffusion base beside it.
+        task: of `original`, where it was opened already; `base` is not read then.
         gates: thresholds, fields of `unplug.sdk.releasing.Gates`; the budget is that of `config`.
         signing: by whom the bundle is signed, and as which release: `unplug.sdk.bundle.Signing`.
         answering: which requests of which ledger it answers: `unplug.sdk.releasing.Answering`.
+        ledger: whose answered requests must stay forgotten; None takes that of `answering`.
+        restart: drop unfinished trainings of an earlier run instead of continuing them.
+        say: called with one line a stage.
         config: fields of `unplug.sdk.releasing.ReleaseConfig`, say ``method="msg", budget=0.05, targets=("litert",)``.
 
     Raises:
         GateFailed: says which gate, and by how much; no bundle is written.
         InputError: a request that cannot be answered, see `unplug.sdk.releasing.begin`.
     """
-    from unplug.sdk.data import resolve_names
-    from unplug.sdk.releasing import Gates, ReleaseConfig
     from unplug.sdk.releasing import release as walk
-    from unplug.sdk.training import pick_device
 
-    chosen = ReleaseConfig(**config)
-    limits = Gates(**{"max_compute": chosen.budget} | dict(gates or {}))
-    place = Path(out)
+    places = _release_places(original, data, forget_ids, out, gates, config)
     return walk(
-        _checkpoint(original), data, resolve_names(forget_ids, data, "forget_ids"), place,
-        place.parent / f".{place.name}.release", ReleaseConfig(**config | {"gates": limits}),
-        oracle=None if retrained is None else _checkpoint(retrained), base=base, device=pick_device(device),
-        say=lambda _: None, show=show, restart=restart, signing=signing, answering=answering,
-    )  # fmt: skip
+        *places,
+        oracle=None if retrained is None else _checkpoint(retrained, like=places[0]),
+        base=base,
+        task=task,
+        device=_device(device),
+        say=say or _silent,
+        show=show,
+        restart=restart,
+        signing=signing,
+        answering=answering,
+        ledger=ledger,
+    )
+
+
+@settled
+def plan_release(
+    original: Checkpoint | Place,
+    data: Dataset,
+    forget_ids: Sequence[str],
+    *,
+    out: Place,
+    retrained: Checkpoint | Place | None = None,
+    base: str | None = None,
+    task: StoredTask | None = None,
+    gates: Mapping[str, Any] | None = None,
+    signing: Signing | None = None,
+    answering: Answering | None = None,
+    ledger: Ledger | None = None,
+    device: str = "auto",
+    show: bool = False,
+    say: Callable[[str], None] | None = None,
+    **config: Any,
+) -> ReleasePlan:
+    """What `release` would do with the same arguments, and how long that takes as far as anybody knows; computes nothing.
+
+    Raises:
+        InputError, DataError, OutputError: all that `release` refuses before it begins.
+    """
+    from unplug.sdk.releasing import begin, prepare
+    from unplug.sdk.releasing import plan_release as plan
+
+    places = _release_places(original, data, forget_ids, out, gates, config)
+    material = prepare(
+        *places,
+        oracle=None if retrained is None else _checkpoint(retrained, like=places[0]),
+        base=base,
+        task=task,
+        device=_device(device),
+        say=say or _silent,
+        show=show,
+        signing=signing,
+        ledger=answering.ledger if ledger is None and answering is not None else ledger,
+    )
+    answer: tuple[str, ...] | None = None
+    if answering is not None:
+        answer = begin(answering, material, Path(out), signing, write=False).answer.requests
+    return plan(material, requests=answer, signed=signing is not None)
+
+
+def _release_places(
+    original: Checkpoint | Place,
+    data: Dataset,
+    forget_ids: Sequence[str],
+    out: Place,
+    gates: Mapping[str, Any] | None,
+    config: Mapping[str, Any],
+) -> tuple[Checkpoint, Dataset, tuple[str, ...], Path, Path, ReleaseConfig]:
+    """From what, whither, and how."""
+    from unplug.sdk.data import resolve_names
+    from unplug.sdk.releasing import ReleaseConfig, asked_gates
+
+    chosen, place = ReleaseConfig(**config), Path(out)
+    limits = asked_gates(gates or {}, config)
+    return (
+        _checkpoint(original),
+        data,
+        resolve_names(forget_ids, data, "forget_ids"),
+        place,
+        place.parent / f".{place.name}.release",
+        replace(chosen, gates=limits),
+    )
 
 
 @settled
@@ -360,10 +452,21 @@ def _from_files(
     return [Image.fromarray(item) for item in draw(folder, words, seeds=tuple(seeds), steers=steers).images]
 
 
-def _checkpoint(model: Checkpoint | Place) -> Checkpoint:
+def _checkpoint(model: Checkpoint | Place, like: Checkpoint | None = None) -> Checkpoint:
     from unplug.plugins import load_checkpoint
 
-    return load_checkpoint(model) if isinstance(model, str | Path) else model
+    expect = None if like is None else like.model_type
+    return load_checkpoint(model, expect=expect) if isinstance(model, str | Path) else model
+
+
+def _device(name: str) -> torch.device:
+    from unplug.sdk.training import pick_device
+
+    return pick_device(name)
+
+
+def _silent(_line: str) -> None:
+    return
 
 
 def _path(model: Checkpoint | Artifact | Place) -> Path:

@@ -308,7 +308,7 @@ def test_the_shipped_file_passes_its_own_test_vectors(released: Release) -> None
 def refuse(released: Release, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """A release with the artifacts of `released` instead of new ones."""
     made = [load_artifact(path) for path in sorted((released.bundle / "artifacts").glob("*.tflite"))]
-    monkeypatch.setattr("unplug.sdk.releasing.stages.export_checkpoint", lambda *_a, **_k: made)
+    monkeypatch.setattr("unplug.sdk.releasing.stages_files.export_checkpoint", lambda *_a, **_k: made)
 
     def attempt(gates: Gates, signing: Signing | None = None) -> Path:
         out = tmp_path / "age.unplug"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +14,12 @@ from unplug.export import Artifact, measure_parity
 from unplug.sdk.auditing import AttackResult, AuditReport, Estimate, ModelAudit, Utility
 from unplug.sdk.auditing.report import Role
 from unplug.sdk.conditions import example_inputs
+from unplug.sdk.releasing import Release
 from unplug.sdk.releasing.contents import bundle_card
-from unplug.sdk.releasing.stages import Stages
+from unplug.sdk.releasing.evidence import ReleaseEvidence
+from unplug.sdk.releasing.material import ReleaseMaterial
+from unplug.sdk.releasing.stage import StageProgress
+from unplug.sdk.releasing.stages_audit import AUDIT, Counterparts
 from unplug.sdk.tasks import AgeTask, task_of
 from unplug.sdk.training import Recipe
 
@@ -23,8 +28,8 @@ from ..conftest import CPU, QUICK, World
 pytestmark = pytest.mark.long
 
 
-def stages(world: World, work: Path, rounding: bool) -> Stages:
-    return Stages(
+def material(world: World, work: Path, rounding: bool) -> ReleaseMaterial:
+    return ReleaseMaterial(
         original=world.original, dataset=world.dataset, forget_ids=world.forget_ids,
         config=replace(QUICK, rounding=rounding), work=work, device=CPU,
         task=task_of(world.original, device=CPU), show=False,
@@ -35,14 +40,24 @@ def stages(world: World, work: Path, rounding: bool) -> Stages:
 def test_an_audit_of_a_release_says_what_export_did(world: World, artifacts: dict[str, Artifact], tmp_path: Path) -> None:
     """The original and the oracle become files of the same form for as long as it takes; the file that ships is fp32."""
     (tmp_path / "work").mkdir()
-    item, own = artifacts["age.fp32.tflite"], stages(world, tmp_path / "work", rounding=True)
-    made, unable = own.counterparts([item], None, world.oracle, tmp_path / "compare")
+    item, own = artifacts["age.fp32.tflite"], material(world, tmp_path / "work", rounding=True)
+    parity = measure_parity([item], world.unlearned.path, example_inputs("age", world.unlearned.model.iospec, 2))
+    evidence = ReleaseEvidence(
+        results={
+            "original": world.original,
+            "unlearned": world.unlearned,
+            "retrained": world.oracle,
+            "artifacts": [item],
+            "parity": parity,
+        }
+    )
+    progress = StageProgress(tmp_path / "work", own.common, lambda _: None)
+    evidence = progress.run(Counterparts(), own, evidence)
+    made, unable = evidence["counterparts"]
     assert unable == {} and len(made) == 1 and not made[0].given
     assert made[0].original.card.checkpoint_sha256 == world.original.sha256
     assert made[0].retrained is not None and made[0].retrained.card.checkpoint_sha256 == world.oracle.sha256
-    models = {"original": world.original, "unlearned": world.unlearned, "retrained": world.oracle}
-    parity = measure_parity([item], world.unlearned.path, example_inputs("age", world.unlearned.model.iospec, 2))
-    report = own.audit(models, [], [item], parity, (made, unable))
+    report = progress.run(AUDIT, own, evidence).audit
     (row,) = report.rounding
     assert (row.model, row.target, row.precision) == ("age.fp32.tflite", "litert", "fp32")
     assert row.original_sha256 == made[0].original.card.sha256 and row.codes is not None and row.codes.changed > 0.5
@@ -50,12 +65,10 @@ def test_an_audit_of_a_release_says_what_export_did(world: World, artifacts: dic
     assert row.minus_retrained is not None and set(row.distance) == set(row.retrained) == {"forget", "test"}
 
 
-def test_it_can_be_switched_off_and_the_report_says_so(world: World, artifacts: dict[str, Artifact], tmp_path: Path) -> None:
-    made = stages(world, tmp_path, rounding=False).counterparts(
-        list(artifacts.values()), None, world.oracle, tmp_path / "compare"
-    )
-    assert made == ([], {"rounding": "it was switched off"})
-    assert not (tmp_path / "compare").exists()
+def test_it_can_be_switched_off_and_the_report_says_so(world: World, released: Release, tmp_path: Path) -> None:
+    assert not Counterparts().wanted(material(world, tmp_path, rounding=False))
+    audit = json.loads((released.bundle / "reports" / "audit.json").read_text())
+    assert audit["skipped"]["rounding"] == "it was switched off"
 
 
 def card(mae: Estimate) -> str:
@@ -74,7 +87,9 @@ def card(mae: Estimate) -> str:
     )  # fmt: skip
     forget = {"samples": 3, "method": "msg", "cost": {"compute_fraction": 0.04}}
     unlearned: Any = SimpleNamespace(model_type="age", model=SimpleNamespace(image_size=32), record={"forget": forget})
-    return bundle_card("age", AgeTask(recipe=Recipe(), edges=(0.0, 100.0)), unlearned, report, [], {"gates": [], "tries": []})
+    evidence = ReleaseEvidence(results={"unlearned": unlearned, "audit": report, "artifacts": []})
+    task = AgeTask(recipe=Recipe(), edges=(0.0, 100.0))
+    return bundle_card("age", task, evidence, {"gates": [], "tries": []})
 
 
 def test_a_card_of_few_subjects_gives_the_number_alone() -> None:

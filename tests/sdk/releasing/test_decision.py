@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,9 @@ from unplug.sdk.bundle import Gate, read_manifest, verify_bundle
 from unplug.sdk.cli import main
 from unplug.sdk.inference import Decision, DecisionRecord, decision_in
 from unplug.sdk.releasing import Gates, Release, explain_gates, release
-from unplug.sdk.releasing.deciding import Decided, decision_card, decision_gates
+from unplug.sdk.releasing.decided import Decided, decision_card
+from unplug.sdk.releasing.evidence import ReleaseEvidence
+from unplug.sdk.releasing.gates_decision import DecisionStays
 
 RULE = Decision(age=18.0, over_from=0.85, under_to=0.3)
 AFTER = "decision (false positives)"
@@ -43,9 +46,13 @@ def shifted(by: float, count: int = 3000, sd: float = 0.02, *, only: str | None 
     return decision_shift(before_N, after_N, age_N, np.arange(count), RULE, name="after", sha256="a" * 64, group_N=group_N)
 
 
+def decision_gates(decided: Decided, **limits: Any) -> list[Gate]:
+    return list(DecisionStays(**limits).judge(ReleaseEvidence(results={"decided": decided})))
+
+
 def judged(world: World, forgetting: Shift, *rounding: Shift, **limits: float) -> dict[str, Gate]:
     decided = Decided(record=record(world), forgetting=forgetting, rounding=rounding, not_run={})
-    return {gate.name: gate for gate in decision_gates(Gates(**limits), decided)}
+    return {gate.name: gate for gate in decision_gates(decided, **limits)}
 
 
 def test_a_harmless_step_passes(world: World) -> None:
@@ -88,9 +95,9 @@ def test_few_people_are_no_evidence(world: World) -> None:
 
 def test_a_file_that_was_not_run(world: World) -> None:
     decided = Decided(record=record(world), forgetting=shifted(0.0), rounding=(), not_run={"age.mlpackage": "no macOS"})
-    names = {gate.name for gate in decision_gates(Gates(), decided)}
+    names = {gate.name for gate in decision_gates(decided)}
     assert "decision (files not run)" not in names and "age.mlpackage was not run here" in decision_card(decided)
-    strict = decision_gates(Gates(allow_not_run=False), decided)[-1]
+    strict = decision_gates(decided, allow_not_run=False)[-1]
     assert strict.name == "decision (files not run)" and not strict.passed
 
 

@@ -12,7 +12,8 @@ from unplug.plugins import load_checkpoint
 from unplug.sdk.bundle import verify_bundle
 from unplug.sdk.data import load_dataset, make_split
 from unplug.sdk.releasing import release
-from unplug.sdk.releasing.gates import equality_gate
+from unplug.sdk.releasing.evidence import ReleaseEvidence
+from unplug.sdk.releasing.gates_forgetting import Equality
 from unplug.sdk.report import write_report
 from unplug.sdk.training import Recipe
 from unplug.sdk.unlearning import ClosedForm, Shards
@@ -54,8 +55,8 @@ def test_one_picture_is_forgotten_and_ships_on_equality(design: ClosedForm | Sha
     assert design.name in page and "Forgotten exactly" in page and "Whoever kept the file from before can compare" in page
 
     unlearned = load_checkpoint(tmp_path / "work" / "unlearned")
-    gate = equality_gate(unlearned, original)  # whoever was not forgotten shows
-    assert not gate.passed and gate.value is not None and gate.value > 0
+    (gate,) = Equality().judge(ReleaseEvidence(results={"unlearned": unlearned, "retrained": original}))
+    assert not gate.passed and gate.value is not None and gate.value > 0, "whoever was not forgotten shows"
     with pytest.raises(InputError, match="another method would end that"):
         release(
             original, personal, split.train[:1], tmp_path / "b.unplug", tmp_path / "w2", replace(config, method="msg"),

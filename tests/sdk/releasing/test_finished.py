@@ -14,8 +14,8 @@ import pytest
 from unplug.core import write_json
 from unplug.sdk.bundle import verify_bundle
 from unplug.sdk.releasing import Release, ReleaseConfig, release
-from unplug.sdk.releasing.finished import FILE, Left, Progress
-from unplug.sdk.releasing.stages import Stages
+from unplug.sdk.releasing.stage import FILE, Left, StageProgress
+from unplug.sdk.releasing.stages import STAGES
 
 from ..conftest import CPU, QUICK, World
 
@@ -27,7 +27,7 @@ class Bench:
         self.work, self.ran, self.said = work, Counter[str](), list[str]()
 
     def __call__(self, *, of: str = "a", dies: str = "", restart: bool = False, seed: int = 0) -> list[str]:
-        progress = Progress(self.work, {"seed": seed}, self.said.append, restart=restart)
+        progress = StageProgress(self.work, {"seed": seed}, self.said.append, restart=restart)
         made, last = list[str](), of
         for name in ("one", "two", "three"):
 
@@ -89,8 +89,8 @@ def test_a_file_that_is_gone_or_another_is_made_again(bench: Bench) -> None:
 def test_what_is_not_final_is_tried_again(tmp_path: Path) -> None:
     for final in (False, True):
         left = Left(files=[], facts={"final": final}, final=final)
-        assert Progress(tmp_path, {}, print).stage("bench", {}, lambda left=left: left, dict) == {"final": final}  # type: ignore[misc]
-    assert Progress(tmp_path, {}, print).has("bench", {})
+        assert StageProgress(tmp_path, {}, print).stage("bench", {}, lambda left=left: left, dict) == {"final": final}  # type: ignore[misc]
+    assert StageProgress(tmp_path, {}, print).has("bench", {})
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ class Killed(BaseException):
     """Ends a release as a kill does: nothing handles it."""
 
 
-STAGES = ("retrain", "unlearn", "export", "parity", "audit", "bench")
+MADE = ("references", "unlearned", "artifacts", "parity", "audit", "bench")
 
 
 @pytest.mark.long
@@ -125,8 +125,8 @@ def test_a_release_that_is_killed_before_every_stage_runs_each_once(
 
         return run
 
-    for name in STAGES:
-        monkeypatch.setattr(Stages, name, counted(name, getattr(Stages, name)))
+    for stage in STAGES:
+        monkeypatch.setattr(stage, "make", counted(stage.gives, stage.make))
 
     config = replace(QUICK, targets=("onnx",))
 
@@ -136,22 +136,22 @@ def test_a_release_that_is_killed_before_every_stage_runs_each_once(
             oracle=world.oracle, device=CPU, say=said.append, show=False,
         )  # fmt: skip
 
-    for name in STAGES:
+    for name in MADE:
         dies[0] = name
         with pytest.raises(Killed):
             attempt()
         assert not (tmp_path / "age.unplug").exists()
     dies[0] = ""
     done = attempt()
-    assert ran == dict.fromkeys(STAGES, 1), "one reference model, one of everything"
+    assert ran == dict.fromkeys(MADE, 1), "one reference model, one of everything"
     assert verify_bundle(done.bundle).gates
     assert done.summary["seconds"]["export"] > 0 and said.count("bench ...") == 2
 
     bench = (tmp_path / "work" / "bench.json").read_bytes()
     again = attempt(replace(config, gates=replace(QUICK.gates, max_mae_above_retrained=200.0)))
-    assert ran == dict.fromkeys(STAGES, 1), "gates only judge"
+    assert ran == dict.fromkeys(MADE, 1), "gates only judge"
     assert {**again.summary["seconds"], "bundle": 0} == {**done.summary["seconds"], "bundle": 0}
     assert (tmp_path / "work" / "bench.json").read_bytes() == bench, "timings are those of the run that took them"
 
     attempt(replace(config, bench_iterations=4))
-    assert ran == {**dict.fromkeys(STAGES, 1), "bench": 2}
+    assert ran == {**dict.fromkeys(MADE, 1), "bench": 2}

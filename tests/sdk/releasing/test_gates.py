@@ -25,16 +25,11 @@ from unplug.sdk.auditing import (
 from unplug.sdk.auditing.report import Role
 from unplug.sdk.bundle import RANKED, Gate
 from unplug.sdk.releasing import Gates, gates_from
-from unplug.sdk.releasing.gates import (
-    artifact_gate,
-    bench_gate,
-    budget_gate,
-    forgetting_gates,
-    further_gate,
-    parity_gate,
-    relearn_gates,
-    rounding_gates,
-)
+from unplug.sdk.releasing.evidence import ReleaseEvidence
+from unplug.sdk.releasing.gate import Rule
+from unplug.sdk.releasing.gates import forgetting_gates
+from unplug.sdk.releasing.gates_files import EditKept, FilesAgree, FilesLeakNoMore, FilesRun
+from unplug.sdk.releasing.gates_forgetting import ForgetCost, FurtherAttacks, RelearnTime
 
 WIDTH = 0.0625  # of both sides of an interval; an exact number in binary
 
@@ -58,6 +53,19 @@ def report(*models: ModelAudit, **skipped: str) -> AuditReport:
     return AuditReport(
         data={}, forget={}, models=models, oracle_band={}, skipped=skipped, alarms=(), settings={}, versions={},
     )  # fmt: skip
+
+
+def judged(rule: Rule, **results: Any) -> list[Gate]:
+    return list(rule.judge(ReleaseEvidence(results=results)))
+
+
+def budget_gate(cost: dict[str, Any]) -> Gate:
+    unlearned = SimpleNamespace(record={"forget": {"method": "msg", "cost": cost}})
+    return judged(ForgetCost(), unlearned=unlearned)[0]
+
+
+def bench_gate(report: Any, limit: float | None = None) -> Gate:
+    return judged(FilesRun(max_host_latency_ms=limit), bench=report)[0]
 
 
 def forgetting(auc: float, mae: float = 8.0, **limits: float) -> dict[str, Gate]:
@@ -137,7 +145,7 @@ def test_utility(mae: float, holds: bool) -> None:
 def test_budget(fraction: float, holds: bool) -> None:
     passes = {"forward": 1, "backward": 1}
     cost = {"compute_fraction": fraction, **passes, "retrain": passes}
-    assert budget_gate(Gates(), cost).passed is holds
+    assert budget_gate(cost).passed is holds
 
 
 def rows(*statuses: str) -> Any:
@@ -157,21 +165,21 @@ def rows(*statuses: str) -> Any:
     ],
 )
 def test_parity(statuses: tuple[str, ...], allow: bool, holds: bool) -> None:
-    assert parity_gate(Gates(allow_not_run=allow), rows(*statuses)).passed is holds
+    assert judged(FilesAgree(allow_not_run=allow), parity=rows(*statuses))[0].passed is holds
 
 
 @pytest.mark.parametrize(("shipped", "holds"), [(0.5, True), (0.625, True), (0.375, True), (0.6251, False), (0.3749, False)])
 def test_audit_on_artifacts(shipped: float, holds: bool) -> None:
     unlearned = model("unlearned", "unlearned", 0.5)
     near, far = model("near", "artifact", 0.5), model("far.tflite", "artifact", shipped)
-    gate = artifact_gate(Gates(max_artifact_auc_shift=0.125), report(unlearned, near, far))
+    (gate,) = judged(FilesLeakNoMore(max_artifact_auc_shift=0.125), audit=report(unlearned, near, far))
     assert gate.passed is holds
     if not holds:
         assert "far.tflite" in gate.detail
 
 
 def test_no_artifact_could_be_run() -> None:
-    gate = artifact_gate(Gates(), report(model("unlearned", "unlearned", 0.5)))
+    (gate,) = judged(FilesLeakNoMore(), audit=report(model("unlearned", "unlearned", 0.5)))
     assert gate.value is None and not gate.passed
 
 
@@ -193,9 +201,10 @@ def rounded(kept: float | None, outcome: str = "open", *notes: str) -> Any:
 )
 def test_rounding_brings_nothing_back(files: list[Any], holds: bool, inconclusive: bool) -> None:
     found = SimpleNamespace(rounding=files, skipped={"rounding": "Core ML cannot run here"})
-    (gate,) = rounding_gates(Gates(), found)  # type: ignore[arg-type]
+    (gate,) = judged(EditKept(), audit=found)
     assert (gate.passed, gate.inconclusive) == (holds, inconclusive)
-    assert rounding_gates(Gates(), SimpleNamespace(rounding=(), skipped={"rounding": SWITCHED_OFF})) == []  # type: ignore[arg-type]
+    off = SimpleNamespace(rounding=(), skipped={"rounding": SWITCHED_OFF})
+    assert judged(EditKept(), audit=off) == []
 
 
 @pytest.mark.parametrize(
@@ -209,9 +218,9 @@ def test_relearning_takes_as_long_as_the_oracle(passes: tuple[float, float] | No
 
     own = replace(model("unlearned", "unlearned", 0.5), relearning=took(passes))
     oracle = replace(model("retrained", "retrained", 0.5), relearning=took((80.0, 100.0)))
-    (gate,) = relearn_gates(Gates(min_relearn_of_retrained=0.5), report(own, oracle))
+    (gate,) = judged(RelearnTime(min_relearn_of_retrained=0.5), audit=report(own, oracle))
     assert (gate.passed, gate.inconclusive) == (holds, inconclusive), gate
-    assert relearn_gates(Gates(), report(own, oracle)) == []
+    assert judged(RelearnTime(), audit=report(own, oracle)) == []
 
 
 def bench(*items: tuple[str, bool, float], reason: str = "parity: 9 dB", gate: str | None = None) -> Any:
@@ -227,35 +236,35 @@ def bench(*items: tuple[str, bool, float], reason: str = "parity: 9 dB", gate: s
 
 
 def test_bench_rows_must_be_valid() -> None:
-    assert bench_gate(Gates(), bench(("ok", True, 1.0), ("not_run", False, 0.0))).passed
-    refused = bench_gate(Gates(), bench(("ok", True, 1.0), ("ok", False, 1.0)))
+    assert bench_gate(bench(("ok", True, 1.0), ("not_run", False, 0.0))).passed
+    refused = bench_gate(bench(("ok", True, 1.0), ("ok", False, 1.0)))
     assert not refused.passed and "first: f: parity: 9 dB" in refused.detail
-    assert not bench_gate(Gates(), bench(("not_run", False, 0.0))).passed
+    assert not bench_gate(bench(("not_run", False, 0.0))).passed
 
 
 def test_a_hot_machine_is_not_the_files_fault_unless_a_limit_is_set_on_its_times() -> None:
     gate = "gave up after 9 s"
     hot = bench(("ok", True, 1.0), ("ok", False, 1.0), reason=f"the device was too hot to begin: {gate}", gate=gate)
-    found = bench_gate(Gates(), hot)
+    found = bench_gate(hot)
     assert found.passed and found.detail == "2 rows", "what differs from run to run is not signed"
-    assert not bench_gate(Gates(max_host_latency_ms=5.0), hot).passed
+    assert not bench_gate(hot, 5.0).passed
 
 
 @pytest.mark.parametrize(("limit", "holds"), [(2.0, True), (1.9999, False)])
 def test_latency_limit_looks_at_the_slowest(limit: float, holds: bool) -> None:
-    assert bench_gate(Gates(max_host_latency_ms=limit), bench(("ok", True, 1.0), ("ok", True, 2.0))).passed is holds
+    assert bench_gate(bench(("ok", True, 1.0), ("ok", True, 2.0)), limit).passed is holds
 
 
 def test_latency_limit_does_not_hide_refused_rows() -> None:
     """A limit on latency is an extra condition: a refused row must not drop out of sight because of it."""
-    assert not bench_gate(Gates(max_host_latency_ms=5.0), bench(("ok", True, 1.0), ("ok", False, 9.0))).passed
-    assert not bench_gate(Gates(max_host_latency_ms=5.0), bench(("ok", False, 1.0))).passed
+    assert not bench_gate(bench(("ok", True, 1.0), ("ok", False, 9.0)), 5.0).passed
+    assert not bench_gate(bench(("ok", False, 1.0)), 5.0).passed
 
 
 @pytest.mark.parametrize("fraction", [math.nan, math.inf])
 def test_a_value_that_is_no_number_does_not_hold(fraction: float) -> None:
     passes = {"forward": 1, "backward": 1}
-    assert not budget_gate(Gates(), {"compute_fraction": fraction, **passes, "retrain": passes}).passed
+    assert not budget_gate({"compute_fraction": fraction, **passes, "retrain": passes}).passed
 
 
 def test_gates_from_text() -> None:
@@ -304,7 +313,7 @@ def criticised(**gaps: tuple[float, float]) -> AuditReport:
     ],
 )
 def test_a_further_attack_refuses_where_it_surely_tells(gaps: dict[str, tuple[float, float]], seen: int) -> None:
-    (gate,) = further_gate(criticised(**gaps))
+    (gate,) = judged(FurtherAttacks(), audit=criticised(**gaps))
     assert gate.value == seen and gate.passed is (seen == 0) and not gate.inconclusive
     assert ("not judged: head-difference, two-versions" in gate.detail) is ("two_versions" in gaps)
     found = forgetting_gates(Gates(), criticised(**gaps))
@@ -312,7 +321,7 @@ def test_a_further_attack_refuses_where_it_surely_tells(gaps: dict[str, tuple[fl
 
 
 def test_no_further_gate_where_nothing_could_be_judged() -> None:
-    assert further_gate(report(model("unlearned", "unlearned", 0.5, 0.5))) == []
-    assert further_gate(criticised(two_versions=(0.3, 0.4))) == []
+    assert judged(FurtherAttacks(), audit=report(model("unlearned", "unlearned", 0.5, 0.5))) == []
+    assert judged(FurtherAttacks(), audit=criticised(two_versions=(0.3, 0.4))) == []
     few = criticised(views=(0.1, 0.2))
-    assert further_gate(replace(few, skipped={"forget interval": "under five people"})) == []
+    assert judged(FurtherAttacks(), audit=replace(few, skipped={"forget interval": "under five people"})) == []

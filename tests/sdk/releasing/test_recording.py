@@ -22,9 +22,10 @@ from unplug.sdk.bundle import Publication, Signing, Trust, bundle_id, load_signe
 from unplug.sdk.cli.release import planned
 from unplug.sdk.ledger import Ledger, LedgerSigner, check_ledger, open_ledger
 from unplug.sdk.releasing import Answering, Gates, Release, plan_release, prepare, release
-from unplug.sdk.releasing.finished import Left, Progress
+from unplug.sdk.releasing.evidence import ReleaseEvidence
+from unplug.sdk.releasing.material import ReleaseMaterial
 from unplug.sdk.releasing.recording import FILE, begin, only_release
-from unplug.sdk.releasing.stages import Evidence, Stages
+from unplug.sdk.releasing.stage import Left, StageProgress
 
 from ..conftest import CPU, OPEN, QUICK, World
 
@@ -53,21 +54,25 @@ class Desk:
         self.publication = Publication(name="age", release=1)
         self.during: Callable[[], object] = lambda: None
         self.left = released.bundle.parent / WORK_OF_FIXTURE
-        monkeypatch.setattr("unplug.sdk.releasing.pipeline.gather", self._gather)
+        monkeypatch.setattr("unplug.sdk.releasing.pipeline.find_evidence", self._gather)
         monkeypatch.setattr(
             "unplug.sdk.releasing.pipeline.write_vectors", lambda _, folder: (folder / "a.bin").write_bytes(b"0")
         )
 
-    def _gather(self, stages: Stages, oracle: object, progress: Progress) -> Evidence:
+    def _gather(self, material: ReleaseMaterial, progress: StageProgress) -> ReleaseEvidence:
         progress.stage("export", {}, lambda: Left(files=[]), lambda _: None)
         self.during()
         artifacts = [load_artifact(path) for path in sorted((self.left / "artifacts").glob("*.tflite"))]
-        return Evidence(
-            task=stages.task, original=stages.original, retrained=self.world.oracle, unlearned=self.world.unlearned,
-            artifacts=artifacts, parity=ParityReport.load(self.left / "parity.json"),
-            audit=read_dataclass(AuditReport, self.left / "audit.json", ReportError),
-            bench=BenchReport.load(self.left / "bench.json"),
-        )  # fmt: skip
+        results = {
+            "original": material.original,
+            "retrained": self.world.oracle,
+            "unlearned": self.world.unlearned,
+            "artifacts": artifacts,
+            "parity": ParityReport.load(self.left / "parity.json"),
+            "audit": read_dataclass(AuditReport, self.left / "audit.json", ReportError),
+            "bench": BenchReport.load(self.left / "bench.json"),
+        }
+        return ReleaseEvidence(results=results)
 
     def release(self, *requests: str, gates: Gates = OPEN, ids: tuple[str, ...] | None = None, **config: Any) -> Release:
         return release(
@@ -268,7 +273,7 @@ def test_a_failed_gate_is_on_record_and_an_override_ships_it_with_its_reason(des
 
 @pytest.mark.parametrize("reasons", [{"utility": " "}, {"utility": "a\nb"}, {"utility": "a" * 301}, {"beauty": "it is fine"}])
 def test_overrides_that_say_nothing_ship_nothing(desk: Desk, reasons: dict[str, str]) -> None:
-    with pytest.raises(InputError, match="--override"):
+    with pytest.raises(InputError, match="`overrides`"):
         desk.release(overrides=reasons)
     assert not desk.out.exists()
 
@@ -338,7 +343,7 @@ def test_a_look_leaves_nothing(desk: Desk, world: World) -> None:
     )  # fmt: skip
     signing = Signing(signer=desk.key, publication=desk.publication)
     record = begin(Answering(ledger=desk.ledger), stages, desk.out, signing, write=False)
-    plan = plan_release(stages, on_record=True, signed=True)
+    plan = plan_release(stages, requests=record.answer.requests, signed=True)
     assert record.answer.requests == ("T-1", "T-2") and desk.kinds == STORY[:3] and not (desk.folder / "work").exists()
     names = [step.what for step in plan.steps]
     assert names[:3] == ["retrain (oracle)", "train 1 reference model", "forget by msg"]
@@ -354,7 +359,7 @@ def test_a_look_leaves_nothing(desk: Desk, world: World) -> None:
         unknown = replace(stages.original, record=stages.original.record | {"cost": cost})
         plan = plan_release(replace(stages, original=unknown))
         assert plan.seconds is None and plan.price(1.0) is None
-        said = planned(plan, 1.0, ())
+        said = planned(plan, 1.0)
         assert "how long it takes, nobody knows yet. Nothing was computed" in said.text and "0 ms" not in said.text
         assert said.value["seconds"] is None and said.value["price"] is None
 

@@ -30,7 +30,7 @@ def test_an_inconclusive_release_says_how_many_people_would_decide_it_and_what_i
         said.why.startswith("forgotten (loss): 0.35 AUC above retrained at most, must be <= 0.1") and "1 gate more" in said.why
     )
     assert "About 11 times as many people, forgotten and unseen, would decide it." in said.fix
-    assert "`--method retrain`" in said.fix and "--forgettable closed-form" in said.fix and "\n" not in str(said)
+    assert "`method` retrain" in said.fix and "--forgettable closed-form" in said.fix and "\n" not in str(said)
 
 
 def test_a_refused_release_names_what_surely_failed(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from unplug.plugins import Adopted, AgePredictor, load_checkpoint
 from unplug.sdk.bundle import ANEW
 from unplug.sdk.cli import main
 from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.releasing.gates import equality_gate
+from unplug.sdk.releasing.evidence import ReleaseEvidence
+from unplug.sdk.releasing.gates_forgetting import Equality
 from unplug.sdk.tasks import FirstCheck, check_network, train_age
 from unplug.sdk.training import Recipe
 from unplug.sdk.unlearning import forget
@@ -183,7 +184,8 @@ def test_the_case_of_auxiliary_answers(weights: bool, monkeypatch: pytest.Monkey
     for method in ("retrain", "msg"):
         asked = ("--data", DATA, "--forget", "names.txt", "--method", method, "--budget", "1", "--out", method)
         assert "auxiliary losses are" in " ".join(call("forget", "o", *asked).split())
-    gate = equality_gate(load_checkpoint("retrain"), load_checkpoint("retrain"))
+    same = load_checkpoint("retrain")
+    (gate,) = Equality().judge(ReleaseEvidence(results={"unlearned": same, "retrained": same}))
     assert gate.passed and (ANEW in gate.detail) is weights
 
 

@@ -85,7 +85,7 @@ class Asked:
     """Which models are asked about whom.
 
     Args:
-        models: checkpoints, exported files and bundles.
+        models: checkpoints, loaded or by their folders, exported files and bundles.
         data: a data spec, or data loaded already.
         part: the set of the training's split that is asked about, where the data are those of the training.
         checkpoints: folders whose records say what exported files learned from.
@@ -96,7 +96,7 @@ class Asked:
         on_bad: "skip" counts pictures that cannot be read as failures to process; "error" refuses them.
     """
 
-    models: Sequence[Path]
+    models: Sequence[Path | Checkpoint]
     data: str | Dataset
     part: Part = "test"
     checkpoints: Sequence[Path] = ()
@@ -128,7 +128,7 @@ def ask(asked: Asked, *, device: torch.device | None = None, show: bool = True) 
     """
     for spec in asked.training:  # what a record says may be gone; what somebody says now is meant
         parse_spec(spec)
-    subjects = [subject for path in asked.models for subject in _subjects(path, asked.trust, device)]
+    subjects = [subject for model in asked.models for subject in _subjects(model, asked.trust, device)]
     learned = _learned(asked, subjects)
     splits = [split for split, _ in learned]
     loaded: dict[int, Dataset] = {}
@@ -222,17 +222,22 @@ def _spec(found: Checkpoint) -> str | None:
     return spec if isinstance(spec, str) else None
 
 
-def _subjects(path: Path, trust: Trust | None, device: torch.device | None) -> Iterator[_Subject]:
+def _subjects(
+    model: Path | Checkpoint, trust: Trust | None, device: torch.device | None
+) -> Iterator[_Subject]:
+    if isinstance(model, Checkpoint):
+        yield _of_checkpoint(model, device)
+        return
+    path = model
     if (path / "config.json").is_file():
-        yield _of_checkpoint(path, device)
+        yield _of_checkpoint(load_checkpoint(path, expect="age"), device)
         return
     for name in artifact_paths([path], trust):
         yield _of_file(load_artifact(name), path)
 
 
-def _of_checkpoint(path: Path, device: torch.device | None) -> _Subject:
-    found = load_checkpoint(path, expect="age")
-    network = found.model
+def _of_checkpoint(found: Checkpoint, device: torch.device | None) -> _Subject:
+    path, network = found.path, found.model
 
     @contextmanager
     def opened() -> Iterator[Infer]:

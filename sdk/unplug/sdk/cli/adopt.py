@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, settings
-from .options import ConfiguredCommand, data_option, out_option
+from .options import data_option, out_option
+from .options_of import ConfiguredCommand
 
 
 @click.command(cls=ConfiguredCommand, config="unplug.sdk.training:Recipe", skip=("size", "dropout"))

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import math
+import re
 import signal
 import sys
 import textwrap
@@ -179,11 +180,21 @@ def _bug(error: Exception) -> UnplugError:
 
 
 def _fail(error: UnplugError, as_json: bool) -> NoReturn:
+    what, why, fix = (in_flags(part) for part in (error.what, error.why, error.fix))
+    if (what, why, fix) != (error.what, error.why, error.fix):
+        error = type(error)(what, why, fix)
     if as_json:
         kind = type(error).__name__
         echo(_json({"error": {"type": kind, "what": error.what, "why": error.why, "fix": error.fix}}))
     echo(f"error: {' '.join(str(error).split())}", err=True)
     sys.exit(error.exit_code)
+
+
+def in_flags(text: str) -> str:
+    """A text of what lies below, with the flags of the command in the place of the fields that it names in backticks."""
+    options = click.get_current_context().command.params
+    flags = {option.name: option.opts[0] for option in options if option.param_type_name == "option"}
+    return re.sub(r"`(\w+)`", lambda field: flags.get(field[1], field[0]), text)
 
 
 def _json(value: Any, *, sort_keys: bool = False) -> str:

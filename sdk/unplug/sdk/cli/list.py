@@ -24,6 +24,7 @@ REGISTRIES = {
     "data": "unplug.sdk.data.source:SOURCES",
     "age-protocols": "unplug.sdk.assurance:PROTOCOLS",
     "backends": "unplug.sdk.fleet:BACKENDS",
+    "gates": "unplug.sdk.releasing:QUESTIONS",
 }
 
 

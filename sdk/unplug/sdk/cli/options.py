@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import math
-import re
 import shlex
 import stat
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar
 
 import click
 
@@ -150,70 +146,3 @@ def given_option(*names: str) -> str | None:
     """The first of these arguments of the current command that the user wrote."""
     source = click.get_current_context().get_parameter_source
     return next((name for name in names if source(name) is click.core.ParameterSource.COMMANDLINE), None)
-
-
-class ConfiguredCommand(click.Command):
-    """A command with an option for every field of a dataclass: its line of ``Args`` is the help, None stands for its default.
-
-    Args:
-        config: ``"package.module:Class"``, imported when the parameters are first asked for, since it may import torch.
-        skip: fields that are no options here.
-        types: of fields whose annotation says too little.
-    """
-
-    def __init__(
-        self,
-        *args: Any,
-        config: str,
-        skip: tuple[str, ...] = (),
-        types: Mapping[str, Any] | None = None,
-        **more: Any,
-    ) -> None:
-        super().__init__(*args, **more)
-        self._config: str | None = config
-        self._skip, self._types = skip, types or {}
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """With those of the dataclass in front."""
-        if self._config is not None:
-            module, name = self._config.split(":")
-            made = field_options(getattr(import_module(module), name), self._types)
-            own = {parameter.name for parameter in self.params}
-            self.params[:0] = [option for option in made if option.name not in own | {*self._skip}]
-            self._config = None
-        return super().get_params(ctx)
-
-
-def field_options(config: Any, types: Mapping[str, Any]) -> list[click.Option]:
-    """An option for every field of a dataclass; whole numbers keep to its ``ranges`` (field to smallest and largest value)."""
-    hints, helps, ranges = get_type_hints(config), argument_lines(config), getattr(config, "ranges", {})
-    options = []
-    for item in dataclasses.fields(config):
-        hint, told, name = hints[item.name], helps.get(item.name, ""), f"--{item.name.replace('_', '-')}"
-        if hint is bool:
-            options.append(click.Option([name], is_flag=True, default=None, help=told))
-        else:
-            kind = types.get(item.name) or _type(hint, ranges.get(item.name))
-            options.append(click.Option([name], type=kind, help=f"{told.rstrip('.')} (default {item.default}).".lstrip()))
-    return options
-
-
-def _type(hint: Any, ends: tuple[int, int] | None) -> Any:
-    if get_origin(hint) is Literal:
-        return click.Choice(get_args(hint))
-    if hint is int and ends is not None:
-        return click.IntRange(*ends)
-    return {int: click.INT, float: click.FLOAT}.get(hint, click.STRING)
-
-
-def argument_lines(config: Any) -> dict[str, str]:
-    """Name to text of the ``Args`` of a dataclass and those that it extends, each as a sentence."""
-    found: dict[str, str] = {}
-    for owner in reversed(config.__mro__):
-        section = re.search(r"Args:\n(.*?)(?:\n\n|\Z)", inspect.getdoc(owner) or "", re.DOTALL)
-        entries = re.split(r"\n {4}(?=\w)", "\n" + section[1])[1:] if section else []
-        for entry in entries:
-            names, _, text = " ".join(entry.split()).partition(": ")
-            said = text.rstrip(".")
-            found |= dict.fromkeys(names.split(", "), f"{said[:1].upper()}{said[1:]}.")
-    return found

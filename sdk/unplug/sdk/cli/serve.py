@@ -11,7 +11,8 @@ from unplug.core import expanded, ledger_place, require_modules, table
 
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
-from .options import ConfiguredCommand, FloatRange
+from .options import FloatRange
+from .options_of import ConfiguredCommand
 from .run_group import RunGroup
 
 SCOPES = ("requests:write", "requests:read", "releases", "models", "metrics")

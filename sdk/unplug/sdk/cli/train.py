@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, settings
-from .options import ConfiguredCommand, data_option, given_option, out_option
+from .options import data_option, given_option, out_option
+from .options_of import ConfiguredCommand
 from .train_base import base
 from .train_plugin import plugin
 from .train_student import student

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command
-from .options import ConfiguredCommand, data_option, out_option
+from .options import data_option, out_option
+from .options_of import ConfiguredCommand
 
 
 @click.command(cls=ConfiguredCommand, config="unplug.sdk.diffusion:BaseRecipe")

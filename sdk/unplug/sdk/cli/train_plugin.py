@@ -10,7 +10,8 @@ import click
 from unplug.core import counted
 
 from .base import Common, Outcome, command, settings
-from .options import ConfiguredCommand, data_option, out_option
+from .options import data_option, out_option
+from .options_of import ConfiguredCommand
 
 
 @click.command(cls=ConfiguredCommand, config="unplug.sdk.diffusion:ControlRecipe")

@@ -1,12 +1,13 @@
-"""What a release writes beside the artifacts: the bundle's card, how an app feeds the model, test vectors; and, where it is
-asked for and for the local report alone, thumbnails of faces of the test set. Nothing in a bundle shows a person.
+"""What a release writes beside the artifacts: the bundle's card, how an app feeds the model, test
+vectors; and, where it is asked for and for the local report alone, thumbnails of faces of the test
+set. Nothing in a bundle shows a person.
 """
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,18 @@ from jinja2 import Environment, StrictUndefined
 from PIL import Image
 
 from unplug.core import write_json
-from unplug.export import INDEX, Artifact, reference_outputs, vector_bytes, vector_name, vectors_index
+from unplug.export import INDEX, reference_outputs, vector_bytes, vector_name, vectors_index
 from unplug.plugins import Checkpoint
-from unplug.sdk.assurance import EvaluationReport, card_text
-from unplug.sdk.auditing import NEVER_SAW, AuditReport, Estimate
+from unplug.sdk.assurance import card_text
+from unplug.sdk.auditing import NEVER_SAW, Estimate
 from unplug.sdk.conditions import example_inputs
 from unplug.sdk.data import Dataset, same_pictures
 from unplug.sdk.report import Face, FaceSheet
 from unplug.sdk.tasks import StoredTask
 from unplug.sdk.training import Sets, pictures, predict
 
-from .deciding import Decided, decision_card
+from .decided import decision_card
+from .evidence import ReleaseEvidence
 
 SHOWN = 12  # faces
 VECTORS = 4  # samples
@@ -69,16 +71,12 @@ and with `test_vectors/` on the device before use.
 
 
 def bundle_card(
-    name: str,
-    task: StoredTask,
-    unlearned: Checkpoint,
-    report: AuditReport,
-    artifacts: Sequence[Artifact],
-    summary: dict[str, Any],
-    decided: Decided | None = None,
-    evaluation: EvaluationReport | None = None,
+    name: str, task: StoredTask, evidence: ReleaseEvidence, summary: dict[str, Any]
 ) -> str:
-    """Markdown for a bundle's ``README.md``; what is known at age limits where an evaluation of these weights is at hand."""
+    """Markdown for a bundle's ``README.md``; what is known at age limits where an evaluation of
+    these weights is at hand.
+    """
+    unlearned, report, evaluation = evidence.unlearned, evidence.audit, evidence.evaluation
 
     def auc(model: Any, attack: str) -> str:
         return _spanned(model.attacks[attack].auc, 3)
@@ -88,19 +86,28 @@ def bundle_card(
 
     template = Environment(undefined=StrictUndefined, keep_trailing_newline=True).from_string(_CARD)
     facts = {
-        "name": name, "what": task.title(unlearned), "error": task.error_name,
-        "forget": unlearned.record["forget"], "artifacts": artifacts, "audited": {model.name for model in report.models},
-        "summary": summary, "decision": "" if decided is None else decision_card(decided),
+        "name": name,
+        "what": task.title(unlearned),
+        "error": task.error_name,
+        "forget": unlearned.record["forget"],
+        "artifacts": evidence.artifacts,
+        "audited": {model.name for model in report.models},
+        "summary": summary,
+        "decision": "" if evidence.decided is None else decision_card(evidence.decided),
         "others": "oracle" if report.model("retrained").name == "retrained" else NEVER_SAW,
         **{role: report.model(role) for role in ("original", "unlearned", "retrained")},
-    }  # fmt: skip
+    }
     card = template.render(auc=auc, mae=mae, **facts)
     judged = None if evaluation is None else evaluation.of(unlearned.sha256)
-    return card if evaluation is None or judged is None else f"{card}\n{card_text(evaluation, judged)}"
+    return (
+        card if evaluation is None or judged is None else f"{card}\n{card_text(evaluation, judged)}"
+    )
 
 
 def _spanned(value: Estimate, digits: int) -> str:
-    """The number, with its interval where there is one: over fewer than five subjects there is none."""
+    """The number, with its interval where there is one: over fewer than five subjects there is
+    none.
+    """
     text = f"{value.value:.{digits}f}"
     if value.low is None or value.high is None:
         return text
@@ -108,7 +115,8 @@ def _spanned(value: Estimate, digits: int) -> str:
 
 
 def write_vectors(checkpoint: Checkpoint, folder: Path) -> None:
-    """Writes inputs and expected outputs with which a device checks itself before use: an index, one file a tensor and sample.
+    """Writes inputs and expected outputs with which a device checks itself before use: an index,
+    one file a tensor and sample.
 
     Inputs are procedural, never pictures of people.
 
@@ -125,11 +133,15 @@ def write_vectors(checkpoint: Checkpoint, folder: Path) -> None:
     write_json(folder / INDEX, vectors_index(iospec, VECTORS))
 
 
-def face_samples(sets: Sets, dataset: Dataset, models: dict[str, Checkpoint], *, count: int = SHOWN) -> FaceSheet:
-    """``unplug-faces/2``: up to `count` test samples, spread over the set, with predictions per model.
+def face_samples(
+    sets: Sets, dataset: Dataset, models: Mapping[Any, Checkpoint], *, count: int = SHOWN
+) -> FaceSheet:
+    """``unplug-faces/2``: up to `count` test samples, spread over the set, with predictions per
+    model.
 
-    Nobody who was forgotten is among them: no picture of a person with a forgotten picture, none that is the very same as a
-    forgotten one under another id. Where the data does not say who is in a picture, nothing more can be known.
+    Nobody who was forgotten is among them: no picture of a person with a forgotten picture, none
+    that is the very same as a forgotten one under another id. Where the data does not say who is in
+    a picture, nothing more can be known.
 
     Args:
         sets: where the test and the forget set are.
@@ -138,7 +150,9 @@ def face_samples(sets: Sets, dataset: Dataset, models: dict[str, Checkpoint], *,
         count: how many.
     """
     showable = _showable(sets, dataset)
-    index = np.unique(np.linspace(0, len(showable) - 1, min(count, len(showable))).round().astype(int))
+    index = np.unique(
+        np.linspace(0, len(showable) - 1, min(count, len(showable))).round().astype(int)
+    )
     if not len(index):
         return FaceSheet(schema="unplug-faces/2", faces=())
     chosen = pictures(sets.test.subset([showable[place] for place in index]))
@@ -147,20 +161,27 @@ def face_samples(sets: Sets, dataset: Dataset, models: dict[str, Checkpoint], *,
     pixels = chosen.image_NCHW.permute(0, 2, 3, 1).contiguous().cpu().numpy()
     faces = tuple(
         Face(
-            png=base64.b64encode(_png(pixels[position])).decode(), age=float(chosen.age_N[position]),
+            png=base64.b64encode(_png(pixels[position])).decode(),
+            age=float(chosen.age_N[position]),
             predictions={name: float(values[position]) for name, values in ages.items()},
         )
         for position in range(len(chosen))
-    )  # fmt: skip
+    )
     return FaceSheet(schema="unplug-faces/2", faces=faces)
 
 
 def _showable(sets: Sets, dataset: Dataset) -> list[int]:
-    """Places in the test set whose picture is of nobody in the forget set, as far as subjects and pixels tell."""
+    """Places in the test set whose picture is of nobody in the forget set, as far as subjects and
+    pixels tell.
+    """
     person = {sample.id: sample.subject for sample in dataset.samples}
     gone = {person[name] for name in sets.forget.ids} - {None}
     twins = {stays for _, stays in same_pictures(sets.forget.ids, dataset)}
-    return [place for place, name in enumerate(sets.test.ids) if person[name] not in gone and name not in twins]
+    return [
+        place
+        for place, name in enumerate(sets.test.ids)
+        if person[name] not in gone and name not in twins
+    ]
 
 
 def _png(pixels: Sequence[Any] | np.ndarray) -> bytes:

@@ -14,22 +14,42 @@ import torch
 from unplug.core import CheckpointError, GateFailed, atomic_path, one_writer, read_json, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.auditing import CheckpointPredictor, audit
-from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, make_split, pick_forget, read_forget_file
+from unplug.sdk.data import (
+    Dataset,
+    OnBad,
+    Split,
+    load_dataset,
+    make_split,
+    pick_forget,
+    read_forget_file,
+)
 from unplug.sdk.report import write_report
 from unplug.sdk.tasks import task_of, train_age
 from unplug.sdk.training import Recipe, split_of
 from unplug.sdk.unlearning import forget, request_split, slow_clock, train_forgettable
 
-from .gates import Gates, ReleaseConfig, forgetting_gates
+from .gates import Gates, forgetting_gates
 from .pipeline import Release, release
+from .release_config import ReleaseConfig
 
 DEMO_SPEC = "synth:n=2400,subjects=800,seed=0"
 DEMO_TRUNK = "synth:n=2400,subjects=2400,seed=1"
-"""Other people, who agreed for good: what the trunk is trained on. Nobody of them is in `DEMO_SPEC`."""
+"""Other people, who agreed for good: what the trunk is trained on. Nobody of them is in
+`DEMO_SPEC`.
+"""
 DEMO_RECIPE = Recipe(
-    size="nano", image_size=48, epochs=12, batch_size=64, augment="flip", dropout=0.0, lr=6e-3, weight_decay=0.05
+    size="nano",
+    image_size=48,
+    epochs=12,
+    batch_size=64,
+    augment="flip",
+    dropout=0.0,
+    lr=6e-3,
+    weight_decay=0.05,
 )
-"""Light augmentation on purpose: the ordinary model must remember its training faces, or there is nothing to forget."""
+"""Light augmentation on purpose: the ordinary model must remember its training faces, or there is
+nothing to forget.
+"""
 DEMO_RELEASE = ReleaseConfig(precisions=("fp16",), bench_iterations=200, rounding=False)
 """What ships, alone: twice the files are a minute more."""
 DEMO_METHOD, DEMO_BUDGET = "fcs", 0.05
@@ -44,8 +64,8 @@ class DemoConfig:
 
     Args:
         spec: data spec of personal pictures.
-        trunk_spec: of the pictures for the trunk of a model made to forget; None trains an ordinary model instead, and
-            releases it by a method of `release`.
+        trunk_spec: of the pictures for the trunk of a model made to forget; None trains an ordinary
+            model instead, and releases it by a method of `release`.
         on_bad: see `load_dataset`.
         recipe: of the trunk and of the ordinary model.
         fraction: of the training set that is forgotten, in whole people.
@@ -71,7 +91,8 @@ class Way:
         wall_s: of the forget step.
         compute_fraction: of retraining.
         test_mae: years, before and after forgetting.
-        error: mean error on the forgotten pictures, in years: before, after, and of the same training without them.
+        error: mean error on the forgotten pictures, in years: before, after, and of the same
+            training without them.
         verdict: what may be said about it.
     """
 
@@ -86,7 +107,9 @@ class Way:
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
-    """Where the demo's results are; `ways` has the exact and the approximate way, where both were walked."""
+    """Where the demo's results are; `ways` has the exact and the approximate way, where both were
+    walked.
+    """
 
     report: Path
     bundle: Path | None
@@ -98,7 +121,13 @@ class Demo:
 
 @one_writer
 def run_demo(
-    config: DemoConfig, out: Path, *, device: torch.device, say: Callable[[str], None], show: bool = True, restart: bool = False
+    config: DemoConfig,
+    out: Path,
+    *,
+    device: torch.device,
+    say: Callable[[str], None],
+    show: bool = True,
+    restart: bool = False,
 ) -> Demo:
     """Walks the journey; models that an earlier, killed run left in `out` are used again.
 
@@ -116,24 +145,41 @@ def run_demo(
     started = time.perf_counter()
     say(f"data {config.spec} at {config.recipe.image_size} px ...")
     dataset = load_dataset(config.spec, config.recipe.image_size, on_bad=config.on_bad, show=show)
-    trained = _Trained(config=config, dataset=dataset, device=device, say=say, show=show, restart=restart)
+    trained = _Trained(
+        config=config, dataset=dataset, device=device, say=say, show=show, restart=restart
+    )
     original = trained.original(out / "original")
     forget_file = out / "forget.txt"
     names = pick_forget(dataset, split_of(original), fraction=config.fraction, seed=config.seed)
     with atomic_path(forget_file, private=True) as temporary:
         temporary.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
     ids = read_forget_file(forget_file, dataset)
-    say(f"a request to forget {len(ids)} of {len(split_of(original).train)} training samples: {forget_file}")
+    say(
+        f"a request to forget {len(ids)} of {len(split_of(original).train)} training "
+        f"samples: {forget_file}"
+    )
     refusal: GateFailed | None = None
     done: Release | None = None
     try:
         done = release(
-            original, dataset, ids, out / "face-age.unplug", out, config.release, device=device, say=say, show=show,
+            original,
+            dataset,
+            ids,
+            out / "face-age.unplug",
+            out,
+            config.release,
+            device=device,
+            say=say,
+            show=show,
             restart=restart,
-        )  # fmt: skip
+        )
     except GateFailed as error:
         refusal = error
-    ways = (_exact_way(out), trained.approximate(ids, out / "approximate")) if done and config.trunk_spec else ()
+    ways = (
+        (_exact_way(out), trained.approximate(ids, out / "approximate"))
+        if done and config.trunk_spec
+        else ()
+    )
     reports = done.reports if done else tuple(_existing_reports(out))
     say("report ...")
     report = out / "report.html"
@@ -141,12 +187,20 @@ def run_demo(
 
     seconds = time.perf_counter() - started
     if ways:
-        facts = {"schema": "unplug-demo/1", "ways": [asdict(way) for way in ways], "seconds": seconds}
+        facts = {
+            "schema": "unplug-demo/1",
+            "ways": [asdict(way) for way in ways],
+            "seconds": seconds,
+        }
         write_json(out / "approximate" / "demo.json", facts)
     return Demo(
-        report=report, bundle=done.bundle if done else None, summary=read_json(out / "release.json"), seconds=seconds,
-        refusal=refusal, ways=ways,
-    )  # fmt: skip
+        report=report,
+        bundle=done.bundle if done else None,
+        summary=read_json(out / "release.json"),
+        seconds=seconds,
+        refusal=refusal,
+        ways=ways,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,22 +222,46 @@ class _Trained:
         split = make_split(self.dataset, seed=config.seed)
         if (found := self._found(path, split)) is not None:
             return found
-        self.say(f"data {config.trunk_spec} for a trunk: other people, none of whom may ask to be forgotten ...")
+        self.say(
+            f"data {config.trunk_spec} for a trunk: other people, none of whom may ask to be "
+            "forgotten ..."
+        )
         trunk_data = load_dataset(config.trunk_spec, config.recipe.image_size, show=self.show)
-        self.say(f"train the trunk ({config.recipe.epochs} epochs), then a head on {len(split.train)} faces ...")
+        self.say(
+            f"train the trunk ({config.recipe.epochs} epochs), then a head on "
+            f"{len(split.train)} faces ..."
+        )
         return train_forgettable(
-            "closed-form", self.dataset, split, config.recipe, path, trunk_data=trunk_data, seed=config.seed,
-            device=self.device, show=self.show, restart=self.restart,
-        )  # fmt: skip
+            "closed-form",
+            self.dataset,
+            split,
+            config.recipe,
+            path,
+            trunk_data=trunk_data,
+            seed=config.seed,
+            device=self.device,
+            show=self.show,
+            restart=self.restart,
+        )
 
     def ordinary(self, path: Path) -> Checkpoint:
         """A network trained on the personal pictures themselves."""
         config, split = self.config, make_split(self.dataset, seed=self.config.seed)
         if (found := self._found(path, split)) is not None:
             return found
-        self.say(f"train {path.name} ({config.recipe.size}, {config.recipe.epochs} epochs, {len(split.train)} faces) ...")
+        self.say(
+            f"train {path.name} ({config.recipe.size}, {config.recipe.epochs} epochs, "
+            f"{len(split.train)} faces) ..."
+        )
         return train_age(
-            self.dataset, split, config.recipe, path, seed=config.seed, device=self.device, show=self.show, restart=self.restart
+            self.dataset,
+            split,
+            config.recipe,
+            path,
+            seed=config.seed,
+            device=self.device,
+            show=self.show,
+            restart=self.restart,
         )
 
     def _found(self, path: Path, split: Split) -> Checkpoint | None:
@@ -197,15 +275,29 @@ class _Trained:
         return None
 
     def approximate(self, ids: tuple[str, ...], out: Path) -> Way:
-        """The same request on an ordinary model, by a method at a release's budget, and what its gates say."""
+        """The same request on an ordinary model, by a method at a release's budget, and what its
+        gates say.
+        """
         config = self.config
         original = self.ordinary(out / "ordinary")
-        options: dict[str, Any] = {"device": self.device, "show": self.show, "restart": self.restart, "seed": config.seed}
+        options: dict[str, Any] = {
+            "device": self.device,
+            "show": self.show,
+            "restart": self.restart,
+            "seed": config.seed,
+        }
         self.say("retrain it without the forgotten ...")
         oracle = forget(original, self.dataset, ids, "retrain", out / "retrained", **options)
         self.say(f"forget by {DEMO_METHOD} ...")
         unlearned = forget(
-            original, self.dataset, ids, DEMO_METHOD, out / "unlearned", budget=DEMO_BUDGET, oracle=oracle, **options
+            original,
+            self.dataset,
+            ids,
+            DEMO_METHOD,
+            out / "unlearned",
+            budget=DEMO_BUDGET,
+            oracle=oracle,
+            **options,
         )
         if (slow := slow_clock(unlearned.record["forget"]["cost"])) is not None:
             self.say(slow)
@@ -214,15 +306,24 @@ class _Trained:
         sets = task.sets(self.dataset, split, self.device, show=self.show)
         models = {"original": original, "unlearned": unlearned, "retrained": oracle}
         found = audit(
-            [CheckpointPredictor(name=role, role=role, checkpoint=item, task=task) for role, item in models.items()],  # type: ignore[arg-type]
-            sets, split, edges=task.edges, data={"spec": self.dataset.spec, "digest": self.dataset.digest}, seed=config.seed,
+            [
+                CheckpointPredictor(name=role, role=role, checkpoint=item, task=task)  # type: ignore[arg-type]
+                for role, item in models.items()
+            ],
+            sets,
+            split,
+            edges=task.edges,
+            data={"spec": self.dataset.spec, "digest": self.dataset.digest},
+            seed=config.seed,
             show=self.show,
-        )  # fmt: skip
+        )
         found.save(out / "audit.json")
         failed = [gate for gate in forgetting_gates(Gates(), found) if not gate.passed]
         if refused := [gate for gate in failed if not gate.inconclusive]:
             return _way("ordinary", out, f"refused: {refused[0].explain()}")
-        return _way("ordinary", out, f"inconclusive: {failed[0].detail}" if failed else "equivalent")
+        return _way(
+            "ordinary", out, f"inconclusive: {failed[0].detail}" if failed else "equivalent"
+        )
 
 
 def _exact_way(out: Path) -> Way:
@@ -231,16 +332,25 @@ def _exact_way(out: Path) -> Way:
 
 def _way(model: str, folder: Path, verdict: str) -> Way:
     """From the audit and the record of the forget step in a folder."""
-    rows = {row["role"]: row for row in read_json(folder / "audit.json")["models"] if row["role"] != "artifact"}
+    rows = {
+        row["role"]: row
+        for row in read_json(folder / "audit.json")["models"]
+        if row["role"] != "artifact"
+    }
     step = read_json(folder / "unlearned" / "unplug.json")["forget"]
     before, after, without = (
         {part: rows[role]["utility"][part]["mae"]["value"] for part in ("test", "forget")}
         for role in ("original", "unlearned", "retrained")
     )
     return Way(
-        model=model, method=step["method"], wall_s=step["cost"]["wall_s"], compute_fraction=step["cost"]["compute_fraction"],
-        test_mae=(before["test"], after["test"]), error=(before["forget"], after["forget"], without["forget"]), verdict=verdict,
-    )  # fmt: skip
+        model=model,
+        method=step["method"],
+        wall_s=step["cost"]["wall_s"],
+        compute_fraction=step["cost"]["compute_fraction"],
+        test_mae=(before["test"], after["test"]),
+        error=(before["forget"], after["forget"], without["forget"]),
+        verdict=verdict,
+    )
 
 
 def _existing_reports(out: Path) -> list[Path]:

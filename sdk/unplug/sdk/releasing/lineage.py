@@ -1,7 +1,7 @@
 """From which models a release may start, so that nobody who was forgotten comes back.
 
-The ledger names whom its requests ask for; a bundle names nobody, but the weights that it ships. A model descends from those
-by what checkpoint records and the ledger say of what was made from what.
+The ledger names whom its requests ask for; a bundle names nobody, but the weights that it ships. A
+model descends from those by what checkpoint records and the ledger say of what was made from what.
 """
 
 from __future__ import annotations
@@ -15,9 +15,17 @@ from unplug.core import InputError, StillHeld, UnplugError, counted, read_json, 
 from unplug.plugins import BINDING, RECORD
 from unplug.sdk.bundle import MANIFEST, Manifest, Signing, bundle_id, read_manifest
 from unplug.sdk.data import Split, named_samples, opened
-from unplug.sdk.ledger import Ledger, OnRecord, Queue, made_from, open_queue, releases_of, with_all_before
+from unplug.sdk.ledger import (
+    Ledger,
+    OnRecord,
+    Queue,
+    made_from,
+    open_queue,
+    releases_of,
+    with_all_before,
+)
 
-from .stages import Stages
+from .material import ReleaseMaterial
 
 FORGOTTEN = ("released", "answered")
 """States of requests whom no later release may bring back; who withdrew may be in it again."""
@@ -26,37 +34,53 @@ NEAR = tuple(f"{folder}/{RECORD}" for folder in ("*", ".*.release/*", "work/*"))
 
 
 class Origins:
-    """What is known around one release: of its ledger, of the bundles that it replaces, of the models that lie near.
+    """What is known around one release: of its ledger, of the bundles that it replaces, of the
+    models that lie near.
 
     Args:
-        stages: of the release.
+        material: of the release.
         out: where its bundle is to be.
         earlier: bundles that it takes the place of.
         ledger: whose answered requests must stay forgotten; None knows of none.
     """
 
-    def __init__(self, stages: Stages, out: Path, earlier: Sequence[Path], ledger: Ledger | None) -> None:
-        self.stages, self.out, self.earlier, self.ledger = stages, out, earlier, ledger
-        self.held = frozenset(stages.split.retain)
+    def __init__(
+        self, material: ReleaseMaterial, out: Path, earlier: Sequence[Path], ledger: Ledger | None
+    ) -> None:
+        self.material, self.out, self.earlier, self.ledger = material, out, earlier, ledger
+        self.held = frozenset(material.split.retain)
         self.releases = () if ledger is None else tuple(releases_of(ledger.entries()))
 
     @cached_property
     def records(self) -> Mapping[str, tuple[Path, Mapping[str, Any]]]:
         """Models near the release by the SHA-256 of their weights: folder and record."""
-        original = self.stages.original
-        roots = (self.out.parent, self.stages.work, original.path.parent, *(path.parent for path in self.earlier))
+        original = self.material.original
+        roots = (
+            self.out.parent,
+            self.material.work,
+            original.path.parent,
+            *(path.parent for path in self.earlier),
+        )
         near = [path for root in roots for pattern in NEAR for path in sorted(root.glob(pattern))]
-        near.sort(key=lambda path: path.parent.name == "retrained")  # its weights may be those that ship
+        near.sort(
+            key=lambda path: path.parent.name == "retrained"
+        )  # its weights may be those that ship
         near += sorted(self.out.parent.parent.glob(f"*/work/*/{RECORD}"))  # of the jobs of a server
-        found: dict[str, tuple[Path, Mapping[str, Any]]] = {original.sha256: (original.path, original.record)}
+        found: dict[str, tuple[Path, Mapping[str, Any]]] = {
+            original.sha256: (original.path, original.record)
+        }
         named: list[Mapping[str, Any]] = [original.record]
         for path in near:
             record = _json(path)
             named.append(record)
             found.setdefault(str(record.get(BINDING)), (path.parent, record))
-        for record in named:  # checkpoints of before name the folder of the one in front of them alone
+        for (
+            record
+        ) in named:  # checkpoints of before name the folder of the one in front of them alone
             folder = Path(str((record.get("lineage") or {}).get("original", "")))
-            if (folder / RECORD).is_file() and (made := _json(folder / RECORD)).get(BINDING) not in found:
+            if (folder / RECORD).is_file() and (made := _json(folder / RECORD)).get(
+                BINDING
+            ) not in found:
                 named.append(made)
                 found[str(made.get(BINDING))] = folder, made
         return found
@@ -73,18 +97,20 @@ class Origins:
     @cached_property
     def ours(self) -> frozenset[str]:
         """The model that this release starts from, and all from which that was made."""
-        return self.before(self.stages.original.sha256)
+        return self.before(self.material.original.sha256)
 
     def is_made_from(self, model: str) -> bool:
         """Whether this release starts from a model, or from one that was made from it."""
-        return model == self.stages.original.sha256 or model in self.ours
+        return model == self.material.original.sha256 or model in self.ours
 
     def again(self, model: str) -> int | None:
-        """How many of whom a model had forgotten this release would know again, by that model's record; None without one."""
+        """How many of whom a model had forgotten this release would know again, by that model's
+        record; None without one.
+        """
         found = self.records.get(model)
         if found is None or "split" not in found[1]:
             return None
-        split = opened(Split.from_dict(found[1]["split"], str(found[0])), self.stages.dataset)
+        split = opened(Split.from_dict(found[1]["split"], str(found[0])), self.material.dataset)
         return len((self.held - self.excused) & {*split.forget})
 
     def queue(self, *states: str) -> Queue:
@@ -95,17 +121,23 @@ class Origins:
     @cached_property
     def samples(self) -> Mapping[str, set[str]]:
         """Every name that a request can have, to its samples."""
-        return named_samples(self.stages.dataset.samples)
+        return named_samples(self.material.dataset.samples)
 
     @cached_property
     def excused(self) -> frozenset[str]:
-        """Samples of those who took their request back; `check_start` has looked at the requests of others before."""
+        """Samples of those who took their request back; `check_start` has looked at the requests of
+        others before.
+        """
         named = () if self.ledger is None else self.queue("withdrawn").names
         return frozenset(sample for name in named for sample in self.samples[name])
 
     def start(self, model: str | None) -> str:
         """What to do: from which model to start, the newest that was made from one."""
-        after = {item.began: item.shipped for item in self.releases if item.shipped and item.began != item.shipped}
+        after = {
+            item.began: item.shipped
+            for item in self.releases
+            if item.shipped and item.began != item.shipped
+        }
         for lineage in (read_manifest(path).lineage for path in self.earlier):
             after.setdefault(lineage.original_sha256, lineage.checkpoint_sha256)
         seen: set[str] = set()
@@ -118,22 +150,26 @@ class Origins:
         return f"Start from the model {model}{where}"
 
 
-def check_start(stages: Stages, out: Path, signing: Signing | None, ledger: Ledger | None) -> None:
-    """Refuses a release that would know again whom an earlier one forgot, before anything is computed.
+def check_start(
+    material: ReleaseMaterial, out: Path, signing: Signing | None, ledger: Ledger | None
+) -> None:
+    """Refuses a release that would know again whom an earlier one forgot, before anything is
+    computed.
 
     Args:
-        stages: of the release.
+        material: of the release.
         out: where its bundle is to be; one that lies there is replaced.
         signing: names the bundles that it supersedes.
         ledger: see `Origins`.
 
     Raises:
-        StillHeld: the model holds samples of a request that was released or answered, and the forget set leaves them out; or
-            it was not made from what a superseded bundle ships, and nothing shows that whom that one forgot stays forgotten.
-            It names the model to start from.
+        StillHeld: the model holds samples of a request that was released or answered, and the
+            forget set leaves them out; or it was not made from what a superseded bundle ships, and
+            nothing shows that whom that one forgot stays forgotten. It names the model to start
+            from.
     """
     earlier = () if signing is None else signing.earlier
-    known = Origins(stages, out, earlier, ledger)
+    known = Origins(material, out, earlier, ledger)
     if ledger is not None:
         _check_answered(known)
     for id_ in () if signing is None else signing.publication.supersedes:
@@ -145,22 +181,37 @@ def check_start(stages: Stages, out: Path, signing: Signing | None, ledger: Ledg
 def _check_answered(known: Origins) -> None:
     """No request that is over may be undone."""
     queue = known.queue(*FORGOTTEN)
-    in_part = {name for item in known.releases if item.in_part and _related(known, item) for name in item.requests}
+    in_part = {
+        name
+        for item in known.releases
+        if item.in_part and _related(known, item)
+        for name in item.requests
+    }
     open_ = {name: names for name, names in known.queue("open").of.items() if name in in_part}
     for name, names in {**queue.of, **open_}.items():
         if back := known.held & {sample for one in names for sample in known.samples[one]}:
             raise _undone(known, name, f"{counted(len(back), 'sample')} that it names")
     for name, why in queue.unreadable.items():
-        fix = "Get the key of that time; without it, answer the request and `unplug ledger shred` it"
-        raise InputError(f"request {name}", f"nobody can tell whether the model still holds whom it names: {why}", fix)
+        fix = (
+            "Get the key of that time; without it, answer the request and `unplug ledger shred` it"
+        )
+        raise InputError(
+            f"request {name}",
+            f"nobody can tell whether the model still holds whom it names: {why}",
+            fix,
+        )
     for name in queue.shredded:
         item = _answered_by(known, name)
         if item is not None and _comes_before(known, item) and known.again(str(item.shipped)) != 0:
-            raise _undone(known, name, "whom it named, as far as anybody can tell since its salt was shredded")
+            raise _undone(
+                known, name, "whom it named, as far as anybody can tell since its salt was shredded"
+            )
 
 
 def _comes_before(known: Origins, item: OnRecord) -> bool:
-    """Whether this release starts beside what another one shipped, at what that one started from or before."""
+    """Whether this release starts beside what another one shipped, at what that one started from or
+    before.
+    """
     return item.shipped not in known.ours and _related(known, item)
 
 
@@ -183,7 +234,9 @@ def _answered_by(known: Origins, request: str) -> OnRecord | None:
 
 
 def _shipped(known: Origins, item: OnRecord | None) -> str | None:
-    """Which weights a release on record shipped; where the ledger knows only its bundle, that says it, if it lies near."""
+    """Which weights a release on record shipped; where the ledger knows only its bundle, that says
+    it, if it lies near.
+    """
     if item is None or item.shipped is not None or item.bundle is None:
         return None if item is None else item.shipped
     path = _find(known, item.bundle)
@@ -191,38 +244,56 @@ def _shipped(known: Origins, item: OnRecord | None) -> str | None:
 
 
 def _check_superseded(known: Origins, id_: str) -> None:
-    """The bundle that goes was made from what this release starts from, or whom it forgot stay forgotten."""
+    """The bundle that goes was made from what this release starts from, or whom it forgot stay
+    forgotten.
+    """
     path = _find(known, id_)
     item = next((item for item in known.releases if item.bundle == id_), None)
     manifest = None if path is None else read_manifest(path)
-    shipped = manifest.lineage.checkpoint_sha256 if manifest is not None else None if item is None else item.shipped
+    shipped = (
+        manifest.lineage.checkpoint_sha256
+        if manifest is not None
+        else None
+        if item is None
+        else item.shipped
+    )
     what = f"the release in the place of {id_[:16] if path is None else path.name}"
     if shipped is None:
         why = "nobody says which weights that bundle ships, so whom it forgot may come back"
-        raise StillHeld(what, why, "Give the bundle itself: --supersedes BUNDLE")
+        raise StillHeld(what, why, "Give the bundle itself: `supersedes` BUNDLE")
     if known.is_made_from(shipped):
         return
     count = known.again(shipped)
-    if count is None and _named_all(known, shipped, () if manifest is None else _requests(manifest)):
+    if count is None and _named_all(
+        known, shipped, () if manifest is None else _requests(manifest)
+    ):
         return
     if count != 0:
         raise _refused(known, what, shipped, count)
 
 
 def _check_replaced(known: Origins) -> None:
-    """A bundle at the place of the new one goes without a word; who it forgot is known where its model lies near."""
+    """A bundle at the place of the new one goes without a word; who it forgot is known where its
+    model lies near.
+    """
     lineage = _json(known.out / MANIFEST).get("lineage") or {}
     shipped = str(lineage.get("checkpoint_sha256"))
-    if lineage.get("data_digest") != known.stages.dataset.digest or known.is_made_from(shipped):
+    if lineage.get("data_digest") != known.material.dataset.digest or known.is_made_from(shipped):
         return  # in other data the same id may be somebody else's
     if count := known.again(shipped):
         raise _refused(known, f"the release in the place of {known.out.name}", shipped, count)
 
 
 def _refused(known: Origins, what: str, shipped: str, count: int | None) -> StillHeld:
-    who, way = "nothing shows that whom it forgot stay forgotten", "add the ledger whose requests name them"
+    who, way = (
+        "nothing shows that whom it forgot stay forgotten",
+        "add the ledger whose requests name them",
+    )
     if count:
-        who, way = f"still holds {counted(count, 'sample')} that it forgot", "name them in the forget file again"
+        who, way = (
+            f"still holds {counted(count, 'sample')} that it forgot",
+            "name them in the forget file again",
+        )
     why = f"it starts from a model that was not made from that bundle's, and {who}"
     return StillHeld(what, why, f"{known.start(shipped)}, or {way}")
 
@@ -232,7 +303,9 @@ def _requests(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _named_all(known: Origins, shipped: str, requests: Sequence[str]) -> bool:
-    """Whether the ledger can name everybody whom a model has forgotten; none of them is held, as `_check_answered` found."""
+    """Whether the ledger can name everybody whom a model has forgotten; none of them is held, as
+    `_check_answered` found.
+    """
     if known.ledger is None:
         return False
     models = known.before(shipped)
@@ -240,7 +313,11 @@ def _named_all(known: Origins, shipped: str, requests: Sequence[str]) -> bool:
     asked = {*requests, *(name for item in chain for name in item.requests)}
     queue = known.queue(*FORGOTTEN, "withdrawn")
     tellable = asked <= {*queue.of} and not any(name in queue.elsewhere for name in asked)
-    return tellable and shipped in {item.shipped for item in chain} and all(item.whole for item in chain)
+    return (
+        tellable
+        and shipped in {item.shipped for item in chain}
+        and all(item.whole for item in chain)
+    )
 
 
 def _find(known: Origins, id_: str) -> Path | None:

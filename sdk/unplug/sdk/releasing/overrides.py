@@ -1,4 +1,6 @@
-"""Gates that somebody overrides: they do not hold, and the release ships all the same, for a reason that is written down."""
+"""Gates that somebody overrides: they do not hold, and the release ships all the same, for a reason
+that is written down.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ MAX_REASON = 300
 
 
 def check_reasons(overrides: Mapping[str, str]) -> None:
-    """Refuses an override without a reason, or with one that is not a plain line, before anything is computed.
+    """Refuses an override without a reason, or with one that is not a plain line, before anything
+    is computed.
 
     Raises:
         InputError: says which.
@@ -20,11 +23,14 @@ def check_reasons(overrides: Mapping[str, str]) -> None:
     for name, reason in overrides.items():
         if not reason.strip() or len(reason) > MAX_REASON or not reason.isprintable():
             why = f"its reason is empty, longer than {MAX_REASON} characters or not one plain line"
-            raise InputError(f"--override {name[:60]}", why, "Say with --reason why it ships; it stands in the manifest")
+            raise InputError(
+                f"`overrides` {name[:60]}", why, "Say why it ships; it stands in the manifest"
+            )
 
 
 def overridden(gates: Sequence[Gate], overrides: Mapping[str, str]) -> tuple[Gate, ...]:
-    """The gates as they were judged, those that do not hold with the reason why they were overridden.
+    """The gates as they were judged, those that do not hold with the reason why they were
+    overridden.
 
     An override of a gate that holds changes nothing, and leaves no trace but in the command.
 
@@ -41,5 +47,11 @@ def overridden(gates: Sequence[Gate], overrides: Mapping[str, str]) -> tuple[Gat
     for name in overrides:
         if name not in known:
             names = ", ".join(sorted(known))
-            raise InputError(f"--override {name[:60]}", "this release is not judged by such a gate", f"It is by: {names}")
-    return tuple(gate if gate.passed else replace(gate, override=overrides.get(gate.name)) for gate in gates)
+            raise InputError(
+                f"`overrides` {name[:60]}",
+                "this release is not judged by such a gate",
+                f"It is by: {names}",
+            )
+    return tuple(
+        gate if gate.passed else replace(gate, override=overrides.get(gate.name)) for gate in gates
+    )

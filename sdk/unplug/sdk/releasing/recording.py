@@ -1,8 +1,10 @@
-"""A release on record: its intent, stages, judgement and end are entries of a ledger, each of them once.
+"""A release on record: its intent, stages, judgement and end are entries of a ledger, each of them
+once.
 
-The order is intent -> stages -> try -> bundle with the ledger's head -> signature -> published at its place -> end. A release
-has a random number, which stands in the work folder and in each of its entries. A killed one finds the number, and in the
-ledger what it has told already; nothing in there says whom it forgot, for a shredded request must be linked to nobody.
+The order is intent -> stages -> try -> bundle with the ledger's head -> signature -> published at
+its place -> end. A release has a random number, which stands in the work folder and in each of its
+entries. A killed one finds the number, and in the ledger what it has told already; nothing in there
+says whom it forgot, for a shredded request must be linked to nobody.
 """
 
 from __future__ import annotations
@@ -26,18 +28,22 @@ from unplug.core import (
     write_json,
 )
 from unplug.plugins import Checkpoint
-from unplug.sdk.bundle import BundleCheckFailed, Gate, Publication, Signing, bundle_id, verify_bundle
+from unplug.sdk.bundle import (
+    BundleCheckFailed,
+    Gate,
+    Publication,
+    Signing,
+    bundle_id,
+    verify_bundle,
+)
 from unplug.sdk.ledger import RELEASE, Ledger, LedgerEntry
 
 from .coverage import check_open, cover
-from .finished import StageRecord
-from .gather import common_facts
-from .stages import Stages
+from .material import ReleaseMaterial
+from .stage import Entered, StageRecord
 
 FILE = ".answer.json"
 """Hidden: the other JSON files of a work folder are reports."""
-AUDITS = ("audit",)
-"""Stages that are entries of the kind ``audit``; all others are steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +91,9 @@ def only_release(original: Checkpoint) -> Iterator[None]:
             if isinstance(error.__cause__, OSError):  # nobody has it: the cache cannot be written
                 raise
             what = f"a release of the model {original.sha256[:16]}"
-            raise OutputError(what, error.why, "One model is released once at a time: wait for it") from error
+            raise OutputError(
+                what, error.why, "One model is released once at a time: wait for it"
+            ) from error
         yield
 
 
@@ -101,21 +109,31 @@ class Recording:
 
     def __init__(self, ledger: Ledger, answer: Answer, signing: Signing, *, resumed: bool) -> None:
         self.ledger, self.answer, self.signing, self.resumed = ledger, answer, signing, resumed
-        self._told = [entry for entry in ledger.entries() if entry.facts.get(RELEASE) == answer.release]
+        self._told = [
+            entry for entry in ledger.entries() if entry.facts.get(RELEASE) == answer.release
+        ]
 
     @property
     def ended(self) -> bool:
-        """Whether the ledger says that it was published, wherever the bundle is now: it may be made again, and is the same."""
+        """Whether the ledger says that it was published, wherever the bundle is now: it may be made
+        again, and is the same.
+        """
         return any(entry.kind == "release" for entry in self._told)
 
     @property
     def head(self) -> str | None:
-        """The ledger up to the judgement that let this release ship, as ``SIZE:ROOT``; None before there is one."""
+        """The ledger up to the judgement that let this release ship, as ``SIZE:ROOT``; None before
+        there is one.
+        """
         heads = self._heads()
         return heads[-1] if heads else None
 
     def _heads(self) -> list[str]:
-        passed = [entry.sequence for entry in self._told if entry.kind == "try" and entry.facts.get("ships") == "yes"]
+        passed = [
+            entry.sequence
+            for entry in self._told
+            if entry.kind == "try" and entry.facts.get("ships") == "yes"
+        ]
         if not passed:
             return []
         rows = self.ledger.rows()
@@ -124,7 +142,9 @@ class Recording:
         return [f"{item.size}:{item.root.hex()}" for item in found]
 
     def published(self, out: Path) -> bool:
-        """Whether the bundle of this release lies whole at its place: a run before this one was killed behind that."""
+        """Whether the bundle of this release lies whole at its place: a run before this one was
+        killed behind that.
+        """
         if not (heads := self._heads()):
             return False
         try:
@@ -133,20 +153,31 @@ class Recording:
             return False
         return found.publication == self.signing.publication and found.lineage.ledger_head in heads
 
-    def intend(self, stages: Stages, others: int) -> None:
-        """Tells that the release begins, and of what; `others`: forgotten samples that none of its requests names."""
-        self._tell("step", {
-            "stage": "begin", "model_sha256": stages.original.sha256, "data_digest": stages.dataset.digest,
-            "samples": str(len(set(stages.forget_ids))), "samples_of_others": str(others),
-            "name": self.signing.publication.name, "number": str(self.signing.publication.release),
-        })  # fmt: skip
+    def intend(self, material: ReleaseMaterial, others: int) -> None:
+        """Tells that the release begins, and of what; `others`: forgotten samples that none of its
+        requests names.
+        """
+        self._tell(
+            "step",
+            {
+                "stage": "begin",
+                "model_sha256": material.original.sha256,
+                "data_digest": material.dataset.digest,
+                "samples": str(len(set(material.forget_ids))),
+                "samples_of_others": str(others),
+                "name": self.signing.publication.name,
+                "number": str(self.signing.publication.release),
+            },
+        )
 
-    def stage(self, name: str, record: StageRecord) -> None:
+    def stage(self, name: str, record: StageRecord, entry: Entered) -> None:
         """Tells of a finished stage, by the hash of what it left."""
-        self._tell("audit" if name in AUDITS else "step", {"stage": name, "left_sha256": json_sha256(record.files)})
+        self._tell(entry, {"stage": name, "left_sha256": json_sha256(record.files)})
 
     def judged(self, gates: Sequence[Gate], unlearned_sha256: str) -> None:
-        """Tells of a try: each gate by its numbers, and why it was overridden; also where nothing ships."""
+        """Tells of a try: each gate by its numbers, and why it was overridden; also where nothing
+        ships.
+        """
         facts = {f"gate {gate.name}": _told_gate(gate) for gate in gates}
         ships = "yes" if all(gate.ships for gate in gates) else "no"
         self._tell("try", {"ships": ships, "model_sha256": unlearned_sha256, **facts})
@@ -162,7 +193,9 @@ class Recording:
             check_open(found[name])
 
     def end(self, out: Path, say: Callable[[str], None]) -> None:
-        """Tells that the bundle is at its place; who was answered or withdrew since it was signed is past waiting."""
+        """Tells that the bundle is at its place; who was answered or withdrew since it was signed
+        is past waiting.
+        """
         if self.ended:
             return
         found = self.ledger.requests()
@@ -173,67 +206,98 @@ class Recording:
             say(f"request {name} was {found[name].state} since the bundle was signed; it stays so")
         self._tell("release", facts, [name for name in self.answer.requests if name not in over])
 
-    def _tell(self, kind: str, facts: Mapping[str, str], requests: Sequence[str] | None = None) -> None:
-        """An entry, once: nobody else writes of this release, for the model is held while it runs."""
+    def _tell(
+        self, kind: str, facts: Mapping[str, str], requests: Sequence[str] | None = None
+    ) -> None:
+        """An entry, once: nobody else writes of this release, for the model is held while it
+        runs.
+        """
         facts = {RELEASE: self.answer.release, **facts}
         if not any(entry.kind == kind and entry.facts == facts for entry in self._told):
             about = self.answer.requests if requests is None else requests
             self._told.append(self.ledger.record(kind, about, facts=facts))
 
 
-def begin(answering: Answering, stages: Stages, out: Path, signing: Signing | None, *, write: bool = True) -> Recording:
-    """Holds what is asked for against the ledger, and writes the intent, or finds the release of a run before this one.
+def begin(
+    answering: Answering,
+    material: ReleaseMaterial,
+    out: Path,
+    signing: Signing | None,
+    *,
+    write: bool = True,
+) -> Recording:
+    """Holds what is asked for against the ledger, and writes the intent, or finds the release of a
+    run before this one.
 
     Args:
         answering: ledger and requests.
-        stages: of the release.
+        material: of the release.
         out: where the bundle is to be.
         signing: by whom it is signed.
         write: False for a look that leaves nothing, in the ledger or the work folder.
 
     Raises:
-        InputError: a request that cannot be answered, see `cover`; nothing would be signed, or its signature
-            has expired; a release of that number or a later one is on record.
+        InputError: a request that cannot be answered, see `cover`; nothing would be signed, or its
+            signature has expired; a release of that number or a later one is on record.
         InputError, OutputError: the ledger, or a key, cannot be used.
     """
-    signing, ledger, place = _checked(signing), answering.ledger, stages.work / FILE
+    signing, ledger, place = _checked(signing), answering.ledger, material.work / FILE
     entries, origin = ledger.entries(), ledger.identity()[0]
-    made_from = _made_from(stages, signing.publication, origin, answering.requests)
+    made_from = _made_from(material, signing.publication, origin, answering.requests)
     known = read_dataclass(Answer, place, ReportError) if place.exists() else None
     if known is not None and known.made_from == made_from:
         found = Recording(ledger, known, _naming(signing, known.requests), resumed=True)
         if found.ended or found.published(out):
             return found
-    covered = cover(ledger, answering.requests, stages.dataset, stages.forget_ids, stages.original.sha256)
+    covered = cover(
+        ledger, answering.requests, material.dataset, material.forget_ids, material.original.sha256
+    )
     if known is not None and (known.made_from, known.requests) == (made_from, covered.requests):
         found = Recording(ledger, known, _naming(signing, known.requests), resumed=True)
     else:
         _check_number(entries, signing.publication)
-        answer = Answer(release=secrets.token_hex(16), made_from=made_from, requests=covered.requests)
+        answer = Answer(
+            release=secrets.token_hex(16), made_from=made_from, requests=covered.requests
+        )
         if write:
             write_json(place, asdict(answer))
         found = Recording(ledger, answer, _naming(signing, covered.requests), resumed=False)
     if write:
-        found.intend(stages, covered.others)
+        found.intend(material, covered.others)
     return found
 
 
 def _checked(signing: Signing | None) -> Signing:
     if signing is None:
-        raise InputError("--request", "what answers requests is signed, and no key is given", "Add --sign KEY")
+        raise InputError(
+            "`requests`", "what answers requests is signed, and no key is given", "Add `signing`"
+        )
     signing.check()
     return signing
 
 
 def _naming(signing: Signing, requests: Sequence[str]) -> Signing:
     said = signing.publication
-    return replace(signing, publication=replace(said, requests=tuple(dict.fromkeys((*said.requests, *requests)))))
+    return replace(
+        signing,
+        publication=replace(said, requests=tuple(dict.fromkeys((*said.requests, *requests)))),
+    )
 
 
-def _made_from(stages: Stages, said: Publication, origin: str, wanted: Sequence[str]) -> str:
-    config = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(stages.config).items()}
-    facts = {"config": config, "publication": asdict(said), "ledger": origin, "requests": sorted(set(wanted))}
-    return json_sha256({**facts, "common": common_facts(stages)})
+def _made_from(
+    material: ReleaseMaterial, said: Publication, origin: str, wanted: Sequence[str]
+) -> str:
+    config = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in asdict(material.config).items()
+    }
+    facts = {
+        "config": config,
+        "publication": asdict(said),
+        "ledger": origin,
+        "requests": sorted(set(wanted)),
+    }
+    return json_sha256({**facts, "common": material.common})
 
 
 def _check_number(entries: Sequence[LedgerEntry], said: Publication) -> None:
@@ -244,7 +308,9 @@ def _check_number(entries: Sequence[LedgerEntry], said: Publication) -> None:
             if number.isdecimal() and int(number) >= said.release:
                 why = f"release {number} of {said.name!r} is on record (entry {entry.sequence})"
                 raise InputError(
-                    f"release {said.release} of {said.name!r}", why, f"Add --number {int(number) + 1} or --supersedes"
+                    f"release {said.release} of {said.name!r}",
+                    why,
+                    f"Add `number` {int(number) + 1} or `supersedes`",
                 )
 
 

@@ -1,4 +1,6 @@
-"""What is said of a release that may not ship: which gates, by how much, and what would make it conclude."""
+"""What is said of a release that may not ship: which gates, by how much, and what would make it
+conclude.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,17 @@ from unplug.sdk.auditing import AuditReport
 from unplug.sdk.bundle import Gate
 
 from .gates import Gates
+from .gates_forgetting import ABOVE, BELOW
 
-EQUIVALENCE_GATES = ("forgotten (", "not over-forgotten (")
 EXACTLY = (
-    "So few are forgotten exactly with `--method retrain`, or at once by models of `unplug train age --forgettable closed-form`"
+    "So few are forgotten exactly with `method` retrain, or at once by models of "
+    "`unplug train age --forgettable closed-form`"
 )
 
 
-def refusal(found: Sequence[Gate], audit: AuditReport, limits: Gates, out: Path, work: Path) -> GateFailed:
+def refusal(
+    found: Sequence[Gate], audit: AuditReport, limits: Gates, out: Path, work: Path
+) -> GateFailed:
     """The error of a release that may not ship.
 
     Args:
@@ -34,21 +39,35 @@ def refusal(found: Sequence[Gate], audit: AuditReport, limits: Gates, out: Path,
     if surely:
         beside = len(failed) - len(surely)
         still = f"; {counted(beside, 'gate')} more inconclusive" if beside else ""
-        return GateFailed("release refused", "; ".join(gate.explain() for gate in surely) + still, fix)
+        return GateFailed(
+            "release refused", "; ".join(gate.explain() for gate in surely) + still, fix
+        )
     widest = max(failed, key=lambda gate: (gate.value is not None, gate.value or 0.0))
     others = f", and {counted(len(failed) - 1, 'gate')} more open" if len(failed) > 1 else ""
-    times = times_as_many(audit, limits) if widest.name.startswith(EQUIVALENCE_GATES) else None
-    more = f"About {times} times as many people, forgotten and unseen, would decide it. " if times is not None else ""
-    return GateFailed("release inconclusive", f"{widest.explain()}{others}", f"{more}{EXACTLY}. {fix}")
+    times = times_as_many(audit, limits) if ABOVE.is_of(widest) or BELOW.is_of(widest) else None
+    more = (
+        f"About {times} times as many people, forgotten and unseen, would decide it. "
+        if times is not None
+        else ""
+    )
+    return GateFailed(
+        "release inconclusive", f"{widest.explain()}{others}", f"{more}{EXACTLY}. {fix}"
+    )
 
 
 def times_as_many(audit: AuditReport, limits: Gates) -> int | None:
-    """How many times the people it would take for an equal model's intervals to lie within the margins; None where unknown.
+    """How many times the people it would take for an equal model's intervals to lie within the
+    margins; None where unknown.
 
-    Widths go with one over the root of the number of people, so it is (half width / margin)², of the widest.
+    Widths go with one over the root of the number of people, so it is (half width / margin)², of
+    the widest.
     """
     gaps = [attack.minus_retrained_together for attack in audit.model("unlearned").attacks.values()]
-    halves = [(gap.high - gap.low) / 2 for gap in gaps if gap is not None and gap.low is not None and gap.high is not None]
+    halves = [
+        (gap.high - gap.low) / 2
+        for gap in gaps
+        if gap is not None and gap.low is not None and gap.high is not None
+    ]
     margin = min(limits.max_auc_above_retrained, limits.max_auc_below_retrained)
     if not halves or margin <= 0.0 or audit.too_few or max(halves) <= margin:
         return None

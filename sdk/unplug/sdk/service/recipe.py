@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from unplug.core import STRICT, InputError, expanded, json_sha256, read_dataclass
+from unplug.sdk.releasing import ReleaseChoices
 
 from .jobs import RecipeKey
 
@@ -18,16 +19,15 @@ RUNNER = "unplug.sdk.service.release_run:run_release"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeRecipe:
+class ServeRecipe(ReleaseChoices):
     """``unplug-serve/1``: how the server releases its one model. Paths are relative to the file.
 
     Args:
         name: of the model and of its bundles, in URLs.
         checkpoint: what was trained; after the first release the next one goes on from what that one forgot.
         data: spec of the data that it was trained on.
-        method, options, budget, references, fleet, certification, gates, seed: of ``unplug release``.
+        gates: thresholds of ``unplug release --gate``, as text.
         device: auto, cpu or cuda.
-        targets, precisions: what each bundle holds.
         served: precision of the ONNX file that answers pictures.
         artifact: ONNX file with its card that answers until the first release; None answers nothing until then.
         sign: key of ``unplug release --sign``; None leaves bundles unsigned.
@@ -42,17 +42,8 @@ class ServeRecipe:
     name: str
     checkpoint: str
     data: str
-    method: str | None = None
-    options: dict[str, str] = field(default_factory=dict)
-    budget: float = 0.05
-    references: int = 1
-    fleet: str | None = None
-    certification: str | None = None
     gates: dict[str, str] = field(default_factory=dict)
-    seed: int = 0
     device: str = "auto"
-    targets: tuple[str, ...] = ("litert", "coreml", "onnx")
-    precisions: tuple[str, ...] = ("fp32", "fp16")
     served: str = "fp32"
     artifact: str | None = None
     sign: str | None = None

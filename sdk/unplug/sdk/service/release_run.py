@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,14 @@ def _release(
     """The ids of the requests that are answered, and the folder of the checkpoint that forgot them."""
     from unplug.sdk.data import load_dataset, named_samples, resolve_names
     from unplug.sdk.ledger import open_ledger
-    from unplug.sdk.releasing import ReleaseConfig, answerable, cover, gates_from, release
+    from unplug.sdk.releasing import (
+        ReleaseChoices,
+        ReleaseConfig,
+        answerable,
+        cover,
+        gates_from,
+        release,
+    )
     from unplug.sdk.tasks import task_of
     from unplug.sdk.training import pick_device
 
@@ -101,12 +108,8 @@ def _release(
     found = {id: names for id, names in open_.items() if id in values["requests"]}
     forgotten = resolve_names(sorted({name for names in found.values() for name in names}), dataset, "the queue")
     answered = cover(ledger, tuple(found), dataset, forgotten, original.sha256).requests
-    config = ReleaseConfig(
-        method=recipe.method, options=recipe.options, budget=recipe.budget, references=recipe.references,
-        fleet=None if recipe.fleet is None else Path(recipe.fleet), targets=recipe.targets, precisions=recipe.precisions,
-        certification=None if recipe.certification is None else Path(recipe.certification),
-        gates=gates_from(recipe.gates, recipe.budget), seed=recipe.seed,
-    )  # fmt: skip
+    choices = {item.name: getattr(recipe, item.name) for item in fields(ReleaseChoices)}
+    config = ReleaseConfig(**choices, gates=gates_from(recipe.gates, recipe.budget))
     release(
         original, dataset, forgotten, out, work, config, task=task, device=device, say=say,
         show=False, signing=_signing(recipe, before, answered), ledger=ledger,

@@ -54,6 +54,8 @@ def forget(
     oracle: Checkpoint | None = None,
     base: str | None = None,
     task: StoredTask | None = None,
+    split: Split | None = None,
+    sets: Sets | None = None,
     seed: int = 0,
     device: torch.device,
     restart: bool = False,
@@ -74,6 +76,8 @@ def forget(
         oracle: the retrained model; what it took is then shown beside the estimate of retraining.
         base: of a plugin: the diffusion base beside it; None takes the one in its record.
         task: of `original`, where the caller has opened it already (a base is large); `base` is not read then.
+        split: of this request, see `request_split`, where the caller has made it already.
+        sets: its tensors on the device, where the caller has loaded them already.
         seed: of everything random.
         device: where to compute.
         restart: drop an unfinished retraining at `out` instead of continuing it.
@@ -100,7 +104,7 @@ def forget(
     if restart:
         shutil.rmtree(training_dir(out), ignore_errors=True)
     check_place(out)
-    split = request_split(original, dataset, forget_ids)
+    split = split or request_split(original, dataset, forget_ids)
     limit = budget if budget is not None else built.default_budget
     task = task or task_of(original, device=device, base=base)
     check_needs(built, [*task.lacks, *([] if outside else [ANSWERS])], withhold)
@@ -109,7 +113,7 @@ def forget(
         built, before, task.recipe, len(dataset), device,
         measured=task.footprint(before, device), resident=task.resident(len(dataset)),
     )  # fmt: skip
-    sets = task.sets(dataset, split, device, show=show)
+    sets = sets or task.sets(dataset, split, device, show=show)
     retrain = retrain_cost(before, split, task, sets, oracle)
     marks = fingerprint(
         method=method, split=keyed(split).sha256, seed=seed, recipe=task.recipe.to_dict(), torch=torch.__version__,

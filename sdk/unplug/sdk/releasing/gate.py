@@ -1,0 +1,101 @@
+"""What a gate is: what it asks in words, and how it is measured on what a release has found."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from unplug.sdk.bundle import Gate
+
+from .evidence import ReleaseEvidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What one gate asks, wherever it is asked.
+
+    Args:
+        name: the gate's; ``{}`` stands for what it is asked of, an attack say.
+        asks: what must be so, in one sentence.
+        limit: the field of `Gates` that is its limit, or in words where its limit comes from.
+        unit: what its value counts, with the blank in front; ``{}`` as in the name.
+        comparison: how the value is held to the limit.
+    """
+
+    name: str
+    asks: str
+    limit: str
+    unit: str = ""
+    comparison: Literal["<=", ">="] = "<="
+
+    @property
+    def summary(self) -> str:
+        """For a list of gates."""
+        return f"{self.asks} ({self.limit})"
+
+    def judged(
+        self,
+        value: float | None,
+        limit: float,
+        detail: str,
+        *,
+        of: str = "",
+        unit: str = "",
+        inconclusive: bool = False,
+    ) -> Gate:
+        """The gate with what was found; `inconclusive` says whether nobody can tell where it does
+        not hold.
+        """
+        # What measured nothing does not hold, nor does NaN.
+        holds = value is not None and (
+            value <= limit if self.comparison == "<=" else value >= limit
+        )
+        return Gate(
+            name=self.name.format(of),
+            value=value,
+            limit=limit,
+            comparison=self.comparison,
+            passed=holds,
+            unit=self.unit.format(unit),
+            detail=detail,
+            inconclusive=inconclusive and not holds,
+        )
+
+    def unmeasured(self, why: str) -> Gate:
+        """The gate where there was nothing that could be held to its limit."""
+        return Gate(
+            name=self.name,
+            value=None,
+            limit=0.0,
+            comparison="<=",
+            passed=False,
+            unit="",
+            detail=why,
+            inconclusive=True,
+        )
+
+    def is_of(self, gate: Gate) -> bool:
+        """Whether a gate, read from a report say, was asked this."""
+        return _fits(self.name, gate.name) and (not gate.unit or _fits(self.unit, gate.unit))
+
+
+def _fits(pattern: str, text: str) -> bool:
+    return re.fullmatch(".+".join(map(re.escape, pattern.split("{}"))), text) is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule(ABC):
+    """Something that must hold before a bundle is written, as one object.
+
+    The fields of a rule are its thresholds, and each is a ``--gate`` of the command line. A new
+    rule becomes a base of `Gates`; judging, explaining, overriding and the report go by that alone.
+    """
+
+    questions: ClassVar[tuple[Question, ...]]
+
+    @abstractmethod
+    def judge(self, evidence: ReleaseEvidence) -> Iterator[Gate]:
+        """The gates of this release, measured; none where it does not apply."""

@@ -1,0 +1,185 @@
+"""What a release is made from, in one object: each thing in it is loaded or worked out once, when
+it is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unplug.core import InputError, versions
+from unplug.export import looks_at_samples
+from unplug.plugins import Checkpoint, load_checkpoint
+from unplug.sdk.assurance import PROTOCOLS, AgeProtocol, people_of
+from unplug.sdk.auditing import Certification, Inputs, read_certification
+from unplug.sdk.conditions import real_inputs
+from unplug.sdk.data import Dataset, Split, keyed
+from unplug.sdk.fleet import References, load_references
+from unplug.sdk.inference import DecisionRecord, read_decision
+from unplug.sdk.tasks import StoredTask
+from unplug.sdk.training import Sets, describe_device
+from unplug.sdk.unlearning import DEFAULT_METHOD, design_of, request_split
+
+from .release_config import ReleaseConfig
+
+CALIBRATION_SAMPLES = 128
+
+
+def _silent(_line: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseMaterial:
+    """What all stages of one release share.
+
+    Args:
+        original: what was trained.
+        dataset: what it was trained on.
+        forget_ids: what the request names.
+        config: how to release.
+        work: folder of the intermediate results.
+        device: where to compute.
+        task: of `original`.
+        oracle: the retrained model, where it is given.
+        say: told of what a stage has to say beside its name and its time.
+        show: progress bars.
+        restart: drop unfinished trainings instead of continuing them.
+    """
+
+    original: Checkpoint
+    dataset: Dataset
+    forget_ids: Sequence[str]
+    config: ReleaseConfig
+    work: Path
+    device: torch.device
+    task: StoredTask
+    oracle: Checkpoint | None = None
+    say: Callable[[str], None] = _silent
+    show: bool = True
+    restart: bool = False
+
+    @cached_property
+    def split(self) -> Split:
+        """The original's split with this request's forget set."""
+        return request_split(self.original, self.dataset, self.forget_ids)
+
+    @cached_property
+    def sets(self) -> Sets:
+        """The tensors of that split, on the device."""
+        return self.task.sets(self.dataset, self.split, self.device, show=self.show)
+
+    @cached_property
+    def common(self) -> dict[str, Any]:
+        """What every stage is made from, JSON-ready."""
+        split = keyed(self.split)
+        return {
+            "original": self.original.sha256,
+            "data": [self.dataset.spec, self.dataset.digest],
+            "split": split.sha256,
+            "forget": split.forget_sha256,
+            "task": self.task.facts(),
+            "device": describe_device(self.device),
+            "versions": versions(),
+        }
+
+    @cached_property
+    def design(self) -> str | None:
+        """The original's design, or None."""
+        return design_of(self.original)
+
+    @property
+    def exact(self) -> bool:
+        """Whether forgetting is exact by construction, so that an equality shows it and no attack
+        has to.
+        """
+        return self.design is not None or self.config.method == "retrain"
+
+    @property
+    def needs_oracle(self) -> bool:
+        """Whether a model must be retrained: a fleet has models that never saw them."""
+        return self.exact or self.config.oracle or self.config.fleet is None
+
+    @cached_property
+    def fleet(self) -> References | None:
+        """References that left people out, where a fleet is given."""
+        folder = self.config.fleet
+        return (
+            None
+            if folder is None
+            else load_references(Path(folder), self.original, self.task, self.dataset)
+        )
+
+    @cached_property
+    def certified(self) -> Certification | None:
+        """What is known of the method, where a certification is given; see `read_certification`."""
+        config = self.config
+        if config.certification is None:
+            return None
+        gone = set(self.forget_ids)
+        people = {sample.person for sample in self.dataset.samples if sample.id in gone}
+        return read_certification(
+            Path(config.certification),
+            self.original,
+            self.dataset,
+            config.method or DEFAULT_METHOD,
+            config.options,
+            config.budget,
+            None if self.fleet is None else self.fleet.sha256,
+            len(people),
+        )
+
+    @cached_property
+    def decision(self) -> DecisionRecord | None:
+        """The decision that is in force before the forget step, where one is given.
+
+        Raises:
+            InputError: it cannot be read, or was fitted on other models than the original.
+        """
+        path = self.config.decision
+        if path is None:
+            if self.config.decision_data is not None:
+                fix = "Add `decision` FILE, or leave it out"
+                raise InputError("`decision_data`", "no decision is given", fix)
+            return None
+        record = read_decision(path)
+        if self.original.sha256 not in {item.sha256 for item in record.models}:
+            why = (
+                "it was fitted on other models than this original, so whether forgetting moves "
+                "it cannot be said"
+            )
+            raise InputError(str(path), why, f"Run `unplug threshold {self.original.path} ...`")
+        return record
+
+    @cached_property
+    def protocol(self) -> AgeProtocol | None:
+        """How models are judged at age limits, where that is asked for.
+
+        Raises:
+            InputError: no such protocol, or a model that says no age.
+            DataError: data that its numbers cannot be had of.
+        """
+        name = self.config.evaluate
+        if name is None:
+            return None
+        found = PROTOCOLS.get(name)
+        if self.original.model_type != "age":
+            why = f"a {self.original.model_type} model says no age"
+            raise InputError(f"`evaluate` {name}", why, "Leave it out")
+        found.check(people_of(self.dataset, [self.split])[0])
+        return found
+
+    def model(self, name: str) -> Checkpoint:
+        """A model that a stage of an earlier run left in the work folder."""
+        return load_checkpoint(self.work / name, expect=self.task.model_type)
+
+    def calibration(self, unlearned: Checkpoint) -> Inputs | None:
+        """Samples of the retain set, where a precision looks at any."""
+        if not looks_at_samples(self.config.precisions):
+            return None
+        return real_inputs(unlearned, self.dataset, CALIBRATION_SAMPLES, part="retain")

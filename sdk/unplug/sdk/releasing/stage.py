@@ -1,0 +1,286 @@
+"""A stage of a release, and the record that it is finished: a killed release goes on behind the
+last and repeats none.
+
+A record is bound to all that its stage was made from, and to the bytes that the stage left: where
+either differs it runs again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeVar
+
+from unplug.core import (
+    STRICT,
+    InputError,
+    ReportError,
+    json_sha256,
+    read_dataclass,
+    seconds,
+    sha256_tree,
+    write_json,
+)
+
+from .evidence import ReleaseEvidence
+from .material import ReleaseMaterial
+
+T = TypeVar("T")
+Say = Callable[[str], None]
+FILE = ".stages.json"
+"""Hidden: the other JSON files of a work folder are reports, and `unplug report` takes them all."""
+MAX_BYTES = 2**22
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageRecord:
+    """One finished stage.
+
+    Args:
+        made_from: SHA-256 of all that decides its result.
+        files: what it left, files or folders, by path from the work folder, and the SHA-256 of
+            each.
+        facts: JSON values that are in none of the files.
+        seconds: wall time, when it ran.
+    """
+
+    made_from: str
+    files: dict[str, str]
+    facts: dict[str, Any]
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageRecords:
+    """``unplug-release-stages/1``: ``.stages.json`` in the work folder of a release."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    schema: Literal["unplug-release-stages/1"] = "unplug-release-stages/1"
+    stages: dict[str, StageRecord] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """What a stage left behind.
+
+    Args:
+        files: files or folders.
+        facts: JSON values that are in none of them.
+        final: False where the next run shall try it again, say for a measurement that a busy
+            machine spoilt.
+        result: the result itself, where reading it again would only repeat what making it has
+            checked.
+    """
+
+    files: Sequence[Path]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    final: bool = True
+    result: Any = None
+
+
+Entered = Literal["step", "audit"]
+"""What a stage is in a ledger."""
+Taken = tuple[float | None, str]
+"""Seconds that a stage takes, None where nobody knows, and how they are known."""
+UNKNOWN: Taken = None, "not known before its first run here"
+
+
+class Stage(ABC):
+    """One stage of a release, from top to bottom: whether it is wanted, what it is made from, how
+    it is made and loaded.
+
+    A new stage is one such object in `STAGES`: resuming, the plan, the ledger and the report go by
+    it alone.
+    """
+
+    gives: ClassVar[str]
+    """Under which name the others find its result in the evidence."""
+    leaves: ClassVar[str | None] = None
+    """Its file in the work folder; one of an earlier release is removed where the stage is not
+    wanted.
+    """
+    entry: ClassVar[Entered] = "step"
+    serves: ClassVar[Stage | None] = None
+    """The stage that alone reads its result: where that one is finished, this one need not run."""
+
+    @abstractmethod
+    def name(self, material: ReleaseMaterial) -> str:
+        """What is said of it, and the key of its record."""
+
+    def wanted(self, material: ReleaseMaterial) -> bool:
+        """Whether this release has it."""
+        return True
+
+    def check(self, material: ReleaseMaterial) -> None:
+        """Raises what can be refused before anything is computed."""
+        return
+
+    def takes(self, material: ReleaseMaterial) -> Taken | None:
+        """How long it takes, of a stage that is wanted; None where it does nothing that is worth a
+        line of the plan.
+        """
+        return UNKNOWN
+
+    def recorded(self, material: ReleaseMaterial) -> bool:
+        """Whether it makes anything; else `load` has its result at once."""
+        return True
+
+    @abstractmethod
+    def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
+        """What decides the result, beside what is common to all stages; JSON-ready."""
+
+    @abstractmethod
+    def make(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Left:
+        """Runs it."""
+
+    @abstractmethod
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> Any:
+        """The result, read from what `make` left, with the facts that it gave."""
+
+    def remarks(self, result: Any) -> str | None:
+        """What else must be said of the result, or None."""
+        return None
+
+    def published(self, result: Any) -> dict[str, Any]:
+        """Reports for the bundle, name to JSON value."""
+        return {}
+
+
+class StageProgress:
+    """Runs the stages of a release, or finds that a run before this one has.
+
+    Args:
+        work: the release's work folder.
+        common: what every stage is made from, JSON-ready.
+        say: told of each stage.
+        restart: forget what is finished.
+        finished: told of each finished stage, also one of a run before this, with its record.
+    """
+
+    def __init__(
+        self,
+        work: Path,
+        common: Mapping[str, Any],
+        say: Say,
+        *,
+        restart: bool = False,
+        finished: Callable[[str, StageRecord, Entered], object] = lambda *_: None,
+    ) -> None:
+        self._work, self._common, self._say, self._finish = work, dict(common), say, finished
+        self.seconds: dict[str, float] = {}
+        """Wall time of each stage, of the run in which it ran."""
+        self._records = StageRecords()
+        if restart:
+            (work / FILE).unlink(missing_ok=True)
+        with contextlib.suppress(
+            InputError
+        ):  # there is none, or it is not whole: then nothing is known to be finished
+            self._records = read_dataclass(
+                StageRecords, work / FILE, ReportError, max_bytes=MAX_BYTES
+            )
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """A stage that is not recorded: what it makes is there at once, or not at all."""
+        self._say(f"{name} ...")
+        started = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - started, 2)
+        self._say(f"{name}: {seconds(self.seconds[name])}")
+
+    def stage(
+        self,
+        name: str,
+        made_from: Mapping[str, Any],
+        make: Callable[[], Left],
+        load: Callable[[Mapping[str, Any]], T],
+        entry: Entered = "step",
+    ) -> T:
+        """The result of a stage, read from what it left, now or in a run before this one.
+
+        Args:
+            name: what is said, and the key of its record.
+            made_from: what decides the result, beside what is common to all stages; JSON-ready.
+            make: runs it.
+            load: reads the result; it is given the facts that `make` left.
+            entry: what a ledger is told of.
+        """
+        if (found := self._finished(name, made_from)) is not None:
+            self._say(f"{name}: finished by an earlier run, used again")
+            self.seconds[name] = found.seconds
+            self._finish(name, found, entry)
+            return load(found.facts)
+        with self.timed(name):
+            left = make()
+        if not left.final:
+            return load(left.facts)
+        files = {os.path.relpath(path, self._work): sha256_tree(path)[0] for path in left.files}
+        record = StageRecord(
+            made_from=self._key(name, made_from),
+            files=files,
+            facts=dict(left.facts),
+            seconds=self.seconds[name],
+        )
+        self._records = replace(self._records, stages={**self._records.stages, name: record})
+        write_json(self._work / FILE, asdict(self._records))
+        self._finish(name, record, entry)
+        return load(record.facts) if left.result is None else left.result
+
+    def has(self, name: str, made_from: Mapping[str, Any]) -> bool:
+        """Whether `stage` would find it finished."""
+        return self._finished(name, made_from) is not None
+
+    def _key(self, name: str, made_from: Mapping[str, Any]) -> str:
+        return json_sha256({"stage": name, "common": self._common, "made_from": dict(made_from)})
+
+    def _finished(self, name: str, made_from: Mapping[str, Any]) -> StageRecord | None:
+        """The record of a stage that was made from the same, and whose files are as it left
+        them.
+        """
+        found = self._records.stages.get(name)
+        if found is None or found.made_from != self._key(name, made_from):
+            return None
+        for path, sha256 in found.files.items():
+            try:
+                if sha256_tree(self._work / path)[0] != sha256:
+                    return None
+            except InputError:
+                return None
+        return found
+
+    def run(
+        self, stage: Stage, material: ReleaseMaterial, evidence: ReleaseEvidence
+    ) -> ReleaseEvidence:
+        """The evidence with the result of a stage, where it is wanted."""
+        if not stage.wanted(material):
+            if stage.leaves is not None:
+                (self._work / stage.leaves).unlink(missing_ok=True)
+            return evidence
+        name = stage.name(material)
+        if not stage.recorded(material):
+            with self.timed(name):
+                return evidence.plus(stage.gives, stage.load(material, evidence, {}))
+        served = stage.serves
+        if served is not None and self.has(
+            served.name(material), served.made_from(material, evidence)
+        ):
+            return evidence
+        result = self.stage(
+            name,
+            stage.made_from(material, evidence),
+            lambda: stage.make(material, evidence),
+            lambda facts: stage.load(material, evidence, facts),
+            stage.entry,
+        )
+        if (more := stage.remarks(result)) is not None:
+            self._say(more)
+        return evidence.plus(stage.gives, result)

@@ -1,0 +1,228 @@
+"""The audit of a release: what attacks see in its models and files, and what export did to the
+edit.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from unplug.core import ReportError, read_dataclass, seconds
+from unplug.export import load_artifact
+from unplug.plugins import Checkpoint
+from unplug.sdk.auditing import (
+    SWITCHED_OFF,
+    ArtifactPredictor,
+    AuditReport,
+    CheckpointPredictor,
+    Exports,
+    audit,
+    criticise,
+    form_of,
+    gather,
+    make_exports,
+    relearn_times,
+)
+from unplug.sdk.data import load_dataset
+
+from .evidence import ReleaseEvidence
+from .material import ReleaseMaterial
+from .stage import Left, Stage
+from .stages_files import as_here, converters
+
+FOLDER = "counterparts"
+SWITCHED_OFF_HERE: tuple[Sequence[Exports], dict[str, str]] = ([], {"rounding": SWITCHED_OFF})
+
+
+class Audit(Stage):
+    """The models, and every file that runs here, by the same attacks."""
+
+    gives = "audit"
+    leaves = "audit.json"
+    entry = "audit"
+
+    def name(self, material: ReleaseMaterial) -> str:
+        """Always the same."""
+        return "audit"
+
+    def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
+        """All models and files, and which attacks are made."""
+        config = material.config
+        return {
+            "models": {name: item.sha256 for name, item in evidence.models.items()},
+            "references": [item.sha256 for item in evidence.references or ()],
+            "artifacts": as_here(evidence.artifacts),
+            "rounding": config.rounding,
+            "seed": config.seed,
+            "converters": converters(),
+            "fleet": None if material.fleet is None else material.fleet.sha256,
+            "relearn": config.gates.min_relearn_of_retrained is not None,
+            "others": config.others,
+        }
+
+    def make(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Left:
+        """The attacks on the sets of the split, then those that read more."""
+        path = material.work / self.leaves
+        report = self._with_relearning(self._attacked(material, evidence), material, evidence)
+        started = time.perf_counter()
+        report = self._criticised(report, material, evidence)
+        took = seconds(time.perf_counter() - started)
+        material.say(f"audit: {took} of it for attacks beyond the sets of the split")
+        report.save(path)
+        return Left(files=[path])
+
+    def _attacked(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> AuditReport:
+        task, dataset = material.task, material.dataset
+        runnable = {row.file for row in evidence.parity.rows if row.status != "not_run"}
+        files = [
+            ArtifactPredictor(name=item.path.name, artifact=item, task=task)
+            for item in evidence.artifacts
+            if item.path.name in runnable
+        ]
+        references = [
+            CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, task=task)
+            for item in evidence.references or ()
+        ]
+        exports, unable = evidence.counterparts or SWITCHED_OFF_HERE
+        report = audit(
+            [*_predictors(material, evidence.models), *files],
+            material.sets,
+            material.split,
+            edges=task.edges,
+            data={"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
+            references=references,
+            fleet=material.fleet,
+            exports=exports,
+            exact=material.exact,
+            seed=material.config.seed,
+            show=material.show,
+        )
+        return replace(report, skipped={**report.skipped, **unable})
+
+    def _with_relearning(
+        self, report: AuditReport, material: ReleaseMaterial, evidence: ReleaseEvidence
+    ) -> AuditReport:
+        config = material.config
+        if config.gates.min_relearn_of_retrained is None or material.exact:
+            return report
+        learned = {name: item for name, item in evidence.models.items() if name != "original"}
+        times = relearn_times(material.original, learned, material.sets, material.task, config.seed)
+        models = tuple(replace(item, relearning=times.get(item.name)) for item in report.models)
+        return replace(report, models=models)
+
+    def _criticised(
+        self, report: AuditReport, material: ReleaseMaterial, evidence: ReleaseEvidence
+    ) -> AuditReport:
+        """With the attacks that read more than its sets, on the checkpoints; of models of pictures
+        alone.
+        """
+        task, config, sets = material.task, material.config, material.sets
+        others = None
+        if config.others is not None:
+            others = load_dataset(config.others, task.image_size, show=material.show)
+        more = gather(sets, material.dataset, task, others=others)
+        if "views" in more.missing:
+            return report
+        named = _predictors(material, evidence.models)
+        return criticise(report, named, sets, more, fleet=material.fleet, seed=config.seed)
+
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> AuditReport:
+        """The report; what it was compared with is not needed any more."""
+        report = read_dataclass(AuditReport, material.work / self.leaves, ReportError)
+        shutil.rmtree(material.work / FOLDER, ignore_errors=True)
+        return report
+
+    def published(self, result: AuditReport) -> dict[str, Any]:
+        """Without what tells of single people."""
+        return {"audit.json": result.published().to_dict()}
+
+
+AUDIT = Audit()
+
+
+class Counterparts(Stage):
+    """The original and the oracle exported as what ships; see `make_exports`."""
+
+    gives = "counterparts"
+    serves = AUDIT
+
+    def name(self, material: ReleaseMaterial) -> str:
+        """Always the same."""
+        return "export the original and the oracle alike"
+
+    def wanted(self, material: ReleaseMaterial) -> bool:
+        """Unless what export did to the edit is not asked for."""
+        return material.config.rounding
+
+    def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
+        """The same as the audit."""
+        return AUDIT.made_from(material, evidence)
+
+    def make(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Left:
+        """A file of each model in every form that ships."""
+        folder, work, artifacts = material.work / FOLDER, material.work, evidence.artifacts
+        inputs = material.calibration(evidence.unlearned)
+        known = (
+            {}
+            if inputs is None
+            else {form_of(item): inputs for item in artifacts if item.card.calibration}
+        )
+        made, unable = make_exports(
+            artifacts,
+            material.original,
+            evidence.retrained,
+            {},
+            {},
+            folder,
+            lambda _: None,
+            material.config.workers,
+            known,
+        )
+        facts = [
+            {
+                "of": item.artifact.path.name,
+                "original": os.path.relpath(item.original.path, work),
+                "retrained": None
+                if item.retrained is None
+                else os.path.relpath(item.retrained.path, work),
+            }
+            for item in made
+        ]
+        return Left(files=[folder] if made else [], facts={"made": facts, "unable": unable})
+
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> tuple[list[Exports], dict[str, str]]:
+        """Pairs of files, and why others could not be made."""
+        files = {item.path.name: item for item in evidence.artifacts}
+        made = [
+            Exports(
+                artifact=files[item["of"]],
+                original=load_artifact(material.work / item["original"]),
+                retrained=load_artifact(material.work / item["retrained"])
+                if item["retrained"]
+                else None,
+            )
+            for item in facts["made"]
+        ]
+        return made, dict(facts["unable"])
+
+
+def _predictors(
+    material: ReleaseMaterial, models: Mapping[str, Checkpoint]
+) -> list[CheckpointPredictor]:
+    return [
+        CheckpointPredictor(
+            name=role,
+            role=role,  # type: ignore[arg-type]  # one of the three
+            checkpoint=item,
+            task=material.task,
+        )
+        for role, item in models.items()
+    ]

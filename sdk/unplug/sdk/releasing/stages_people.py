@@ -1,0 +1,228 @@
+"""What a release says of people: whether a decision moved, what models are worth at age limits,
+faces for the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from unplug.core import ReportError, read_dataclass, write_json
+from unplug.export import Artifact
+from unplug.plugins import Checkpoint
+from unplug.sdk.assurance import (
+    UNKNOWN as NOBODY_SAID,
+)
+from unplug.sdk.assurance import (
+    Answers,
+    Asked,
+    Asking,
+    EvaluationReport,
+    Limits,
+    Shift,
+    ask,
+    decide,
+    decision_shift,
+    judge,
+    read_evaluation,
+)
+from unplug.sdk.auditing import not_run_here
+from unplug.sdk.inference import DecisionRecord
+
+from .contents import face_samples
+from .decided import Decided
+from .evidence import ReleaseEvidence
+from .material import ReleaseMaterial
+from .stage import Left, Stage
+from .stages_files import as_here
+
+
+class Decide(Stage):
+    """Whether the decision moved, and the one that ships; its file is hidden, for it is no report
+    of its own.
+    """
+
+    gives = "decided"
+    leaves = ".decision.json"
+
+    def name(self, material: ReleaseMaterial) -> str:
+        """Always the same."""
+        return "decision"
+
+    def wanted(self, material: ReleaseMaterial) -> bool:
+        """Where a decision is in force."""
+        return material.decision is not None
+
+    def check(self, material: ReleaseMaterial) -> None:
+        """That it can be read, and is of the original."""
+        _ = material.decision
+
+    def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
+        """The decision, who is asked, and about whom."""
+        assert material.decision is not None
+        return {
+            "decision": asdict(material.decision),
+            "data": material.config.decision_data,
+            "model": evidence.unlearned.sha256,
+            "artifacts": as_here(evidence.artifacts),
+            "seed": material.config.seed,
+        }
+
+    def make(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Left:
+        """One record."""
+        assert material.decision is not None
+        path = material.work / self.leaves
+        decided = decide_release(
+            material, material.decision, evidence.unlearned, evidence.artifacts
+        )
+        write_json(path, asdict(decided))
+        return Left(files=[path])
+
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> Decided:
+        """The record."""
+        return read_dataclass(Decided, material.work / self.leaves, ReportError)
+
+    def published(self, result: Decided) -> dict[str, Any]:
+        """All of it."""
+        return {"decision.json": asdict(result)}
+
+
+def decide_release(
+    material: ReleaseMaterial,
+    record: DecisionRecord,
+    unlearned: Checkpoint,
+    artifacts: Sequence[Artifact],
+) -> Decided:
+    """Asks the original, the unlearned model and its files about the same people, whom none of them
+    learned from.
+
+    Raises:
+        DataError: see `decide` and `decision_shift`.
+    """
+    seed, dataset = material.config.seed, material.dataset
+    not_run = {item.path.name: why for item in artifacts if (why := not_run_here(item)) is not None}
+    files = [item.path for item in artifacts if item.path.name not in not_run]
+    data = material.config.decision_data or dataset
+    asked = Asked(models=[material.original, unlearned, *files], data=data, training=[dataset.spec])
+    original, own, *rounded = ask(asked, device=material.device, show=material.show)
+    limits = Limits(
+        age=record.age,
+        max_fpr=record.max_fpr,
+        max_fnr=record.max_fnr,
+        method=record.method,
+        minors_from=record.minors_from,
+        **({} if record.confidence is None else {"confidence": record.confidence}),
+    )
+    ships, _ = decide([own, *rounded], limits, by=record.by, unseen=record.apart == "said")
+    return Decided(
+        record=ships,
+        forgetting=_shift(record, original, own, seed),
+        rounding=tuple(_shift(record, own, item, seed) for item in rounded),
+        not_run=not_run,
+        copies=own.people.copies,
+    )
+
+
+def _shift(record: DecisionRecord, before: Answers, after: Answers, seed: int) -> Shift:
+    people, groups = after.people, None
+    if record.by is not None:
+        groups = [None if item == NOBODY_SAID else item for item in people.attributes[record.by]]
+    return decision_shift(
+        before.over(record.age),
+        after.over(record.age),
+        people.age_N,
+        people.person_N,
+        record.rule,
+        name=after.name,
+        sha256=after.sha256,
+        minors_from=record.minors_from,
+        group_N=groups,
+        seed=seed,
+    )
+
+
+class AgeLimits(Stage):
+    """What the original, what ships and the oracle are worth at age limits, on the test set."""
+
+    gives = "evaluation"
+    leaves = "evaluation.json"
+
+    def name(self, material: ReleaseMaterial) -> str:
+        """Always the same."""
+        return "evaluation"
+
+    def wanted(self, material: ReleaseMaterial) -> bool:
+        """Where a protocol is named."""
+        return material.config.evaluate is not None
+
+    def check(self, material: ReleaseMaterial) -> None:
+        """That there is such a protocol, and that its numbers can be had."""
+        _ = material.protocol
+
+    def _files(self, evidence: ReleaseEvidence) -> list[Artifact]:
+        return [item for item in evidence.artifacts if not_run_here(item) is None]
+
+    def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
+        """The protocol, and who is asked."""
+        assert material.protocol is not None
+        return {
+            "protocol": material.protocol.name,
+            "models": [item.sha256 for item in evidence.models.values()],
+            "artifacts": as_here(self._files(evidence)),
+            "seed": material.config.seed,
+        }
+
+    def make(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Left:
+        """One report."""
+        assert material.protocol is not None
+        path, files = material.work / self.leaves, [item.path for item in self._files(evidence)]
+        asked = Asked(models=[*evidence.models.values(), *files], data=material.dataset)
+        answers = ask(asked, device=material.device, show=material.show)
+        judge(answers, material.protocol, Asking(seed=material.config.seed)).save(path)
+        return Left(files=[path])
+
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> EvaluationReport:
+        """The report."""
+        return read_evaluation(material.work / self.leaves)
+
+    def published(self, result: EvaluationReport) -> dict[str, Any]:
+        """Without what tells where the data lie."""
+        return {"evaluation.json": result.published().to_dict()}
+
+
+class ShownFaces(Stage):
+    """Pictures of people of the test set, where they were asked for, with what each model says;
+    none in a bundle.
+    """
+
+    gives = "faces"
+    leaves = "faces.json"
+
+    def name(self, material: ReleaseMaterial) -> str:
+        """Always the same."""
+        return "pictures of people"
+
+    def wanted(self, material: ReleaseMaterial) -> bool:
+        """Of models that say an age."""
+        return material.config.faces and "ages" not in material.task.lacks
+
+    def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
+        """The models that say something of them."""
+        return {name: item.sha256 for name, item in evidence.models.items()}
+
+    def make(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Left:
+        """One sheet."""
+        path = material.work / self.leaves
+        write_json(path, asdict(face_samples(material.sets, material.dataset, evidence.models)))
+        return Left(files=[path])
+
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> None:
+        """Nobody but the report reads it."""
+        return

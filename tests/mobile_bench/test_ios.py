@@ -92,7 +92,7 @@ def test_phones_that_are_not_there(xcrun: Path, onnx: Artifact, checkpoint: Path
     with pytest.raises(DeviceError, match=r"there is no such device \(paired: 0000-1\)"):
         bench_artifacts([onnx], on="ios:0000-2", plan=PLAN)
     (xcrun / "devices.json").write_text(json.dumps({"result": {"devices": [DEVICE, DEVICE]}}))
-    with pytest.raises(DeviceError, match="Write --on ios:UDID"):
+    with pytest.raises(DeviceError, match="Write `on=ios:UDID`"):
         bench_artifacts([onnx], on="ios", plan=PLAN)
     (xcrun / "devices.json").write_text("not JSON")
     with pytest.raises(DeviceError, match="its answer is not JSON"):

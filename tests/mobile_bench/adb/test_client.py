@@ -34,7 +34,7 @@ def listed(*lines: str) -> str:
     ("lines", "place", "words"),
     [
         ((), None, "adb: no device is connected. Connect one"),
-        (("a\\tdevice", "b\\tdevice"), None, r"there are 2 devices \(a, b\)\. Write --on adb:SERIAL"),
+        (("a\\tdevice", "b\\tdevice"), None, r"there are 2 devices \(a, b\)\. Write `on=adb:SERIAL`"),
         (("a\\tunauthorized",), None, "adb:a: it does not trust this computer. Unlock the phone"),
         (("a\\toffline",), "a", "adb:a: it is offline. Pull the cable"),
         (("a\\tno permissions (missing udev rules? user is in x); see [http]",), "a", "this user may not use its USB port"),

@@ -157,7 +157,7 @@ def test_a_split_without_its_pictures_is_said_to_be_compared_by_names(
     spec = f"csv:{tmp_path / 'table.csv'}"
     (answers,) = ask(Asked(models=[bare], data=spec, splits=[tmp_path / "split.json"]), show=False)
     report = judge([answers], FATE_AEV, Asking(replicates=20))
-    assert "give --training-data SPEC" in report.refused["pictures of the training under other names"]
+    assert "give `training_data`" in report.refused["pictures of the training under other names"]
     asked = Asked(models=[bare], data=spec, splits=[tmp_path / "split.json"], training=[world.spec])
     (answers,) = ask(asked, show=False)
     assert answers.people.copies is not None and answers.people.copies.why is None

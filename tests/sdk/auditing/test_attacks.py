@@ -248,7 +248,7 @@ def test_attacks_refuse_what_they_cannot_read() -> None:
             attack(signals(1), [signals(2)])
         with pytest.raises(InputError, match="do not differ"):
             attack(signals(1), [signals(2), signals(2)])
-    with pytest.raises(InputError, match="--train-references"):
+    with pytest.raises(InputError, match="`train_references=2`"):
         RMIA()(signals(1), [])
 
 

@@ -172,7 +172,7 @@ def test_a_hub_name_is_fetched_and_checked(base_folder: Path, tmp_path: Path, mo
 def test_what_ships_and_how_it_is_drawn(base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WEIGHTS", tmp_path)
     assert base_record("small") == {} and is_ours("small")
-    with pytest.raises(CheckpointError, match=r"small: this installation has no weights of its own.*give --base what"):
+    with pytest.raises(CheckpointError, match=r"small: this installation has no weights of its own.*give `base` what"):
         load_base("small", device=CPU)
     shutil.copytree(base_folder, tmp_path / "base")
     write_json(tmp_path / "base/unplug.json", {"seed": 3})

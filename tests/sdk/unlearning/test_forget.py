@@ -136,7 +136,7 @@ def test_a_taken_place_is_refused_before_the_work(world: World, tmp_path: Path, 
     monkeypatch.setattr("unplug.sdk.unlearning.run.apply_method", lambda *_a, **_k: pytest.fail("the work was done first"))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("mine")
-    with pytest.raises(OutputError, match="Choose another --out"):
+    with pytest.raises(OutputError, match="Choose another `out`"):
         step(world, tmp_path / "out")
     assert (tmp_path / "out" / "thesis.txt").read_text() == "mine"
 

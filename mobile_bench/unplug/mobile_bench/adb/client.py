@@ -224,7 +224,7 @@ def choose(place: str | None) -> Adb:
     if place is None:
         ready = [serial for serial, state in known.items() if state == "device"]
         if len(ready) > 1:
-            raise DeviceError("adb", f"there are {len(ready)} devices ({', '.join(ready)})", "Write --on adb:SERIAL")
+            raise DeviceError("adb", f"there are {len(ready)} devices ({', '.join(ready)})", "Write `on=adb:SERIAL`")
         place = ready[0] if ready else next(iter(known), None)
     if place is None:
         raise DeviceError("adb", "no device is connected", "Connect one, and switch USB debugging on in its developer options")

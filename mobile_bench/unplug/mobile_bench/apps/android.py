@@ -21,7 +21,7 @@ ACTIVITY = f"{PACKAGE}/.BenchmarkActivity"
 FOLDER_VARIABLE = "UNPLUG_APP_FOLDER"
 FOLDER = f"/sdcard/Android/data/{PACKAGE}/files"
 MAX_REPORT_BYTES = 64 * 2**20
-INSTALL = f"Install the demo app ({PACKAGE}) and open it once, or use --on adb"
+INSTALL = f"Install the demo app ({PACKAGE}) and open it once, or use `on=adb`"
 
 
 class AndroidApp:

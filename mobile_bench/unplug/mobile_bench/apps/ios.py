@@ -46,7 +46,7 @@ class Ios:
         """
         if not on_a_mac():
             why = f"devicectl drives iPhones from macOS only, and this is {sys.platform}"
-            raise DeviceError("ios", why, "Run it on a Mac, open the page of --on web on the phone, or import a report")
+            raise DeviceError("ios", why, "Run it on a Mac, open the page of `on=web` on the phone, or import a report")
         return bench_by_app(_App(_choose(place)), order)
 
 
@@ -96,7 +96,7 @@ def _choose(place: str | None) -> Mapping[str, Any]:
     if not matching:
         raise DeviceError("ios", f"there is no such device (paired: {', '.join(names) or 'none'})", "Pair it in Xcode")
     if len(matching) > 1:
-        raise DeviceError("ios", f"there are {len(matching)} devices ({', '.join(names)})", "Write --on ios:UDID")
+        raise DeviceError("ios", f"there are {len(matching)} devices ({', '.join(names)})", "Write `on=ios:UDID`")
     found: Mapping[str, Any] = matching[0]
     return found
 

@@ -32,7 +32,7 @@ class Host:
     def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
         """Times every file in a child process of its own; see `Device.bench`."""
         if place is not None:
-            raise InputError(f"host:{place}", "there is one host only", "Write --on host")
+            raise InputError(f"host:{place}", "there is one host only", "Write `on=host`")
         return drive(self, order, "host")
 
     def describe(self) -> DeviceInfo:

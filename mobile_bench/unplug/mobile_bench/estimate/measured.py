@@ -70,7 +70,7 @@ def find_files(reports: Sequence[Path], given: Iterable[Path]) -> dict[str, Arti
 def _in_folder(folder: Path) -> list[Artifact]:
     cards = sorted([*folder.glob("*.tflite.json"), *folder.glob("*/*.tflite.json")])
     if len(cards) > MAX_FILES:
-        raise InputError(str(folder), f"more than {MAX_FILES} artifacts in it", "Name those that were timed with --artifacts")
+        raise InputError(str(folder), f"more than {MAX_FILES} artifacts in it", "Name those that were timed as `artifacts`")
     found = []
     for card in cards:
         try:
@@ -107,7 +107,7 @@ def usable(reports: Sequence[BenchReport], device: str, files: dict[str, Artifac
         elif row.target != "litert":
             left["not of a LiteRT file, whose operators alone are read"] += 1
         elif row.artifact_sha256 not in files:
-            left["its file was not found (--artifacts)"] += 1
+            left["its file was not found (`artifacts`)"] += 1
         else:
             rows.append(row)
     wanted = list(dict.fromkeys(row.artifact_sha256 for row in rows))

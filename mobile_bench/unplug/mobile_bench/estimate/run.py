@@ -106,7 +106,7 @@ def _device(asked: str, reports: Sequence[BenchReport], baselines: Baselines) ->
         if not unread:
             raise
         why = f"{error.why}; what {baselines.sources[unread[0].source].title} says of it could not be read or has no MACs"
-        fix = "Measure a few models on it (unplug bench --on adb) and give that report with --rows"
+        fix = "Measure a few models on it (`unplug bench --on adb`) and give that report as `rows`"
         raise InputError(error.what, why, fix) from error
 
 
@@ -119,7 +119,7 @@ def _from_rows(known: Sequence[measured.Known], precision: str, delegate: str | 
         )
     chosen = [item for item in known if measured.setting_of(item.row) == found[0]]
     predictor = fit([item.features for item in chosen], [item.median_ms for item in chosen])
-    others = f"rows of {len(found) - 1} other settings were left aside: --delegate and --threads choose"
+    others = f"rows of {len(found) - 1} other settings were left aside: `delegate` and `threads` choose"
     return Calibration(
         source="measured rows",
         setting=found[0],

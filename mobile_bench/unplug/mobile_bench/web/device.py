@@ -29,7 +29,7 @@ DELEGATES = ("wasm", "webgpu")
 OPEN_S = 15 * 60.0
 """How long somebody has to open the page."""
 POLL_S = 0.25
-HELP = "Write --on web, web:PORT, web:HOST:PORT, or web:headless"
+HELP = "Write `on=web`, web:PORT, web:HOST:PORT, or web:headless"
 
 
 @dataclass(frozen=True, kw_only=True)

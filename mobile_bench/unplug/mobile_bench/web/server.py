@@ -83,7 +83,7 @@ class PageServer:
             self._http = _Server((host, port), Handler)
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            raise DeviceError(f"{host}:{port}", why, "Name another port: --on web:HOST:PORT") from error
+            raise DeviceError(f"{host}:{port}", why, "Name another port: `on=web:HOST:PORT`") from error
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
 
     def __enter__(self) -> PageServer:

@@ -18,8 +18,9 @@ from unplug.core import Array, InputError, progress
 from unplug.export import Artifact, Session, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.bundle import Trust, artifact_paths
+from unplug.sdk.conditions import scaled
 from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, load_split, parse_spec
-from unplug.sdk.inference import face_faults, over_probability, scaled
+from unplug.sdk.inference import face_faults, over_probability
 
 from .copies import Training, training_data
 from .people import Part, People, people_of
@@ -206,7 +207,7 @@ def _learned(asked: Asked, subjects: Sequence[_Subject]) -> list[tuple[Split, st
     for subject in subjects if given else ():
         if subject.facts["checkpoint_sha256"] not in held:
             why = "it was not exported from any of the checkpoints given"
-            raise InputError(subject.facts["name"], why, "Give the --checkpoint that it was exported from")
+            raise InputError(subject.facts["name"], why, "Give the `checkpoint` that it was exported from")
     splits: list[tuple[Split, str | None]] = [(load_split(path), None) for path in asked.splits]
     owners = {item.sha256: item for item in (*given, *known) if "split" in item.record}
     if not splits and any(subject.facts["checkpoint_sha256"] not in owners for subject in subjects):

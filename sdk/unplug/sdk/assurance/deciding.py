@@ -127,7 +127,7 @@ def _check(people: People, limits: Limits, by: str | None, unseen: bool) -> None
     where = f"data {people.data['spec']}"
     if people.apart == "unknown" and not unseen:
         why = "nothing says whom the model learned from, and a threshold fitted on people of its training holds for nobody else"
-        raise DataError(where, why, "Give the --checkpoint of the file, or say --unseen-people where you know it")
+        raise DataError(where, why, "Give the `checkpoint` of the file, or say `unseen_people` where you know it")
     if people.ranges is not None and limits.age not in people.ranges:
         pairs = itertools.pairwise(people.ranges)
         around = next((f"{low:g} to {high:g}" for low, high in pairs if low < limits.age < high), "none of them holds it")
@@ -136,4 +136,4 @@ def _check(people: People, limits: Limits, by: str | None, unseen: bool) -> None
     if by is not None and by not in people.attributes:
         known = ", ".join(sorted(people.attributes)) or "none"
         why = f"the data have no such attribute (they have: {known})"
-        raise InputError(f"--by {by}", why, "Name one of them, or leave --by out")
+        raise InputError(f"`by={by}`", why, "Name one of them, or leave `by` out")

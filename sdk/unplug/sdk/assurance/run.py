@@ -128,5 +128,5 @@ def _alarms(models: Sequence[ModelEvaluation], people: People) -> Iterator[Evalu
         names = ", ".join(model.name for model in found)
         yield EvaluationAlarm(kind="worst-group", model=names, message=f"{message} at the same ages")
     if people.apart == "unknown":
-        message = "nothing says whom they learned from, so these may be people that they know: give --checkpoint or --split"
+        message = "nothing says whom they learned from, so these may be people that they know: give `checkpoint` or `split`"
         yield EvaluationAlarm(kind="training-people", model="all", message=message)

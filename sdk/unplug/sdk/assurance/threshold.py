@@ -257,7 +257,7 @@ def _too_few(cut: Cut, side: str, limits: Limits) -> str:
 
 
 def _more(limits: Limits) -> str:
-    other = "" if limits.method == "conformal" else ", or take --method conformal, which says less with fewer people"
+    other = "" if limits.method == "conformal" else ", or take `method=conformal`, which says less with fewer people"
     return f"Give more people or a larger limit{other}"
 
 
@@ -273,7 +273,7 @@ def _by_group(
     total = len(np.unique(person_N[counted_N]))
     if total - known > MOST_UNKNOWN * total:
         why = f"nobody knows it of {total - known} of {total} people, so no limit by group would hold of them"
-        raise DataError(f"the attribute {attribute!r}", why, "Complete it in the data, or leave --by out")
+        raise DataError(f"the attribute {attribute!r}", why, "Complete it in the data, or leave `by` out")
     names = sorted(set(label_N[counted_N].tolist()) - {""})
     found = [_cuts(name, over_N, person_N, minor_N & (label_N == name), adult_N & (label_N == name), limits) for name in names]
     return tuple(found), total - known

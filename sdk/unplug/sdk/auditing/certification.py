@@ -168,7 +168,7 @@ def read_certification(
             why = (
                 f"it is of another {what} than this release's{shown}"
                 if what != "references"
-                else ("it was judged by other references than this release's: give them with --fleet")
+                else ("it was judged by other references than this release's: give them as `fleet`")
             )
             raise InputError(str(path), why, "Make one of this kind of request: `unplug certify`")
     return found
@@ -241,7 +241,7 @@ def _subset(part: SampleSet, chosen_T: NDArray[np.bool_]) -> Any:
 
 def _check_wanted(config: CertifyConfig, world: _World) -> None:
     if config.method == "retrain":
-        raise InputError("--method retrain", "it is exact: nothing has to be certified", "Release with it as it is")
+        raise InputError("`method=retrain`", "it is exact: nothing has to be certified", "Release with it as it is")
     build_method(config.method, config.options)
     if not LEAST_REQUESTS <= config.requests <= MOST_REQUESTS or config.people < 1:
         why = f"{config.requests} requests of {config.people} people"
@@ -249,7 +249,7 @@ def _check_wanted(config: CertifyConfig, world: _World) -> None:
     record = world.fleet.record
     if record.models // record.folds < LEAST_ROUNDS + 1:
         why = f"{record.models // record.folds} models never saw a person, one of which may be what she is fitted to"
-        raise InputError("references", why, f"{LEAST_ROUNDS + 1} are needed: grow them with a larger --models")
+        raise InputError("references", why, f"{LEAST_ROUNDS + 1} are needed: grow them with a larger `models`")
 
 
 def _numbers(said: Predictions) -> Array:

@@ -29,7 +29,7 @@ def add_critic(
     if original is None:
         missing["usage"] = "it needs the original, and none was given"
     if fleet is None:
-        missing["vulnerable"] = "it needs a fleet of references (--fleet), and none was given"
+        missing["vulnerable"] = "it needs a fleet of references (`fleet`), and none was given"
     found = []
     for model, item in zip(models, measured, strict=True):
         shares = None if original is None else usage(item.own, original, sets, seed)

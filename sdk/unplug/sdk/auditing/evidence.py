@@ -118,7 +118,7 @@ def _others(sets: Sets, dataset: Dataset, task: StoredTask, given: Dataset | Non
     people = [_people(part, dataset) for part in (sets.forget, sets.test)]
     source = drawn_again(dataset, [name for side in people for name in side]) if given is None else given
     if source is None:
-        return "it needs other pictures of the same people: give them with --others SPEC (procedural faces are drawn)"
+        return "it needs other pictures of the same people: give them as `others` (procedural faces are drawn)"
     if given is not None:
         _refuse_known(dataset, given)
     mine: dict[str, list[str]] = {}

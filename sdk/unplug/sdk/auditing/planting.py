@@ -156,9 +156,9 @@ def canary_report(
 def _check_free(out: Path) -> None:
     """Planting anew where models were trained on the old coins would leave these without any."""
     if (out / FORGET).exists():
-        raise OutputError(str(out), "canaries are planted there already", "Give another --out: models need the old coins")
+        raise OutputError(str(out), "canaries are planted there already", "Give another `out`: models need the old coins")
     if out.exists() and (not out.is_dir() or {item.name for item in out.iterdir()} - {PLANTED, SPLIT}):
-        raise OutputError(str(out), "it is there and not empty", "Give a folder of its own as --out")
+        raise OutputError(str(out), "it is there and not empty", "Give a folder of its own as `out`")
 
 
 def _choose(dataset: Dataset, split: Split, people: int, seed: int) -> list[list[str]]:
@@ -222,11 +222,15 @@ def _row(
     where, record = str(checkpoint.path), checkpoint.record
     own = record.get("split") or {}
     if own.get("data_digest") != dataset.digest:
-        raise CheckpointError(where, "it was not trained on these canaries", f"Train with --data {dataset.spec} --split SPLIT")
+        raise CheckpointError(
+            where,
+            "it was not trained on these canaries",
+            f"Train it with `unplug train age --data {dataset.spec} --split SPLIT`",
+        )
     trained = split_of(checkpoint, dataset)
     if set(trained.train) != set(split.train):
         why = "it was trained on the data of these canaries, but by other coins"
-        raise CheckpointError(where, why, "Train with the --split that lies in their folder")
+        raise CheckpointError(where, why, "Train with the `split` that lies in their folder")
     mine = {name for name, person in zip(ids, person_N.tolist(), strict=True) if included_M[person]}
     if trained.forget and set(trained.forget) != mine:
         both = set(trained.forget) & mine

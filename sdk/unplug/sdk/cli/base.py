@@ -31,6 +31,8 @@ from unplug.core import (
     printable,
 )
 
+from .flags import with_flags
+
 GO_ON = "Run the same command again: it goes on from what is saved, and nothing is half-written"
 MAX_SEED = 2**31 - 1
 WIDTH = 80
@@ -86,7 +88,7 @@ class Common:
     def say(self, line: str) -> None:
         """A progress line for people, on standard error."""
         if not self.as_json:
-            echo(line, err=True)
+            echo(with_flags(line), err=True)
 
 
 def tell_foreign(loras: Iterable[Path], base: str, common: Common) -> list[str]:
@@ -109,7 +111,7 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
         try:
             with _terminable(), nullcontext() if kwargs.get("out") is None else hold(kwargs["out"]):
                 outcome = function(*args, common=common, **kwargs)
-            echo(_json(clean(outcome.value), sort_keys=True) if as_json else outcome.text)
+            echo(_json(clean(outcome.value), sort_keys=True) if as_json else with_flags(outcome.text))
         except UnplugError as error:
             _fail(error, as_json)
         except KeyboardInterrupt:
@@ -178,9 +180,9 @@ def _bug(error: Exception) -> UnplugError:
 
 def _fail(error: UnplugError, as_json: bool) -> NoReturn:
     if as_json:
-        kind = type(error).__name__
-        echo(_json({"error": {"type": kind, "what": error.what, "why": error.why, "fix": error.fix}}))
-    echo(f"error: {' '.join(str(error).split())}", err=True)
+        parts = {name: with_flags(getattr(error, name)) for name in ("what", "why", "fix")}
+        echo(_json({"error": {"type": type(error).__name__, **parts}}))
+    echo(f"error: {with_flags(' '.join(str(error).split()))}", err=True)
     sys.exit(error.exit_code)
 
 

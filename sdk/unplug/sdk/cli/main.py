@@ -35,7 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("unplug.sdk.cli.audit:audit", "Attack a checkpoint or an exported file; compare with retraining."),
     "canaries": ("unplug.sdk.cli.canaries:canaries", "Plant people with wrong ages; bound epsilon from one training run."),
     "export": ("unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX."),
-    "parity": ("unplug.sdk.cli.export:parity", "Compare exported files with their checkpoint."),
+    "parity": ("unplug.sdk.cli.parity:parity", "Compare exported files with their checkpoint."),
     "run": ("unplug.sdk.cli.run:run", "Run any exported file or checkpoint on pictures or arrays."),
     "threshold": ("unplug.sdk.cli.threshold:threshold", "Find from where on over, under or unsure holds an error limit."),
     "bench": ("unplug.sdk.cli.bench:bench", "Time exported files; compare two reports."),

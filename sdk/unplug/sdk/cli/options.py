@@ -66,7 +66,7 @@ def face_options(function: F) -> F:
             help="Around the found face, as a fraction of its box; the default frames it as UTKFace does.",
         ),
         click.option(
-            "--face-landmarker", type=click.Path(path_type=Path), envvar="UNPLUG_FACE_LANDMARKER",
+            "--face-landmarker", "landmarker", type=click.Path(path_type=Path), envvar="UNPLUG_FACE_LANDMARKER",
             help="MediaPipe's face_landmarker.task: finds and crops the face (needs the extra [conditions]).",
         ),
         click.option("--box", help="Where the face is, in pixels: LEFT,TOP,RIGHT,BOTTOM."),

@@ -74,9 +74,9 @@ def condition_file(
         OutputError: `out` is the picture itself, or cannot be written.
     """
     if out.suffix.lower() != ".png":
-        raise InputError(str(out), "conditions are written as PNG", "Give --out a name that ends in .png")
+        raise InputError(str(out), "conditions are written as PNG", "Give `out` a name that ends in .png")
     if out.exists() and source.exists() and out.samefile(source):
-        raise OutputError(str(out), "it is the picture itself", "Choose another --out")
+        raise OutputError(str(out), "it is the picture itself", "Choose another `out`")
     (drawn,) = _draw_all(
         kind, options, [(source, out)], size, place=out.parent, folder=False, on_missing="error", on_bad="error", show=show
     )
@@ -114,7 +114,7 @@ def condition_folder(
     """
     pairs, problems = _pairs(source, out)
     if problems and on_bad == "error":
-        raise DataError(str(source / problems[0].id), problems[0].reason, "Repair or remove it, or pass --on-bad skip")
+        raise DataError(str(source / problems[0].id), problems[0].reason, "Repair or remove it, or pass `on_bad=skip`")
     bad = [
         Drawn(image=str(source / item.id), out=str(out / f"{item.id}.png"), status="bad", reason=item.reason)
         for item in problems
@@ -128,7 +128,7 @@ def _pairs(source: Path, out: Path) -> tuple[list[tuple[Path, Path]], list[Probl
         raise DataError(str(source), "no such folder", "Check the path")
     inner, outer = source.resolve(), out.resolve()
     if outer == inner:
-        raise OutputError(str(out), "it is the folder of the pictures", "Choose another --out")
+        raise OutputError(str(out), "it is the folder of the pictures", "Choose another `out`")
     pairs, found = [], image_files(source)
     for path in found.files:
         name = path.relative_to(source)
@@ -136,7 +136,7 @@ def _pairs(source: Path, out: Path) -> tuple[list[tuple[Path, Path]], list[Probl
             continue
         target = out / name.with_name(f"{name.name}.png")
         if not target.parent.resolve().is_relative_to(outer):
-            raise OutputError(str(target), "a link leads outside the --out folder", "Remove the link or choose another --out")
+            raise OutputError(str(target), "a link leads outside the folder `out`", "Remove the link or choose another `out`")
         pairs.append((path, target))
     if not pairs:
         raise DataError(str(source), "it holds no pictures", "Give a folder with JPEG, PNG, WebP or BMP files")
@@ -202,13 +202,13 @@ def _file(condition: Condition, order: _Order, scratch: Path, source: Path, targ
         if order.on_missing == "skip":
             remove_outdated(target)
             return row(status="missing", reason=error.why)
-        hint = ", or pass --on-missing skip" if order.folder else ""
+        hint = ", or pass `on_missing=skip`" if order.folder else ""
         raise type(error)(str(source), error.why, error.fix + hint) from error
     except DataError as error:
         if order.on_bad == "skip":
             remove_outdated(target)
             return row(status="bad", reason=error.why)
-        hint = ", or pass --on-bad skip" if order.folder else ""
+        hint = ", or pass `on_bad=skip`" if order.folder else ""
         raise DataError(str(source), error.why, error.fix + hint) from error
     save(drawn_HWC, target, stamp, scratch)
     return row(status="written")

@@ -189,7 +189,7 @@ def _report(spec: str, problems: Sequence[Problem], kept: int, on_bad: OnBad) ->
     raise DataError(
         f"data {spec}",
         f"{len(problems)} of {len(problems) + kept} samples cannot be used (first: {first.id}: {first.reason})",
-        "Repair or remove them, or pass --on-bad skip to go on without them"
+        "Repair or remove them, or pass `on_bad=skip` to go on without them"
         if kept
         else "Repair them, or check that this is the right place",
     )

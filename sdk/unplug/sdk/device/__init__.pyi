@@ -6,9 +6,7 @@ from .drawing import Drawing as Drawing
 from .drawing import condition_of as condition_of
 from .drawing import draw as draw
 from .drawing import open_networks as open_networks
-from .drawing import read_steer as read_steer
 from .loop import DevicePicture as DevicePicture
-from .loop import Steer as Steer
 from .loop import Words as Words
 from .loop import generate as generate
 from .loop import to_pixels as to_pixels

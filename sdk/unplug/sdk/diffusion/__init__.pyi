@@ -19,7 +19,6 @@ from .measure import mean_loss as mean_loss
 from .merge import foreign_loras as foreign_loras
 from .merge import merge_loras as merge_loras
 from .pictures import BATCH as BATCH
-from .pictures import Steering as Steering
 from .pictures import draw_pictures as draw_pictures
 from .pictures import generate as generate
 from .pictures import sampling_of as sampling_of

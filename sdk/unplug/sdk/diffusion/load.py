@@ -163,7 +163,7 @@ def _folder_of(name: str, package: Any) -> Path:
     if not folder.is_dir():
         if name == SMALL:
             why = "this installation has no weights of its own"
-            raise CheckpointError(name, why, "Install a release of unplug, or give --base what `unplug train base` wrote")
+            raise CheckpointError(name, why, "Install a release of unplug, or give `base` what `unplug train base` wrote")
         if name.count("/") != 1 or folder.is_absolute() or folder.exists() or name.startswith((".", "~")):
             why = "it is a file" if folder.is_file() else "no such folder"
             raise CheckpointError(name, why, f"Give {SMALL!r}, a folder that diffusers wrote, or OWNER/NAME on the hub")

@@ -51,7 +51,7 @@ def processes(device: torch.device) -> Any:
     return state
 
 
-LOWER = "Lower --lr or check the data"
+LOWER = "Lower `lr` or check the data"
 
 
 def check_finite(model: nn.Module, when: str) -> None:
@@ -124,7 +124,7 @@ def make_accelerator(recipe: StepRecipe, device: torch.device) -> Any:
     """accelerate's `Accelerator`: one process here, several under ``accelerate launch``."""
     precision = pick_precision(recipe.precision, device)
     if precision == "fp16" and device.type == "cpu":
-        raise InputError("precision 'fp16'", "it needs a GPU", "Use bf16 or fp32, or another --device")
+        raise InputError("precision 'fp16'", "it needs a GPU", "Use bf16 or fp32, or another `device`")
     processes(device)
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState

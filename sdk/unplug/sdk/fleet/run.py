@@ -102,7 +102,7 @@ def _finished(out: Path, order: Order) -> bool:
     try:
         record = read_record(path)
     except InputError as error:  # results are written whole, so this is somebody else's file
-        raise OutputError(str(path), error.why, "Move it away, or choose another --out") from error
+        raise OutputError(str(path), error.why, "Move it away, or choose another `out`") from error
     return bool(record["name"] == order.job.name and record["fingerprint"] == order.fingerprint)
 
 

@@ -28,6 +28,5 @@ from .head import DeviceHead as DeviceHead
 from .head import HeadFacts as HeadFacts
 from .head import load_head as load_head
 from .model import run as run
-from .pictures import scaled as scaled
 from .quality import FAULTS as FAULTS
 from .quality import face_faults as face_faults

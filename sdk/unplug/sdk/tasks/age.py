@@ -78,7 +78,7 @@ class AgeTask(StoredTask):
     def open(cls, checkpoint: Checkpoint, *, device: torch.device, base: str | None) -> AgeTask:
         """Recipe and age groups are the checkpoint's."""
         if base is not None:
-            raise InputError(f"--base {base}", "an age predictor has none", "Leave it out")
+            raise InputError(f"`base={base}`", "an age predictor has none", "Leave it out")
         adopted = checkpoint.model.adopted
         return cls(
             recipe=recipe_of(checkpoint), edges=tuple(checkpoint.model.age_edges),

@@ -77,7 +77,9 @@ class PluginTask(StoredTask):
             raise CheckpointError(str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote")
         if record.get("start"):
             why = "its training went on from another plugin's weights, and what that one saw is not on its record"
-            raise CheckpointError(str(checkpoint.path), why, "Train it without --start, and forget with that one")
+            raise CheckpointError(
+                str(checkpoint.path), why, "Train it without `unplug train plugin --start`, and forget with that one"
+            )
         beside = _open_base(checkpoint, device, base)
         use_fast_attention(beside.unet, device)  # as training does: numbers must not depend on what was trained before
         checkpoint.model.check_base(beside.unet)
@@ -272,8 +274,8 @@ def _open_base(checkpoint: Checkpoint, device: torch.device, given: str | None) 
         if given is not None:
             raise
         why = f"the base of plugin {checkpoint.path.name} cannot be opened there ({error.why})"
-        raise CheckpointError(name, why, "Pass --base with the place where it is now") from error
+        raise CheckpointError(name, why, "Pass `base` with the place where it is now") from error
     if base_digest(base) != checkpoint.record["base"]["sha256"]:
         why = f"it is not the base that plugin {checkpoint.path.name} was trained beside (weights or settings differ)"
-        raise CheckpointError(name, why, "Pass --base with the one that it was trained beside")
+        raise CheckpointError(name, why, "Pass `base` with the one that it was trained beside")
     return base

@@ -1,3 +1,4 @@
+from .access import check_fleet as check_fleet
 from .access import needs_answers as needs_answers
 from .budget import PLANNED as PLANNED
 from .budget import Cost as Cost

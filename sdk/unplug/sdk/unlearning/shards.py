@@ -150,7 +150,7 @@ def train_stage(task: Task, model: nn.Module, data: SampleSet, plan: Plan, shard
     for epoch in range(epochs):
         loss = fit_epoch(model, average, data, task, optimizer, (plan.seed, shard, number, epoch), epochs=epochs)
         if not math.isfinite(loss):
-            raise TrainingError("training", f"the loss of shard {shard} is not a number", "Lower --lr or check the data")
+            raise TrainingError("training", f"the loss of shard {shard} is not a number", "Lower `lr` or check the data")
     return average.eval()
 
 

@@ -273,7 +273,7 @@ class Shards(OverTrunk[Tails]):
                 rate.step()
         after_P = parameters_to_vector(tail.parameters()).detach()
         if not bool(after_P.isfinite().all()):
-            raise TrainingError("shards", "the loss of a tail is not a number", "Lower --set lr")
+            raise TrainingError("shards", "the loss of a tail is not a number", "Lower `lr`")
         return after_P
 
 

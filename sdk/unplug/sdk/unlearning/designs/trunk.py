@@ -83,7 +83,7 @@ def ready_trunk(
     A trunk that is trained here goes into ``NAME-trunk`` beside `out`. See `OverTrunk.train`.
     """
     if trunk is None and trunk_data is None:
-        raise InputError("made to forget", "it needs a trunk that never saw personal data", "Give --trunk-data or --trunk")
+        raise InputError("made to forget", "it needs a trunk that never saw personal data", "Give `trunk_data` or `trunk`")
     side = recipe.image_size if trunk is None else trunk.model.image_size
     if personal.size != side:
         why = f"its images have {personal.size} pixels where the trunk takes {side}"
@@ -92,7 +92,7 @@ def ready_trunk(
         assert trunk is not None
         spec = (trunk.record.get("data") or {}).get("spec")
         if not isinstance(spec, str):
-            raise CheckpointError(str(trunk.path), "its record names no data", "Give --trunk-data as well")
+            raise CheckpointError(str(trunk.path), "its record names no data", "Give `trunk_data` as well")
         trunk_data = load_dataset(spec, side, show=show)
     check_apart(personal, trunk_data)
     if trunk is None:

@@ -214,9 +214,9 @@ def test_a_release_rests_on_it_and_trains_no_oracle(world: World, place: Path, t
 def test_python_forgets_by_the_references_too(world: World, place: Path, tmp_path: Path) -> None:
     """`unplug.sdk.unlearn` gives a method the answers of a fleet, as the command does."""
     asked: dict[str, Any] = {"method": "folds", "options": OPTIONS, "budget": 0.6, "out": tmp_path / "out"}
-    with pytest.raises(InputError, match="Give the folder .* as `fleet`"):
+    with pytest.raises(InputError, match=r"Give the folder .* as `fleet`"):
         unlearn(world.original, world.dataset, world.forget_ids, **asked)
     made = unlearn(world.original, world.dataset, world.forget_ids, fleet=place / "references", **asked)
     assert made.record["forget"]["method"] == "folds"
-    with pytest.raises(InputError, match="`fleet=.*`: the method reads no out-of-fold answers"):
+    with pytest.raises(InputError, match=r"`fleet=.*`: the method reads no out-of-fold answers"):
         unlearn(world.original, world.dataset, world.forget_ids, out=tmp_path / "b", fleet=place / "references")

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unplug.mobile_bench import Estimate, drift, outlier_share, relative_spread, summarize, throttling, typical_latency
+from unplug.core import Estimate
+from unplug.mobile_bench import drift, outlier_share, relative_spread, summarize, throttling, typical_latency
 from unplug.mobile_bench.devices.host_child import Meter
 from unplug.mobile_bench.sustained import windows
 

@@ -30,6 +30,7 @@ from .errors import TrainingError as TrainingError
 from .errors import UnknownOperatorError as UnknownOperatorError
 from .errors import UnplugError as UnplugError
 from .errors import error_class as error_class
+from .estimate import Estimate as Estimate
 from .extras import extra_of as extra_of
 from .extras import require_modules as require_modules
 from .files import MAX_JSON_BYTES as MAX_JSON_BYTES

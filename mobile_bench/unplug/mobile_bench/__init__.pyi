@@ -30,7 +30,6 @@ from .report import BenchRow as BenchRow
 from .report import Repeat as Repeat
 from .report import Window as Window
 from .rows import at_fault as at_fault
-from .statistics import Estimate as Estimate
 from .statistics import Summary as Summary
 from .statistics import drift as drift
 from .statistics import mean_interval as mean_interval

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
+from unplug.core import Estimate
 from unplug.export import digest_inputs
 
 from .devices.base import DeviceInfo, Job, Plan, State, Untimed
 from .report import BenchRow, Repeat, Window
-from .statistics import Estimate, drift, mean_interval, outlier_share, relative_spread, summarize, typical_latency
+from .statistics import drift, mean_interval, outlier_share, relative_spread, summarize, typical_latency
 from .validity import THERMAL_STATES, circumstances, refusals, warnings
 
 

@@ -29,7 +29,8 @@ from unplug.sdk.statistics import (
     tpr_estimate,
     tpr_or_reason,
 )
-from unplug.sdk.statistics.stats import fit_logistic, mean_interval
+from unplug.sdk.statistics.bootstrap import mean_interval
+from unplug.sdk.statistics.separation import fit_logistic
 from unplug.sdk.training import ClassPredictions
 
 Array = NDArray[np.float64]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from unplug.core import InputError
-from unplug.sdk.statistics import Estimate, Resamples, auc, bootstrap_auc, interval, resamples
+from unplug.sdk.statistics import Estimate, Resamples, auc, bootstrap_auc, drawn_again, interval, resamples
 
 from .attack import Signals
 from .attacks.rmia import RMIA
@@ -215,6 +215,6 @@ def _mean_auc(targets: Sequence[Signals], retrained: Sequence[Signals], draws: R
         replicates.append(bootstrap_auc(*scores, draws))
     value_TR = np.stack(replicates)
     count, size = value_TR.shape
-    weight_TR = np.random.default_rng([seed, 31]).multinomial(count, np.full(count, 1 / count), size=size).T
+    weight_TR = drawn_again(count, size, np.random.default_rng([seed, 31])).T
     low, high = interval((value_TR * weight_TR).sum(axis=0) / count)
     return Estimate(value=float(np.mean(values)), low=low, high=high)

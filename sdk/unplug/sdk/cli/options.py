@@ -17,16 +17,11 @@ import click
 
 from unplug.core import key_file
 from unplug.sdk.diffusion import shipped_folder
+from unplug.sdk.tasks import NEEDS
 
 from .base import folded
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-NEEDS = (
-    "retain data", "forget data", "labels", "validation data", "ages", "training-time hooks", "class logits",
-    "out-of-fold answers",
-)  # fmt: skip
-"""`unplug.sdk.unlearning.method.NEEDS`, which imports torch; a help text must not."""
 
 
 class FloatRange(click.FloatRange):

@@ -107,7 +107,6 @@ from .store import open_array as open_array
 from .store import write_array as write_array
 from .surroundings import settled as settled
 from .surroundings import use_threads as use_threads
-from .temporaries import sweep as sweep
 from .temporaries import sweep_below as sweep_below
 from .temporaries import temporary_folder as temporary_folder
 from .text import MINUS as MINUS

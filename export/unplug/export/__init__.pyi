@@ -27,7 +27,6 @@ from .parity import ParityRow as ParityRow
 from .parity import TaskDelta as TaskDelta
 from .parity import measure_parity as measure_parity
 from .precisions import PRECISIONS as PRECISIONS
-from .precisions import Precision as Precision
 from .precisions import looks_at_samples as looks_at_samples
 from .readers import AGAIN as AGAIN
 from .readers import READERS as READERS

@@ -8,9 +8,6 @@ from .baselines import listing as listing
 from .baselines import load_baselines as load_baselines
 from .bench import bench_artifacts as bench_artifacts
 from .bench import journals as journals
-from .comparison import Change as Change
-from .comparison import Comparison as Comparison
-from .comparison import Ratio as Ratio
 from .comparison import compare_reports as compare_reports
 from .comparison import latency_ratio as latency_ratio
 from .devices import DEVICES as DEVICES
@@ -30,9 +27,7 @@ from .report import BenchRow as BenchRow
 from .report import Repeat as Repeat
 from .report import Window as Window
 from .rows import at_fault as at_fault
-from .statistics import Summary as Summary
 from .statistics import drift as drift
-from .statistics import mean_interval as mean_interval
 from .statistics import outlier_share as outlier_share
 from .statistics import relative_spread as relative_spread
 from .statistics import summarize as summarize

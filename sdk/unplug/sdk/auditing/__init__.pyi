@@ -8,13 +8,11 @@ from .attack import inherent as inherent
 from .audit_files import AuditConfig as AuditConfig
 from .audit_files import relearn_times as relearn_times
 from .audit_files import run_audit as run_audit
-from .canaries import CanaryBound as CanaryBound
 from .canaries import CanaryReport as CanaryReport
 from .canaries import CanaryRow as CanaryRow
 from .canaries import canary_bound as canary_bound
 from .canaries import check_canaries as check_canaries
 from .canaries import choose_included as choose_included
-from .canaries import person_scores as person_scores
 from .canaries import wrong_ages as wrong_ages
 from .certification import CertifyConfig as CertifyConfig
 from .certification import certify as certify
@@ -40,7 +38,6 @@ from .people import standing as standing
 from .planting import canary_report as canary_report
 from .planting import plant as plant
 from .pooled import Certification as Certification
-from .pooled import Leak as Leak
 from .pooled import exact_passes as exact_passes
 from .pooled import judge as judge
 from .population import Comparison as Comparison
@@ -48,7 +45,6 @@ from .population import rmia_population as rmia_population
 from .population import ulira as ulira
 from .predictor import ArtifactPredictor as ArtifactPredictor
 from .predictor import CheckpointPredictor as CheckpointPredictor
-from .predictor import Predictor as Predictor
 from .relearning import forget_loss as forget_loss
 from .relearning import relearn as relearn
 from .report import EQUIVALENCE as EQUIVALENCE
@@ -66,9 +62,7 @@ from .report import Rounding as Rounding
 from .report import RoundingOutcome as RoundingOutcome
 from .report import Standing as Standing
 from .report import Threat as Threat
-from .report import Usage as Usage
 from .report import Utility as Utility
-from .report import Vulnerable as Vulnerable
 from .report import WorstSubject as WorstSubject
 from .report import against as against
 from .run import audit as audit

@@ -33,7 +33,6 @@ from .request import same_pictures as same_pictures
 from .request import split_for as split_for
 from .source import SOURCES as SOURCES
 from .source import Captioned as Captioned
-from .source import LeftOut as LeftOut
 from .source import Listing as Listing
 from .source import Problem as Problem
 from .source import Sample as Sample

@@ -33,7 +33,6 @@ from .run_plugin import train_plugin as train_plugin
 from .run_student import train_student as train_student
 from .shipped import OURS as OURS
 from .shipped import USUAL as USUAL
-from .shipped import GuidanceSchedule as GuidanceSchedule
 from .shipped import Sampling as Sampling
 from .shipped import Solver as Solver
 from .shipped import find_lora as find_lora

@@ -3,7 +3,6 @@ from .job import Context as Context
 from .job import Job as Job
 from .job import job_fingerprint as job_fingerprint
 from .many import fit_many as fit_many
-from .reference_answers import ReferenceCost as ReferenceCost
 from .reference_answers import ReferenceRecord as ReferenceRecord
 from .reference_answers import References as References
 from .reference_answers import load_references as load_references

@@ -8,9 +8,7 @@ from .alignment import frame_in as frame_in
 from .alignment import light as light
 from .answer import Answer as Answer
 from .crop import CENTRE as CENTRE
-from .crop import FACE_MARGIN as FACE_MARGIN
 from .crop import UNSOUGHT as UNSOUGHT
-from .decision import Answered as Answered
 from .decision import Decision as Decision
 from .decision import over_probability as over_probability
 from .decision_record import DECISION_KEY as DECISION_KEY

@@ -3,7 +3,6 @@ from unplug.core import Estimate as Estimate
 from .bootstrap import CONFIDENCE as CONFIDENCE
 from .bootstrap import MIN_SUBJECTS as MIN_SUBJECTS
 from .bootstrap import REPLICATES as REPLICATES
-from .bootstrap import Array as Array
 from .bootstrap import PeopleDraws as PeopleDraws
 from .bootstrap import drawn_again as drawn_again
 from .bootstrap import interval as interval

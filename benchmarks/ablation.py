@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from unplug.core import InputError, read_json, table, versions, write_json
 from unplug.sdk.auditing import MIN_MODELS
-from unplug.sdk.fleet import Job, Result
+from unplug.sdk.fleet import FleetJob, Result
 from unplug.sdk.studies.leaderboard import (
     METRICS,
     RUN_FILE,
@@ -144,12 +144,14 @@ def ablate(board: Path, variants: Mapping[str, tuple[dict[str, Any], str]], mode
     }  # fmt: skip
 
 
-def _jobs(name: str, settings: dict[str, Any], budget: float, pairs: list[tuple[int, int]], run: dict[str, Any]) -> list[Job]:
+def _jobs(
+    name: str, settings: dict[str, Any], budget: float, pairs: list[tuple[int, int]], run: dict[str, Any]
+) -> list[FleetJob]:
     """Names tell every setting, defaults too, and the leaderboard: a changed default makes new results."""
     facts = json.dumps([asdict(Variant(**settings)), budget, run], sort_keys=True)
     key = f"{name}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
     return [
-        Job(
+        FleetJob(
             name=f"{key}-{original}-{own}",
             target="benchmarks.ablation:unlearn",
             arguments={"settings": settings, "budget": budget, "original": original, "seed": own},

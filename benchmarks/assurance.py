@@ -18,9 +18,9 @@ from unplug.core import atomic_path
 from unplug.export import export_checkpoint
 from unplug.plugins import load_checkpoint
 from unplug.sdk.assurance import (
-    Asked,
     Asking,
     EvaluationReport,
+    JudgedModels,
     ModelEvaluation,
     Rate,
     copies_left_out,
@@ -121,7 +121,7 @@ def main(
         files = export_checkpoint(
             model, targets=["litert"], precisions=list(PRECISIONS), out=Path(scratch) / "files", calibration=inputs
         )
-        asked = Asked(models=[model, *also, *(item.path for item in files)], data=dataset, landmarker=face_landmarker)
+        asked = JudgedModels(models=[model, *also, *(item.path for item in files)], data=dataset, landmarker=face_landmarker)
         report = evaluate(asked, "fate-aev", Asking(), device=device)
     kind, _, place = report.data["spec"].partition(":")
     settings = {

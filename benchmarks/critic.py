@@ -17,7 +17,7 @@ import torch
 
 from unplug.core import use_threads, versions, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.auditing import AuditConfig, AuditReport, CheckpointPredictor, Evidence, Signals, run_audit
+from unplug.sdk.auditing import AuditConfig, AuditEvidence, AuditReport, CheckpointPredictor, Signals, run_audit
 from unplug.sdk.auditing.attacks.head_difference import HeadDifferenceAttack, reconstruct
 from unplug.sdk.auditing.attacks.task_loss import TaskLossAttack
 from unplug.sdk.auditing.attacks.two_versions import TwoVersionsAttack
@@ -201,7 +201,7 @@ def noisy(bench: Bench, old: Checkpoint, new: Checkpoint, ids: Sequence[str], no
 
 def _inside(bench: Bench, checkpoint: Checkpoint, sets: Sets) -> Signals:
     predictor = CheckpointPredictor(name="model", role="unlearned", checkpoint=checkpoint, task=bench.task)
-    return predictor.further(predictor.signals(sets), sets, Evidence())
+    return predictor.further(predictor.signals(sets), sets, AuditEvidence())
 
 
 def _by_noise(rows: Sequence[dict[str, float]]) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from unplug.sdk.statistics import auc
 from unplug.sdk.training import describe_device, predict, recipe_of, split_of, to_tensors
 from unplug.sdk.unlearning import DESIGNS, build_design, forget
 from unplug.sdk.unlearning.designs.over_trunk import Kept, OverTrunk
-from unplug.sdk.unlearning.designs.trunk import Rows, rows_of
+from unplug.sdk.unlearning.designs.trunk import TrunkRows, rows_of
 
 SCHEMA = "unplug-designs/1"
 CPU = torch.device("cpu")
@@ -44,7 +44,7 @@ def row_of(name: str, model: Any, dataset: Dataset, split: Split) -> dict[str, A
     }  # fmt: skip
 
 
-def sequence(design: OverTrunk[Any], original: Checkpoint, rows: Rows, requests: int, seed: int) -> dict[str, Any]:
+def sequence(design: OverTrunk[Any], original: Checkpoint, rows: TrunkRows, requests: int, seed: int) -> dict[str, Any]:
     """Random people leave one after the other; what is left against a refit after 1, 10, 100, ... of them."""
     model, kept, own = copy.deepcopy(original.model), design.load(original), int(original.record["seed"])
     position = {name: index for index, name in enumerate(rows.ids)}

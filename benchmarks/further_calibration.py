@@ -24,7 +24,7 @@ from unplug.core import use_threads, versions, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.auditing import AuditReport, CheckpointPredictor, audit, criticise, inherent
 from unplug.sdk.auditing.attack import Others, Signals
-from unplug.sdk.auditing.evidence import Evidence, gather
+from unplug.sdk.auditing.evidence import AuditEvidence, gather
 from unplug.sdk.data import Split, load_dataset, make_split
 from unplug.sdk.releasing.gates import further_gate
 from unplug.sdk.tasks import AgeTask, train_age
@@ -63,7 +63,7 @@ class Recorded:
         own = replace(self.said, forget=forget, unseen=unseen, views=(), others=None, inside=None)
         return replace(own, person_F=self.person_F, person_U=self.person_U)
 
-    def further(self, own: Signals, sets: Sets, evidence: Evidence) -> Signals:
+    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
         """The same with what it said of views and other pictures, and the features of its last layer."""
         others, inside = self.said.others, self.said.inside
         assert others is not None and inside is not None
@@ -84,7 +84,7 @@ class World:
 
     sets: Sets
     split: Split
-    evidence: Evidence
+    evidence: AuditEvidence
     task: AgeTask
     said: tuple[tuple[str, Signals], ...]
 

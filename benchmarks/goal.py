@@ -27,12 +27,12 @@ from unplug.core import json_sha256, read_json, versions, write_json
 from unplug.plugins import load_checkpoint
 from unplug.sdk.cli.base import settings
 from unplug.sdk.data import load_dataset, read_forget_file
-from unplug.sdk.fleet import Context, Job, References, Result, load_references, read_result, run_jobs
+from unplug.sdk.fleet import Context, FleetJob, References, Result, load_references, read_result, run_jobs
 from unplug.sdk.tasks import StoredTask, task_of
 from unplug.sdk.training import ClassPredictions, Sets, classed, describe_device, predict, recipe_of
 from unplug.sdk.unlearning import apply_method, build_design, build_method, estimate_retraining, own_split, request_split
 from unplug.sdk.unlearning.designs.over_trunk import OverTrunk
-from unplug.sdk.unlearning.designs.trunk import Rows, check_apart, consented, rows_of
+from unplug.sdk.unlearning.designs.trunk import TrunkRows, check_apart, consented, rows_of
 
 from .designs import compared
 
@@ -167,13 +167,15 @@ def method_rows(
     where = {"original": str(original.resolve()), "spec": spec, "forget": str(forget.resolve()), "fleet": str(fleet.resolve())}
     context, folder = Context(target="benchmarks.goal:world", arguments=where), work / "models"
     trained = [
-        Job(name=f"{kind}-{number:03d}", target="benchmarks.goal:train_job", arguments={"seed": first + number, "whole": whole})
+        FleetJob(
+            name=f"{kind}-{number:03d}", target="benchmarks.goal:train_job", arguments={"seed": first + number, "whole": whole}
+        )
         for number in range(models)
         for kind, first, whole in (("original", ORIGINALS, True), ("retrained", RETRAINED, False))
     ]
     own = context.build()
     forgot = [
-        Job(
+        FleetJob(
             name=f"forgot-{number:03d}{_alone(alone)}", target="benchmarks.goal:forget_job",
             arguments={"folder": str(folder.resolve()), "number": number, "alone": alone, "budget": budget, "options": options},
         )
@@ -281,7 +283,7 @@ def design_row(name: str, trunk: Path, original: Path, spec: str, forget: Path, 
 
 
 @torch.no_grad()
-def _answers(model: Any, rows: Rows) -> ClassPredictions:
+def _answers(model: Any, rows: TrunkRows) -> ClassPredictions:
     """What the network says over pooled features that are there already."""
     answer_NK = model.classifier(model.lift(rows.pooled_NC.float()).relu()).double().numpy()
     edges = np.array(model.age_edges)

@@ -22,7 +22,7 @@ import torch
 from unplug.core import DataError, versions, write_json
 from unplug.export import export_checkpoint
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.assurance import Answers, Asked, Limits, ask, decide, decision_shift, fit_decision
+from unplug.sdk.assurance import Answers, JudgedModels, Limits, ask, decide, decision_shift, fit_decision
 from unplug.sdk.conditions import real_inputs
 from unplug.sdk.data import load_dataset, make_split, pick_forget, resolve_names
 from unplug.sdk.tasks import train_age
@@ -134,7 +134,7 @@ def moved_table(facts: dict[str, Any]) -> str:
 def main(training: str, spec: str, work: Path, out: Path, page: Path) -> None:
     """Trains, forgets, exports, asks and writes JSON and page."""
     original, unlearned, retrained, files = models(training, work)
-    answers = ask(Asked(models=[original.path, unlearned.path, retrained.path, *files], data=spec, training=[training]))
+    answers = ask(JudgedModels(models=[original.path, unlearned.path, retrained.path, *files], data=spec, training=[training]))
     copies = answers[0].people.copies
     if copies is None or copies.why is not None:
         raise DataError(f"data {training}", "its pictures were not all compared", "Give the data of the training")

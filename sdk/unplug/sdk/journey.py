@@ -239,11 +239,11 @@ def evaluate(
         DataError: data that the numbers cannot be had of.
         InputError, CheckpointError, ArtifactError: see `unplug.sdk.assurance.evaluate`.
     """
-    from unplug.sdk.assurance import Asked, Asking
+    from unplug.sdk.assurance import Asking, JudgedModels
     from unplug.sdk.assurance import evaluate as judged
     from unplug.sdk.training import pick_device
 
-    asked = Asked(
+    asked = JudgedModels(
         models=[_path(item) for item in models], data=data, part=part, checkpoints=[_path(item) for item in checkpoints],
         splits=[Path(item) for item in splits], training=list(training),
     )  # fmt: skip

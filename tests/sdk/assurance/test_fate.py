@@ -194,9 +194,9 @@ def test_a_challenge_outside_of_the_groups_is_refused() -> None:
 
 
 def test_pictures_that_nobody_could_read_are_failures_and_strangers_raise_an_alarm(tmp_path: Path) -> None:
-    from unplug.sdk.data import Problem
+    from unplug.sdk.data import SampleProblem
 
-    broken = tuple(Problem(id=f"b{index}", reason="broken") for index in range(7))
+    broken = tuple(SampleProblem(id=f"b{index}", reason="broken") for index in range(7))
     people = crowd(AGES, apart="unknown", part=None, subjects_apart=None, failures=broken, listed=len(AGES) + 7)
     report = judge([said(people, AGES)], FATE, QUICK)
     failures = report.models[0].failures

@@ -17,7 +17,7 @@ from tests.sdk.service.conftest import Place, without_recipe
 
 from unplug.sdk.service import SCOPES, ServeLimits
 from unplug.sdk.service.app import make_app
-from unplug.sdk.service.logs import JsonLines
+from unplug.sdk.service.logs import JsonLogLines
 
 ANNA = {"names": ["subject:anna-of-the-test", "face-0001"]}
 ROUTES = [
@@ -200,7 +200,7 @@ def test_no_name_leaves(
         client.get("/anna-of-the-test/anna-of-the-test")
         client.request("ANNA-OF-THE-TEST", "/requests")
         answers = [client.get(path).text for path in ("/requests", f"/requests/{id}", "/deadlines", "/metrics", "/events")]
-    lines = [JsonLines().format(record) for record in caplog.records if record.name == "unplug.service"]
+    lines = [JsonLogLines().format(record) for record in caplog.records if record.name == "unplug.service"]
     assert len(lines) >= 8 and all(json.loads(line)["event"] for line in lines)
     assert {json.loads(line).get("route") for line in lines} >= {"/requests", "/requests/{id}", "other"}
     files = [path.read_bytes().decode("latin-1") for path in Path(place.where).parent.glob("ledger.db*")]
@@ -217,7 +217,7 @@ def test_a_crash_of_ours_is_a_bare_500_and_logs_no_message(
     monkeypatch.setattr("unplug.sdk.service.jobs.Jobs.newest", lambda *_: (_ for _ in ()).throw(ValueError("subject:anna")))
     answer = client.get("/releases")
     assert answer.status_code == 500 and "anna" not in answer.text
-    line = next(line for record in caplog.records if record.exc_info for line in [JsonLines().format(record)])
+    line = next(line for record in caplog.records if record.exc_info for line in [JsonLogLines().format(record)])
     assert json.loads(line)["exception"] == "ValueError" and "anna" not in line
 
 

@@ -26,7 +26,7 @@ from unplug.export.metrics import compare, verdict
 from unplug.mobile_bench.statistics import drift, mean_interval, outlier_share, relative_spread, summarize, typical_latency
 from unplug.mobile_bench.sustained import windows
 from unplug.plugins.conditions.face_landmark import FaceLandmark, face_lines
-from unplug.plugins.conditions.lines import Figure, draw
+from unplug.plugins.conditions.lines import DrawnFigure, draw
 from unplug.plugins.conditions.picture import square_window
 from unplug.sdk.conditions import scaled
 from unplug.sdk.data import square
@@ -101,7 +101,7 @@ def faces() -> dict[str, Any]:
     cases = []
     for number, (width, height, size, style) in enumerate(FACES):
         points_K2 = points_of(width, height, number)
-        figure = Figure(points_K2=points_K2, visible_K=np.ones(478, bool), lines=face_lines(style))
+        figure = DrawnFigure(points_K2=points_K2, visible_K=np.ones(478, bool), lines=face_lines(style))
         window = square_window(np.zeros((height, width, 3), np.uint8))
         drawn = draw([figure], window, size, size, nearest=FaceLandmark(style=style).nearest)  # type: ignore[arg-type]
         cases.append({

@@ -11,7 +11,7 @@ from unplug.core import DeviceError
 
 from ..adb.client import Adb, claimed
 from ..adb.phone import ASK, read_info
-from ..devices.base import DeviceInfo, Order
+from ..devices.base import DeviceInfo, DeviceOrder
 from ..jobs import RunsFiles
 from ..report import BenchRow
 from .base import bench_by_app
@@ -27,13 +27,13 @@ INSTALL = f"Install the demo app ({PACKAGE}) and open it once, or use `on=adb`"
 class AndroidApp:
     """Any phone that adb knows, with the demo app installed."""
 
-    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+    def bench(self, place: str | None, order: DeviceOrder) -> tuple[BenchRow, ...]:
         """Sends the jobs to the app on the phone and waits for its rows; see `Device.bench`."""
         with claimed(place) as adb:
-            return bench_by_app(_App(adb), order)
+            return bench_by_app(_AndroidApp(adb), order)
 
 
-class _App:
+class _AndroidApp:
     runs = RunsFiles(
         name="the app", by_suffix={".tflite": "litert-app", ".onnx": "onnx-app"},
         by_runtime={"litert-app": ("xnnpack", "gpu"), "onnx-app": ("cpu",)},

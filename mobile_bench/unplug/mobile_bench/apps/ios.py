@@ -16,7 +16,7 @@ from typing import Any
 
 from unplug.core import DeviceError, DeviceLost, temporary_folder
 
-from ..devices.base import DeviceInfo, Order
+from ..devices.base import DeviceInfo, DeviceOrder
 from ..jobs import RunsFiles
 from ..report import BenchRow
 from .base import AppEnded, bench_by_app
@@ -38,7 +38,7 @@ UNITS = ("all", "cpu", "gpu", "ane")
 class Ios:
     """An iPhone or iPad that this Mac is paired with."""
 
-    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+    def bench(self, place: str | None, order: DeviceOrder) -> tuple[BenchRow, ...]:
         """See `Device.bench`.
 
         Raises:
@@ -47,7 +47,7 @@ class Ios:
         if not on_a_mac():
             why = f"devicectl drives iPhones from macOS only, and this is {sys.platform}"
             raise DeviceError("ios", why, "Run it on a Mac, open the page of `on=web` on the phone, or import a report")
-        return bench_by_app(_App(_choose(place)), order)
+        return bench_by_app(_IosApp(_choose(place)), order)
 
 
 def on_a_mac() -> bool:
@@ -101,7 +101,7 @@ def _choose(place: str | None) -> Mapping[str, Any]:
     return found
 
 
-class _App:
+class _IosApp:
     runs = RunsFiles(
         name="the app", by_suffix={".mlpackage": "coreml-app", ".tflite": "litert-app"},
         by_runtime={"coreml-app": UNITS, "litert-app": ("xnnpack", "gpu")},

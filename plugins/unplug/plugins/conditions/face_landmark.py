@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from unplug.core import InputError, NoFaceError, SeveralFacesError
 
 from .landmarker import detect, open_task, placed, resolve_task, vision
-from .lines import Colour, Figure, Line, LineDrawing
-from .picture import Picture, Window, checked, whole
+from .lines import Colour, DrawnFigure, DrawnLine, LineDrawing
+from .picture import Picture, PictureWindow, checked, whole
 
 VARIABLE = "UNPLUG_FACE_LANDMARKER"
 FILE = "face_landmarker.task"
@@ -46,11 +46,11 @@ COLOURS: Mapping[str, Mapping[str, Colour]] = {
 
 
 @cache
-def face_lines(style: str) -> tuple[Line, ...]:
+def face_lines(style: str) -> tuple[DrawnLine, ...]:
     """The connections of a face mesh that are drawn, in drawing order."""
     connections = vision().FaceLandmarksConnections
     return tuple(
-        Line(start=item.start, end=item.end, colour=colour)
+        DrawnLine(start=item.start, end=item.end, colour=colour)
         for group, colour in COLOURS[style].items()
         for item in getattr(connections, f"FACE_LANDMARKS_{group}")
     )
@@ -105,16 +105,16 @@ class FaceLandmark(LineDrawing):
         """
         return self._chosen(checked(image_HWC), whole(image_HWC))[0]
 
-    def figures(self, image_HWC: Picture, window: Window) -> list[Figure]:
+    def figures(self, image_HWC: Picture, window: PictureWindow) -> list[DrawnFigure]:
         """One figure for each face that was found, in the detector's order."""
         lines = face_lines(self.style)
         everything = np.ones(POINTS, bool)
-        return [Figure(points_K2=face, visible_K=everything, lines=lines) for face in self._chosen(image_HWC, window)]
+        return [DrawnFigure(points_K2=face, visible_K=everything, lines=lines) for face in self._chosen(image_HWC, window)]
 
-    def _chosen(self, image_HWC: Picture, window: Window) -> list[NDArray[np.float32]]:
+    def _chosen(self, image_HWC: Picture, window: PictureWindow) -> list[NDArray[np.float32]]:
         return self.choose(faces_of(self._opened, image_HWC, self.task or FILE), window)
 
-    def choose(self, found: Sequence[NDArray[np.float64]], window: Window) -> list[NDArray[np.float32]]:
+    def choose(self, found: Sequence[NDArray[np.float64]], window: PictureWindow) -> list[NDArray[np.float32]]:
         """Faces whose middle the window holds, the largest first, as `faces` says.
 
         Args:

@@ -1,5 +1,5 @@
 from .answers import Answers as Answers
-from .answers import Asked as Asked
+from .answers import JudgedModels as JudgedModels
 from .answers import ask as ask
 from .card import add_to_card as add_to_card
 from .card import card_text as card_text
@@ -31,6 +31,6 @@ from .run import judge as judge
 from .shift import Shift as Shift
 from .shift import decision_shift as decision_shift
 from .shift import people_for as people_for
-from .threshold import Fitted as Fitted
+from .threshold import FittedThreshold as FittedThreshold
 from .threshold import Limits as Limits
 from .threshold import fit_decision as fit_decision

@@ -82,7 +82,7 @@ class _Subject:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class JudgedModels:
     """Which models are asked about whom.
 
     Args:
@@ -108,7 +108,7 @@ class Asked:
     on_bad: OnBad = "error"
 
 
-def ask(asked: Asked, *, device: torch.device | None = None, show: bool = True) -> tuple[Answers, ...]:
+def ask(asked: JudgedModels, *, device: torch.device | None = None, show: bool = True) -> tuple[Answers, ...]:
     """Runs every model on the same people, whom none of them learned from as far as splits tell.
 
     Args:
@@ -199,7 +199,7 @@ def _training(
     return found
 
 
-def _learned(asked: Asked, subjects: Sequence[_Subject]) -> list[tuple[Split, str | None]]:
+def _learned(asked: JudgedModels, subjects: Sequence[_Subject]) -> list[tuple[Split, str | None]]:
     """What is known of the trainings of all models, each once, and where its data lay; every file belongs to a checkpoint."""
     given = [load_checkpoint(path, expect="age") for path in asked.checkpoints]
     known = [subject.checkpoint for subject in subjects if subject.checkpoint is not None]

@@ -18,12 +18,12 @@ from unplug.sdk.inference import Decision, DecisionRecord, GroupHeld, ModelHeld,
 
 from .answers import Answers
 from .people import UNKNOWN, People
-from .threshold import Fitted, Limits, fit_decision
+from .threshold import FittedThreshold, Limits, fit_decision
 
 
 def decide(
     answers: Sequence[Answers], limits: Limits, *, by: str | None = None, unseen: bool = False
-) -> tuple[DecisionRecord, tuple[Fitted, ...]]:
+) -> tuple[DecisionRecord, tuple[FittedThreshold, ...]]:
     """The strictest of the thresholds of some models, fitted on the same people, whom none of them learned from.
 
     A higher end of "over" never calls more minors over and a lower end of "under" never more adults under, so the limits hold

@@ -14,7 +14,7 @@ from unplug.core import InputError, settled, versions
 from unplug.sdk.inference import FAULTS
 from unplug.sdk.statistics import CONFIDENCE, MIN_SUBJECTS
 
-from .answers import Answers, Asked, ask
+from .answers import Answers, JudgedModels, ask
 from .copies import names_alone
 from .exact import people_needed, rate
 from .fate import ADULT
@@ -32,7 +32,7 @@ NAMES_ALONE = "pictures of the training under other names"
 
 @settled
 def evaluate(
-    asked: Asked, protocol: str, asking: Asking, *, device: torch.device | None = None, show: bool = True
+    asked: JudgedModels, protocol: str, asking: Asking, *, device: torch.device | None = None, show: bool = True
 ) -> EvaluationReport:
     """Runs the models, and takes the protocol's numbers of what they say.
 

@@ -106,7 +106,7 @@ class GroupCuts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fitted:
+class FittedThreshold:
     """A decision that holds its limits.
 
     Args:
@@ -194,7 +194,7 @@ def cut_of(score_P: Array, limits: Limits, side: Side) -> Cut:
 def fit_decision(
     over_N: Array, age_N: Array, person_N: NDArray[np.int64], limits: Limits, group_N: Sequence[str | None] | None = None,
     attribute: str = "group",
-) -> Fitted:  # fmt: skip
+) -> FittedThreshold:  # fmt: skip
     """The rule that calls at most so many minors over and so many adults under, as often as it can say anything.
 
     With groups, the threshold is that of the worst among all people and those groups that have enough of them: the limits then
@@ -227,7 +227,7 @@ def fit_decision(
         over_from = (over_from + under_to) / 2
         under_to = over_from - STEP
     rule = Decision(age=limits.age, over_from=over_from, under_to=under_to)
-    return Fitted(decision=rule, limits=limits, whole=whole, groups=groups, unknown=unknown)
+    return FittedThreshold(decision=rule, limits=limits, whole=whole, groups=groups, unknown=unknown)
 
 
 def _check(age_N: Array, minor_N: Array, adult_N: Array, limits: Limits) -> None:

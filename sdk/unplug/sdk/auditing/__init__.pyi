@@ -22,7 +22,7 @@ from .challenge_metric import challenge as challenge
 from .challenge_metric import forgetting_gap as forgetting_gap
 from .checks import check_different as check_different
 from .deltas import task_deltas as task_deltas
-from .evidence import Evidence as Evidence
+from .evidence import AuditEvidence as AuditEvidence
 from .evidence import gather as gather
 from .exports import Exports as Exports
 from .exports import Inputs as Inputs
@@ -40,7 +40,7 @@ from .planting import plant as plant
 from .pooled import Certification as Certification
 from .pooled import exact_passes as exact_passes
 from .pooled import judge as judge
-from .population import Comparison as Comparison
+from .population import PopulationComparison as PopulationComparison
 from .population import rmia_population as rmia_population
 from .population import ulira as ulira
 from .predictor import ArtifactPredictor as ArtifactPredictor

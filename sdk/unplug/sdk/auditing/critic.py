@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unplug.sdk.fleet import References
-from unplug.sdk.statistics import Refused
+from unplug.sdk.statistics import NotGiven
 from unplug.sdk.training import Sets
 
 from .measure import Measured
@@ -33,17 +33,17 @@ def add_critic(
     found = []
     for model, item in zip(models, measured, strict=True):
         shares = None if original is None else usage(item.own, original, sets, seed)
-        if isinstance(shares, Refused):
+        if isinstance(shares, NotGiven):
             missing["usage"] = shares.reason
         other = None if item.own is oracle else oracle
         people = None if fleet is None else vulnerable(item.own, other, fleet, sets, seed)
-        if isinstance(people, Refused):
+        if isinstance(people, NotGiven):
             missing["vulnerable"] = people.reason
         found.append(
             replace(
                 model,
-                usage=None if isinstance(shares, Refused) else shares,
-                vulnerable=None if isinstance(people, Refused) else people,
+                usage=None if isinstance(shares, NotGiven) else shares,
+                vulnerable=None if isinstance(people, NotGiven) else people,
             )
         )
     return tuple(found), missing

@@ -30,7 +30,7 @@ PER_PERSON = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class AuditEvidence:
     """Further sets that every model is asked about.
 
     Args:
@@ -61,7 +61,7 @@ class Evidence:
         return replace(own, views=tuple(views), others=others)
 
 
-def gather(sets: Sets, dataset: Dataset, task: StoredTask, *, others: Dataset | None = None) -> Evidence:
+def gather(sets: Sets, dataset: Dataset, task: StoredTask, *, others: Dataset | None = None) -> AuditEvidence:
     """Evidence of a request.
 
     Args:
@@ -76,11 +76,11 @@ def gather(sets: Sets, dataset: Dataset, task: StoredTask, *, others: Dataset | 
     try:
         views = tuple(zip(moved(pictures(sets.forget)), moved(pictures(sets.test)), strict=True))
     except InputError as error:
-        return Evidence(missing=dict.fromkeys(("views", "others"), error.why))
+        return AuditEvidence(missing=dict.fromkeys(("views", "others"), error.why))
     found = _others(sets, dataset, task, others)
     if isinstance(found, str):
-        return Evidence(views=views, missing={"others": found})
-    return Evidence(views=views, others=found)
+        return AuditEvidence(views=views, missing={"others": found})
+    return AuditEvidence(views=views, others=found)
 
 
 def moved(part: ImageSet) -> Iterator[ImageSet]:

@@ -15,7 +15,7 @@ from unplug.sdk.training import Sets
 
 from .attack import ATTACKS, Attack
 from .critic import add_critic
-from .evidence import Evidence
+from .evidence import AuditEvidence
 from .measure import attack_results, measure, run_attacks
 from .predictor import CheckpointPredictor, fitted_to
 from .report import AuditReport
@@ -24,7 +24,7 @@ from .threats import threat_model
 
 
 def criticise(
-    report: AuditReport, predictors: Sequence[CheckpointPredictor], sets: Sets, evidence: Evidence, *,
+    report: AuditReport, predictors: Sequence[CheckpointPredictor], sets: Sets, evidence: AuditEvidence, *,
     fleet: References | None = None, seed: int = 0,
 ) -> AuditReport:  # fmt: skip
     """A report with ``further`` attacks, the shares used and the threat model that these leave.
@@ -61,7 +61,7 @@ def criticise(
     return replace(report, threats=threat_model(report))
 
 
-def _readable(evidence: Evidence) -> tuple[dict[str, Attack], dict[str, str]]:
+def _readable(evidence: AuditEvidence) -> tuple[dict[str, Attack], dict[str, str]]:
     """The attacks that read more than the sets, by name, and why some of them cannot."""
     attacks, reasons = {}, {}
     for name in ATTACKS:

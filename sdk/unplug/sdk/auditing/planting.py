@@ -54,7 +54,7 @@ ROUNDING = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class PlantingPlan:
     """What was planted.
 
     Args:
@@ -70,7 +70,9 @@ class Plan:
     split: Split
 
 
-def plant(spec: str, out: Path, *, people: int, size: int, seed: int, on_bad: OnBad = "error", show: bool = True) -> Plan:
+def plant(
+    spec: str, out: Path, *, people: int, size: int, seed: int, on_bad: OnBad = "error", show: bool = True
+) -> PlantingPlan:
     """Gives some people of the training set wrong ages, and keeps half of them, by a coin each, out of it.
 
     Writes to a folder of its own ``planted.json`` (the wrong ages: it is the data spec ``canaries:DIR``), ``split.json`` and
@@ -114,7 +116,7 @@ def plant(spec: str, out: Path, *, people: int, size: int, seed: int, on_bad: On
     split = replace(split, data_digest=planted.digest, train=train)
     save_split(split, out / SPLIT)
     write_json(out / FORGET, {"samples": [name for name in train if name in mine], "subjects": []}, private=True)
-    return Plan(people=people, pictures=len(ids), included=int(coin_M.sum()), train=len(train), split=split)
+    return PlantingPlan(people=people, pictures=len(ids), included=int(coin_M.sum()), train=len(train), split=split)
 
 
 def canary_report(

@@ -60,10 +60,10 @@ def evaluate(
     Challenge-T over minors, 13 to 16, false rejections, the worst group, failures to process and time a picture, with
     intervals over people. What the sample cannot support is said, with how many people are missing.
     """
-    from unplug.sdk.assurance import Asked, Asking, add_to_card, card_text, evaluate
+    from unplug.sdk.assurance import Asking, JudgedModels, add_to_card, card_text, evaluate
 
     asking = Asking(limit=max_fpr, challenges=_years(challenge), seed=common.seed)
-    asked = Asked(
+    asked = JudgedModels(
         models=models, data=spec, part=part, checkpoints=checkpoints, splits=splits, training=training,
         trust=trust_of(trusted), landmarker=landmarker, on_bad=on_bad,
     )  # fmt: skip

@@ -17,11 +17,11 @@ import numpy as np
 
 from unplug.core import DataError, InputError, NoFaceError, OutputError, Reply, SeveralFacesError
 from unplug.plugins.conditions import Condition, build_condition, checked_size, identity
-from unplug.sdk.data import Problem, decode_upright, fingerprint_file, image_files
+from unplug.sdk.data import SampleProblem, decode_upright, fingerprint_file, image_files
 from unplug.sdk.data import workers as cores
 
 from .outputs import SCHEMA, drawn_before, remove_outdated, save, scratch_folder
-from .pool import Pool
+from .pool import ConditionPool
 
 CHUNK, SMALL_CHUNK = 250, 50  # pictures a child process, at most and (where there are enough) at least
 
@@ -123,7 +123,7 @@ def condition_folder(
     return sorted([*rows, *bad], key=lambda row: Path(row.image))
 
 
-def _pairs(source: Path, out: Path) -> tuple[list[tuple[Path, Path]], list[Problem]]:
+def _pairs(source: Path, out: Path) -> tuple[list[tuple[Path, Path]], list[SampleProblem]]:
     if not source.is_dir():
         raise DataError(str(source), "no such folder", "Check the path")
     inner, outer = source.resolve(), out.resolve()
@@ -151,12 +151,12 @@ def _draw_all(
     if size is not None:
         checked_size(size)
     order = _Order(made_of=identity(condition), size=size, folder=folder, on_missing=on_missing, on_bad=on_bad)
-    pool = Pool(condition, workers=cores(), total=len(pairs), show=show)
+    pool = ConditionPool(condition, workers=cores(), total=len(pairs), show=show)
     with scratch_folder(place) as scratch:
         return _drawn(pool, order, pairs, scratch)
 
 
-def _drawn(pool: Pool, order: _Order, pairs: Sequence[tuple[Path, Path]], scratch: Path) -> list[Drawn]:
+def _drawn(pool: ConditionPool, order: _Order, pairs: Sequence[tuple[Path, Path]], scratch: Path) -> list[Drawn]:
     condition = pool.condition
     if condition.parallel != "process":
         return list(pool.run(partial(_draw, condition, order, pool, scratch), pairs))
@@ -181,7 +181,7 @@ def files_of_job(job: Any) -> Reply:
     return Reply(values={"rows": rows})
 
 
-def _draw(condition: Condition, order: _Order, pool: Pool, scratch: Path, pair: tuple[Path, Path]) -> Drawn:
+def _draw(condition: Condition, order: _Order, pool: ConditionPool, scratch: Path, pair: tuple[Path, Path]) -> Drawn:
     drawn = _file(condition, order, scratch, *pair)
     pool.tick()
     return drawn

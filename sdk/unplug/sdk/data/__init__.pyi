@@ -34,8 +34,8 @@ from .request import split_for as split_for
 from .source import SOURCES as SOURCES
 from .source import Captioned as Captioned
 from .source import Listing as Listing
-from .source import Problem as Problem
 from .source import Sample as Sample
+from .source import SampleProblem as SampleProblem
 from .source import Source as Source
 from .source import parse_spec as parse_spec
 from .sources.canaries import CanariesSource as CanariesSource

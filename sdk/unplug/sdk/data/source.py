@@ -64,7 +64,7 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class SampleProblem:
     """A sample that cannot be used, and why."""
 
     id: str
@@ -101,7 +101,7 @@ class Listing:
     """
 
     samples: tuple[Sample, ...]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SampleProblem, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     classes: tuple[str, ...] = ()
     age_edges: tuple[float, ...] | None = None
@@ -192,7 +192,7 @@ def existing_dir(argument: str, kind: str) -> Path:
 
 
 def not_empty(
-    samples: Sequence[Sample], problems: Sequence[Problem], where: str, expected: str, left_out: Sequence[LeftOut] = ()
+    samples: Sequence[Sample], problems: Sequence[SampleProblem], where: str, expected: str, left_out: Sequence[LeftOut] = ()
 ) -> None:
     """Refuses a folder in which nothing usable was found."""
     if samples:

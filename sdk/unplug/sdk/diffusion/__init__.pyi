@@ -45,8 +45,8 @@ from .steps import pick_precision as pick_precision
 from .steps import processes as processes
 from .steps import train_steps as train_steps
 from .student import StudentRecipe as StudentRecipe
-from .task import Frame as Frame
 from .task import NoiseBatch as NoiseBatch
+from .task import NoiseFrame as NoiseFrame
 from .task import NoiseSet as NoiseSet
 from .task import Steered as Steered
 from .task import frame_of as frame_of

@@ -179,7 +179,7 @@ def train_steps(
     """
     accelerator = make_accelerator(recipe, device)
     share = share_of(recipe.batch_size, processes=accelerator.num_processes, parts=parts)
-    run = _Run(model, recipe, accelerator, state, zero_rate)
+    run = _StepsRun(model, recipe, accelerator, state, zero_rate)
     first = accelerator.is_main_process
     bar = progress(total=recipe.steps, done=run.step, label=label, unit="step", show=show and first)
     with bar, kept_heap(accelerator.device), held_signals() as stop:
@@ -203,7 +203,7 @@ def train_steps(
     )  # fmt: skip
 
 
-class _Run:
+class _StepsRun:
     """A training in progress: networks, optimizer, how far it is, and the losses since the last row of the history."""
 
     def __init__(

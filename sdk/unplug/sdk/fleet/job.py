@@ -27,7 +27,7 @@ def _check_call(what: str, target: str, arguments: object) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class FleetJob:
     """One piece of work, called as ``function(context, **arguments)`` and giving a `Result`.
 
     It must depend on its arguments and the context alone (seed every generator): the backends then agree.
@@ -88,7 +88,7 @@ def resolve(target: str) -> Callable[..., Any]:
     return function
 
 
-def job_fingerprint(job: Job, context: Context | None, given: str) -> str:
+def job_fingerprint(job: FleetJob, context: Context | None, given: str) -> str:
     """SHA-256 of all that decides a result: target, arguments, context, and what the caller gave (a data digest, a version)."""
     facts = {
         "target": job.target,

@@ -43,7 +43,7 @@ from unplug.sdk.training import (
 )
 from unplug.sdk.unlearning import own_split
 
-from .job import Context, Job
+from .job import Context, FleetJob
 from .reference_answers import (
     FILE,
     KEPT,
@@ -130,7 +130,7 @@ def train_references(
     )  # fmt: skip
     _check_place(out, given, models)
     jobs = [
-        Job(name=f"model-{number:04d}", target=JOB, arguments={"number": number, "folds": folds, "seed": seed})
+        FleetJob(name=f"model-{number:04d}", target=JOB, arguments={"number": number, "folds": folds, "seed": seed})
         for number in range(models)
     ]
     place = {"original": str(original.path.resolve()), "base": base, "device": str(device)}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from unplug.core import STRICT, InputError
 from unplug.export import Artifact
 from unplug.plugins import Checkpoint
-from unplug.sdk.assurance import UNKNOWN, Answers, Asked, Copies, Limits, Shift, ask, decide, decision_shift, people_for
+from unplug.sdk.assurance import UNKNOWN, Answers, Copies, JudgedModels, Limits, Shift, ask, decide, decision_shift, people_for
 from unplug.sdk.auditing import not_run_here
 from unplug.sdk.bundle import Gate
 from unplug.sdk.inference import DecisionRecord, read_decision
@@ -80,7 +80,7 @@ def decide_release(
     not_run = {item.path.name: why for item in artifacts if (why := not_run_here(item)) is not None}
     files = [item.path for item in artifacts if item.path.name not in not_run]
     data = stages.config.decision_data or stages.dataset
-    asked = Asked(models=[stages.original.path, unlearned.path, *files], data=data, training=[stages.dataset.spec])
+    asked = JudgedModels(models=[stages.original.path, unlearned.path, *files], data=data, training=[stages.dataset.spec])
     original, own, *rounded = ask(asked, device=stages.device, show=stages.show)
     limits = Limits(
         age=record.age, max_fpr=record.max_fpr, max_fnr=record.max_fnr, method=record.method, minors_from=record.minors_from,

@@ -15,7 +15,7 @@ from unplug.core import CheckpointError, InputError, hold, write_json
 from unplug.export import Artifact, ParityReport, export_checkpoint, looks_at_samples, measure_parity
 from unplug.mobile_bench import BenchReport, Plan, bench_artifacts
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.assurance import PROTOCOLS, AgeProtocol, Asked, Asking, EvaluationReport, ask, judge, people_of
+from unplug.sdk.assurance import PROTOCOLS, AgeProtocol, Asking, EvaluationReport, JudgedModels, ask, judge, people_of
 from unplug.sdk.auditing import (
     SWITCHED_OFF,
     ArtifactPredictor,
@@ -276,7 +276,7 @@ class Stages:
 
     def evaluate(self, protocol: AgeProtocol, models: Sequence[Checkpoint], artifacts: Sequence[Artifact], path: Path) -> None:
         """What models and files are worth at age limits, on the test set, to `path`."""
-        asked = Asked(models=[*(item.path for item in models), *(item.path for item in artifacts)], data=self.dataset)
+        asked = JudgedModels(models=[*(item.path for item in models), *(item.path for item in artifacts)], data=self.dataset)
         answers = ask(asked, device=self.device, show=self.show)
         judge(answers, protocol, Asking(seed=self.config.seed)).save(path)
 

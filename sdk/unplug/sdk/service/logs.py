@@ -34,7 +34,7 @@ OURS = ("unplug.service",)
 FRAMES = 6
 
 
-class JsonLines(logging.Formatter):
+class JsonLogLines(logging.Formatter):
     """One line of JSON a record."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -59,11 +59,11 @@ def _plain(record: logging.LogRecord) -> str:
 
 
 def log_config(level: str = "INFO") -> dict[str, Any]:
-    """What `logging.config.dictConfig` and uvicorn take: everything on standard error as `JsonLines`."""
+    """What `logging.config.dictConfig` and uvicorn take: everything on standard error as `JsonLogLines`."""
     handler = {"class": "logging.StreamHandler", "formatter": "json", "stream": "ext://sys.stderr"}
     return {
         "version": 1, "disable_existing_loggers": False,
-        "formatters": {"json": {"()": "unplug.sdk.service.logs.JsonLines"}}, "handlers": {"err": handler},
+        "formatters": {"json": {"()": "unplug.sdk.service.logs.JsonLogLines"}}, "handlers": {"err": handler},
         "root": {"handlers": ["err"], "level": "WARNING"},
         "loggers": {
             "unplug.service": {"handlers": ["err"], "level": level, "propagate": False},

@@ -9,7 +9,7 @@ from .bootstrap import interval as interval
 from .bootstrap import mean_estimate as mean_estimate
 from .bootstrap import subject_weights as subject_weights
 from .separation import MIN_FALSE_POSITIVES as MIN_FALSE_POSITIVES
-from .separation import Refused as Refused
+from .separation import NotGiven as NotGiven
 from .separation import Resamples as Resamples
 from .separation import auc as auc
 from .separation import bootstrap_auc as bootstrap_auc

@@ -22,7 +22,7 @@ MIN_FALSE_POSITIVES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused:
+class NotGiven:
     """Why a number is not given: stands where the number would."""
 
     reason: str
@@ -52,14 +52,14 @@ def roc(forget_F: Array, unseen_U: Array) -> tuple[Array, Array]:
 def tpr_at(forget_F: Array, unseen_U: Array, rate: float) -> float | None:
     """`tpr_or_reason`, with None in place of the reason."""
     value = tpr_or_reason(forget_F, unseen_U, rate)
-    return None if isinstance(value, Refused) else value
+    return None if isinstance(value, NotGiven) else value
 
 
-def tpr_or_reason(forget_F: Array, unseen_U: Array, rate: float) -> float | Refused:
+def tpr_or_reason(forget_F: Array, unseen_U: Array, rate: float) -> float | NotGiven:
     """True-positive rate at a false-positive rate of at most `rate` (above 0, up to 1), or why the sample cannot tell."""
     if round(rate * len(unseen_U), 9) < MIN_FALSE_POSITIVES:
         needed = int(np.ceil(round(MIN_FALSE_POSITIVES / rate, 9)))
-        return Refused(reason=f"TPR at FPR {rate:g} needs at least {needed} unseen samples, {len(unseen_U)} given")
+        return NotGiven(reason=f"TPR at FPR {rate:g} needs at least {needed} unseen samples, {len(unseen_U)} given")
     false, true = roc(forget_F, unseen_U)
     return float(true[false <= rate].max())
 
@@ -140,7 +140,7 @@ def bootstrap_auc(forget_F: Array, unseen_U: Array, draws: Resamples) -> Array:
     return np.asarray(wins_R / totals_R, dtype=np.float64)
 
 
-def logistic_accuracy(loss_F: Array, loss_U: Array, draws: Resamples, *, folds: int = 10, seed: int = 0) -> Estimate | Refused:
+def logistic_accuracy(loss_F: Array, loss_U: Array, draws: Resamples, *, folds: int = 10, seed: int = 0) -> Estimate | NotGiven:
     """The starting kit's attack ("loss-logistic"): balanced accuracy of a logistic regression on the loss, held out.
 
     Each fold is judged by the regression fitted to the others. The interval resamples subjects and keeps the fits.
@@ -154,7 +154,7 @@ def logistic_accuracy(loss_F: Array, loss_U: Array, draws: Resamples, *, folds: 
         NeurIPS 2023 machine unlearning challenge, starting kit.
     """
     if min(len(loss_F), len(loss_U)) < folds:
-        return Refused(reason=f"{folds} folds need as many samples a side, {min(len(loss_F), len(loss_U))} given")
+        return NotGiven(reason=f"{folds} folds need as many samples a side, {min(len(loss_F), len(loss_U))} given")
     rng = np.random.default_rng(seed)
     fold_F, fold_U = (rng.permutation(np.arange(len(scores)) % folds) for scores in (loss_F, loss_U))
     right_F, right_U = np.empty(len(loss_F)), np.empty(len(loss_U))

@@ -17,8 +17,8 @@ from unplug.sdk.diffusion import (
     CONTROLS,
     RECORD_SCHEMA,
     ControlRecipe,
-    Frame,
     NoiseBatch,
+    NoiseFrame,
     NoiseSet,
     Steered,
     base_digest,
@@ -56,7 +56,7 @@ class PluginTask(StoredTask):
     """
 
     recipe: ControlRecipe  # type: ignore[assignment]  # the names that the forget step reads are those of a `Recipe`
-    frame: Frame
+    frame: NoiseFrame
     record: dict[str, Any]
     iospec: IOSpec
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from unplug.core import DataError, InputError, OutputError
-from unplug.sdk.fleet import Job, Order, Result, has_result, pack, read_result
+from unplug.sdk.fleet import FleetJob, Order, Result, has_result, pack, read_result
 from unplug.sdk.fleet.result import read_record
 from unplug.sdk.studies.leaderboard import PROTOCOLS, LeaderboardConfig, bench, entry, run_leaderboard
 from unplug.sdk.studies.leaderboard.jobs import train_stacked, unlearn
@@ -85,7 +85,7 @@ def rewritten(folder: Path, name: str, **facts: object) -> None:
     """The result of a job with other facts, under the fingerprint that it had."""
     path = folder / "models" / f"{name}.safetensors"
     record, old = read_record(path), read_result(folder / "models", name)
-    job = Job(name=name, target="unplug:name")
+    job = FleetJob(name=name, target="unplug:name")
     order = Order(job=job, fingerprint=record["fingerprint"], given=record["given"])
     path.write_bytes(pack(Result(tensors=old.tensors, facts=old.facts | facts), order))
 

@@ -45,7 +45,7 @@ PRECISIONS = ("fp32", "fp16", "int8-static")
 TARGET = "onnx"
 WHOLE = ("ssd",)
 """Methods that take no batch size."""
-PASSES_ALONE = patch("unplug.sdk.unlearning.run.seconds_per_sample", lambda *_: 1e6)
+PASSES_ALONE = patch("unplug.sdk.unlearning.forgetting.seconds_per_sample", lambda *_: 1e6)
 """The budget is one of passes: on a machine that has other work the wall time of a minute's training says nothing."""
 
 

@@ -79,7 +79,7 @@ def draw_with_diffusers(job: Job) -> Reply:
     from PIL import Image
 
     from unplug.sdk.diffusion import CONTROLS, find_lora, load_base, load_loras, scheduled_guidance
-    from unplug.sdk.diffusion.pictures import load_plugin, solve_with
+    from unplug.sdk.diffusion.steered_pictures import load_plugin, solve_with
 
     use_threads(1)
     values = job.values

@@ -19,7 +19,7 @@ import torch
 from unplug.core import use_threads, versions, write_json
 from unplug.plugins import load_checkpoint
 from unplug.sdk.auditing.attack import Signals
-from unplug.sdk.auditing.report import Vulnerable
+from unplug.sdk.auditing.audit_report import Vulnerable
 from unplug.sdk.auditing.vulnerable import vulnerable
 from unplug.sdk.fleet import References, load_references
 from unplug.sdk.studies.leaderboard import Board, Pool

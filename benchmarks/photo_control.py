@@ -25,7 +25,7 @@ from unplug.sdk.conditions import conditions_in_worker, landmarks_in_worker
 from unplug.sdk.conditions.face_frame import FRAME_LIFT, FRAME_MARGIN, cut_square
 from unplug.sdk.data import load_dataset
 from unplug.sdk.diffusion import CONTROLS, OURS, base_digest, find_plugin, generate, load_base
-from unplug.sdk.diffusion.pictures import load_plugin
+from unplug.sdk.diffusion.steered_pictures import load_plugin
 from unplug.sdk.studies.control.errors import landmark_errors
 
 SCHEMA = "unplug-photo-control/1"

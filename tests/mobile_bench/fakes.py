@@ -11,7 +11,7 @@ import pytest
 
 from unplug.export import Artifact, Placement
 from unplug.mobile_bench import DEVICES, BenchReport, BenchRow, Plan, Repeat, bench_artifacts, summarize
-from unplug.mobile_bench.devices.base import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, State, Untimed
+from unplug.mobile_bench.devices.bench_device import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, State, Untimed
 from unplug.mobile_bench.drive import drive
 from unplug.mobile_bench.rows import derived
 

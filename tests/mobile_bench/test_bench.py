@@ -15,7 +15,7 @@ from unplug.core import InputError, sha256_tree
 from unplug.export import Artifact, card_path, load_artifact
 from unplug.export.artifact import write_card
 from unplug.mobile_bench import DEVICES, BenchReport, Plan, bench_artifacts
-from unplug.mobile_bench.devices.base import BenchJob, DeviceOrder
+from unplug.mobile_bench.devices.bench_device import BenchJob, DeviceOrder
 from unplug.mobile_bench.jobs import RunsFiles, plan_jobs
 from unplug.sdk.cli import main
 

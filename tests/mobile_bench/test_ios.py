@@ -31,7 +31,7 @@ PLAN = Plan(threads=1, warmup=0, iterations=3, repeats=2)
 def xcrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for what is said; `phone` in it is the app's container."""
     monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setattr("unplug.mobile_bench.apps.base.POLL_S", 0.1)
+    monkeypatch.setattr("unplug.mobile_bench.apps.driven_app.POLL_S", 0.1)
     answer = json.dumps({"result": {"devices": [DEVICE]}})
     (tmp_path / "devices.json").write_text(answer)
     script = tmp_path / "bin" / "xcrun"

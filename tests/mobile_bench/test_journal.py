@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from unplug.core import DeviceError, DeviceLost, InputError, JsonLines
 from unplug.export import Artifact
 from unplug.mobile_bench import DEVICES, BenchRow, Plan, journals
-from unplug.mobile_bench.devices.base import BenchJob, DeviceTiming, State
+from unplug.mobile_bench.devices.bench_device import BenchJob, DeviceTiming, State
 from unplug.sdk.cli import main
 
 from .fakes import FakeDevice, on_fake

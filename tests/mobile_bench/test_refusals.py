@@ -17,7 +17,7 @@ import torch
 from unplug.core import ConversionError, InputError
 from unplug.export import RUNTIMES, Artifact, Placement, checkpoint_artifact
 from unplug.mobile_bench import BenchReport, Plan, Repeat, at_fault, bench_artifacts, compare_reports, summarize
-from unplug.mobile_bench.devices.base import State
+from unplug.mobile_bench.devices.bench_device import State
 from unplug.mobile_bench.devices.host_child import pending_ms, time_runs
 from unplug.mobile_bench.parity import ParityWatch
 from unplug.mobile_bench.validity import refusals

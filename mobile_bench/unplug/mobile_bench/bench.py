@@ -14,9 +14,9 @@ from unplug.core import Array, InputError, IOSpec, Progress, UnplugError, git_re
 from unplug.export import Artifact, Card, Reference, check_inputs, random_inputs, reference_outputs
 from unplug.plugins import view_of
 
+from .bench_report import BenchReport, BenchRow
 from .devices import DEVICES
-from .devices.base import BenchJob, Device, DeviceInfo, DeviceOrder, Plan
-from .report import BenchReport, BenchRow
+from .devices.bench_device import BenchJob, Device, DeviceInfo, DeviceOrder, Plan
 from .rows import stopped_row
 
 SAMPLES = 2

@@ -13,11 +13,11 @@ import numpy as np
 
 from unplug.core import Array, ArtifactError, ConversionError, DeviceError, DeviceLost, JsonLines
 
-from .devices.base import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, Driven, Plan, State, Untimed
+from .bench_report import BenchRow, Repeat
+from .devices.bench_device import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, Driven, Plan, State, Untimed
 from .jobs import plan_jobs
 from .journal import JournalRecord, journal_head, records_of
 from .parity import judge
-from .report import BenchRow, Repeat
 from .rows import Taken, measured_row, stopped_row
 from .statistics import summarize
 from .validity import THROTTLING

@@ -13,9 +13,9 @@ from typing import Any
 from unplug.core import Array, JsonLines, ReportError, json_sha256, parse_json
 from unplug.export import PRECISIONS, digest_inputs, vector_bytes, vectors_index
 
-from .devices.base import BenchJob, Plan
+from .bench_report import BenchRow, Where
+from .devices.bench_device import BenchJob, Plan
 from .received import check_received, check_row, read_row
-from .report import BenchRow, Where
 
 PLAN_SCHEMA = "unplug-bench-plan/1"
 PARTIAL = "the rest is to come"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from unplug.core import Array, InputError
 from unplug.export import Artifact, Session
 
-from .devices.base import BenchJob, DeviceOrder, Runs
+from .devices.bench_device import BenchJob, DeviceOrder, Runs
 
 NO_RUNTIME = "none"
 """Of a file that nothing on the device runs."""

@@ -12,8 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from unplug.core import STRICT, json_sha256
 
-from .devices.base import BenchJob, DeviceInfo, Plan
-from .report import Repeat, TimedUntil, Window
+from .bench_report import Repeat, TimedUntil, Window
+from .devices.bench_device import BenchJob, DeviceInfo, Plan
 
 SCHEMA = "unplug-bench-journal/1"
 CHANGING = ("battery_percent", "charging")

@@ -10,7 +10,7 @@ import numpy as np
 from unplug.core import Array
 from unplug.export import Difference, compare, verdict
 
-from .devices.base import BenchJob
+from .devices.bench_device import BenchJob
 from .validity import parity_floor
 
 

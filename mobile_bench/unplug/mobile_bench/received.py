@@ -12,8 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 from unplug.core import ReportError, parse_json
 from unplug.export import PRECISIONS, digest_inputs
 
-from .devices.base import BenchJob, DeviceInfo, Plan, State
-from .report import SCHEMA, BenchReport, BenchRow, Repeat, Where
+from .bench_report import SCHEMA, BenchReport, BenchRow, Repeat, Where
+from .devices.bench_device import BenchJob, DeviceInfo, Plan, State
 from .rows import Taken, derived, measured_row, stopped_row
 from .validity import peak_flops
 

@@ -10,8 +10,8 @@ from typing import Any
 from unplug.core import Estimate
 from unplug.export import digest_inputs
 
-from .devices.base import BenchJob, DeviceInfo, Plan, State, Untimed
-from .report import BenchRow, Repeat, Window
+from .bench_report import BenchRow, Repeat, Window
+from .devices.bench_device import BenchJob, DeviceInfo, Plan, State, Untimed
 from .statistics import drift, mean_interval, outlier_share, relative_spread, summarize, typical_latency
 from .validity import THERMAL_STATES, circumstances, refusals, warnings
 

@@ -10,7 +10,7 @@ import numpy as np
 from unplug.core import Estimate
 from unplug.export import PRECISIONS
 
-from .report import Repeat
+from .bench_report import Repeat
 from .statistics import drift, relative_spread
 
 THERMAL_STATES = ("none", "light", "moderate", "severe", "critical", "emergency", "shutdown")

@@ -15,7 +15,7 @@ from unplug.mobile_bench.adb.client import Adb, choose, read_devices
 from unplug.mobile_bench.adb.phone import elf_machine, read_info, read_state
 from unplug.mobile_bench.adb.result import check_log, read_placement, read_result
 from unplug.mobile_bench.adb.workspace import Workspace
-from unplug.mobile_bench.devices.base import State
+from unplug.mobile_bench.devices.bench_device import State
 
 
 def fake_adb(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:

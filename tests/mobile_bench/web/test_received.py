@@ -13,7 +13,7 @@ import pytest
 from unplug.core import IOSpec, ReportError, TensorSpec
 from unplug.export import Artifact, Card, Reference
 from unplug.mobile_bench import BenchReport, BenchRow, Plan, Repeat, Window, rechecked, summarize
-from unplug.mobile_bench.devices.base import BenchJob, DeviceInfo
+from unplug.mobile_bench.devices.bench_device import BenchJob, DeviceInfo
 from unplug.mobile_bench.received import check_received
 from unplug.mobile_bench.rows import Taken, measured_row
 

@@ -17,7 +17,7 @@ import pytest
 from unplug.core import DeviceError, InputError
 from unplug.export import Artifact, Session, random_inputs
 from unplug.mobile_bench import DEVICES, BenchReport, BenchRow, Plan, bench_artifacts
-from unplug.mobile_bench.devices.base import DeviceOrder
+from unplug.mobile_bench.devices.bench_device import DeviceOrder
 from unplug.mobile_bench.web import build, device
 from unplug.mobile_bench.web.device import PagePlace, parse_place
 
@@ -141,7 +141,7 @@ def test_ctrl_c_leaves_nothing_running(onnx: Artifact, tmp_path: Path) -> None:
     script = tmp_path / "wait.py"
     script.write_text(
         "import sys\nfrom unplug.export import load_artifact\nfrom unplug.export.tensors import random_inputs\n"
-        "from unplug.mobile_bench.devices.base import Order, Plan\nfrom unplug.mobile_bench.web import device\n"
+        "from unplug.mobile_bench.devices.bench_device import Order, Plan\nfrom unplug.mobile_bench.web import device\n"
         "file = load_artifact(sys.argv[1])\ninputs = random_inputs(file.card.iospec, 1, 0)\n"
         "device.WEB.bench(None, Order(artifacts=(file,), runtime=None, delegates=('wasm',), plan=Plan(),\n"
         "    inputs_of=lambda _: inputs, reference_of=lambda _: None, say=lambda line: print(line, flush=True)))\n"

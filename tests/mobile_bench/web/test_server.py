@@ -16,7 +16,7 @@ import pytest
 from unplug.core import DeviceError, JsonLines
 from unplug.export import Artifact
 from unplug.mobile_bench import Plan, Repeat, summarize
-from unplug.mobile_bench.devices.base import BenchJob, DeviceInfo
+from unplug.mobile_bench.devices.bench_device import BenchJob, DeviceInfo
 from unplug.mobile_bench.exchange import Exchange, rows_head
 from unplug.mobile_bench.rows import Taken, measured_row
 from unplug.mobile_bench.web import server as server_module

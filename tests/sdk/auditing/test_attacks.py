@@ -25,7 +25,7 @@ from unplug.sdk.auditing.attacks.loss import LossAttack
 from unplug.sdk.auditing.attacks.person import PersonAttack
 from unplug.sdk.auditing.attacks.rmia import GRID, RMIA, calibrate
 from unplug.sdk.auditing.attacks.task_loss import TaskLossAttack
-from unplug.sdk.auditing.report import Role
+from unplug.sdk.auditing.audit_report import Role
 from unplug.sdk.statistics import auc, bootstrap_auc, interval, resamples
 from unplug.sdk.training import ClassPredictions
 

@@ -19,8 +19,8 @@ from unplug.sdk.data import SOURCES, Captioned, Dataset, SynthSource, captions_d
 from unplug.sdk.data.captions import WITH_CAPTIONS
 from unplug.sdk.data.prompts import prompt_of
 from unplug.sdk.data.sources import captions as captions_module
+from unplug.sdk.data.sources.caption_records import MAX_CHARACTERS
 from unplug.sdk.data.sources.captions import CaptionsSource
-from unplug.sdk.data.sources.records import MAX_CHARACTERS
 from unplug.sdk.faces import attributes_of
 
 from .conftest import Draw, assert_reasons, load, reasons

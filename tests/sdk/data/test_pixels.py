@@ -20,8 +20,8 @@ from PIL import Image
 
 from unplug.core import DataError
 from unplug.sdk.data import Dataset, SampleProblem, decode_file, load_dataset, parse_spec
-from unplug.sdk.data.cache import CHUNK, SERIAL_BELOW, decode_in_processes
 from unplug.sdk.data.decode import MAX_FILE_BYTES
+from unplug.sdk.data.picture_cache import CHUNK, SERIAL_BELOW, decode_in_processes
 from unplug.sdk.data.sources.files import FileSource
 
 from .conftest import Draw

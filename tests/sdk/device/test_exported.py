@@ -32,7 +32,7 @@ from unplug.sdk.device import (
     load_pipeline,
 )  # fmt: skip
 from unplug.sdk.diffusion import CONTROLS, scheduled_guidance
-from unplug.sdk.diffusion.pictures import load_plugin
+from unplug.sdk.diffusion.steered_pictures import load_plugin
 
 from ..cli.calls import fail, leftovers
 from ..diffusion.conftest import SIZE, steering_plugin, tiny_unet

@@ -16,8 +16,9 @@ from unplug.plugins import save_checkpoint
 from unplug.plugins.conditions import build_condition
 from unplug.sdk.conditions import Steering, draw_conditions
 from unplug.sdk.data import Dataset
-from unplug.sdk.diffusion import draw_pictures, generate, image_grid, pictures, shipped, vae
-from unplug.sdk.diffusion.pictures import MAX_PICTURES, decode, load_plugin
+from unplug.sdk.diffusion import draw_pictures, generate, image_grid, shipped, vae
+from unplug.sdk.diffusion import steered_pictures as pictures
+from unplug.sdk.diffusion.steered_pictures import MAX_PICTURES, decode, load_plugin
 
 from .conftest import SIZE, steering_plugin, tiny_unet
 

@@ -132,7 +132,9 @@ def test_wrong_settings() -> None:
 
 
 def test_a_taken_place_is_refused_before_the_work(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unplug.sdk.unlearning.run.apply_method", lambda *_a, **_k: pytest.fail("the work was done first"))
+    monkeypatch.setattr(
+        "unplug.sdk.unlearning.forgetting.apply_method", lambda *_a, **_k: pytest.fail("the work was done first")
+    )
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("mine")
     with pytest.raises(OutputError, match="Choose another `out`"):

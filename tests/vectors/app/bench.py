@@ -13,8 +13,8 @@ import numpy as np
 
 from unplug.export import load_artifact
 from unplug.export.checkpoint import Reference
-from unplug.mobile_bench.apps.base import write_folder
-from unplug.mobile_bench.devices.base import BenchJob, Plan
+from unplug.mobile_bench.apps.driven_app import write_folder
+from unplug.mobile_bench.devices.bench_device import BenchJob, Plan
 from unplug.mobile_bench.exchange import Exchange
 
 from .bundle import run

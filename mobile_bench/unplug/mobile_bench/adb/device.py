@@ -14,10 +14,10 @@ import numpy as np
 from unplug.core import Array, ArtifactError, DeviceError, temporary_folder
 from unplug.export import Artifact, Placement
 
-from ..devices.base import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, Plan, State, Untimed
+from ..bench_report import BenchRow, Window
+from ..devices.bench_device import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, Plan, State, Untimed
 from ..drive import drive
 from ..parity import ParityWatch
-from ..report import BenchRow, Window
 from ..statistics import Summary
 from .client import Adb, claimed
 from .edges import Edges, read_edges

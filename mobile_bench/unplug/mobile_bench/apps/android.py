@@ -11,10 +11,10 @@ from unplug.core import DeviceError
 
 from ..adb.client import Adb, claimed
 from ..adb.phone import ASK, read_info
-from ..devices.base import DeviceInfo, DeviceOrder
+from ..bench_report import BenchRow
+from ..devices.bench_device import DeviceInfo, DeviceOrder
 from ..jobs import RunsFiles
-from ..report import BenchRow
-from .base import bench_by_app
+from .driven_app import bench_by_app
 
 PACKAGE = "dev.unplug.demo"
 ACTIVITY = f"{PACKAGE}/.BenchmarkActivity"

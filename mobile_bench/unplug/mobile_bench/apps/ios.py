@@ -16,10 +16,10 @@ from typing import Any
 
 from unplug.core import DeviceError, DeviceLost, temporary_folder
 
-from ..devices.base import DeviceInfo, DeviceOrder
+from ..bench_report import BenchRow
+from ..devices.bench_device import DeviceInfo, DeviceOrder
 from ..jobs import RunsFiles
-from ..report import BenchRow
-from .base import AppEnded, bench_by_app
+from .driven_app import AppEnded, bench_by_app
 
 BUNDLE = "dev.unplug.demo"
 FOLDER = "Documents/bench-"

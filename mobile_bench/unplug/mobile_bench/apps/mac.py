@@ -42,9 +42,9 @@ from unplug.export import (
     verdict,
 )
 
-from ..devices.base import BenchJob, Plan
+from ..devices.bench_device import BenchJob, Plan
 from ..exchange import Exchange
-from .base import write_folder
+from .driven_app import write_folder
 
 RUNTIME = "coreml-app"
 UNITS = ("all", "ane", "gpu", "cpu")

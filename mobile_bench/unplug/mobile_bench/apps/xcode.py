@@ -14,7 +14,7 @@ from typing import Any
 from unplug.core import InputError, read_json
 from unplug.export import Artifact
 
-from ..report import BenchRow, Repeat
+from ..bench_report import BenchRow, Repeat
 from ..rows import derived
 from ..statistics import summarize
 

@@ -11,11 +11,11 @@ from unplug.core import InputError, Reply, call_in_child, memory_for, require_mo
 from unplug.export import RUNTIMES, TARGETS, Artifact, Placement, run_values
 from unplug.export import TARGET as UNEXPORTED
 
+from ..bench_report import BenchRow, Window
 from ..drive import drive
-from ..report import BenchRow, Window
 from ..statistics import Summary
 from ..validity import peak_flops
-from .base import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, Plan, State, Untimed
+from .bench_device import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, Plan, State, Untimed
 from .host_child import unpacked
 
 NEVER_TIMED = ("mil", "litert-web", "onnx-web")

@@ -10,11 +10,11 @@ from pathlib import Path
 from unplug.core import ArtifactError, InputError, counted
 from unplug.export import Artifact, card_path, load_artifact
 
-from ..report import BenchReport, BenchRow
+from ..bench_report import BenchReport, BenchRow
 from .devices import HOST, device_slug
+from .estimate_report import HeldOut, Setting
 from .model import fit, leave_one_out
 from .operators import Features, read_features
-from .report import HeldOut, Setting
 
 MAX_FILES = 1000  # of one folder that is searched for artifacts
 

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .estimate_report import HeldOut
 from .operators import KINDS, MAC_KINDS, Features
-from .report import HeldOut
 
 Array = NDArray[np.float64]
 COLUMNS = ("call", "operators", *(f"{kind} MACs" for kind in MAC_KINDS), *(f"{kind} bytes" for kind in KINDS))

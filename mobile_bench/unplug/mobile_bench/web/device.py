@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from unplug.core import DeviceError, InputError, JsonLines, counted
 from unplug.export import BROWSER_VARIABLE, Artifact, find_browser, opened_browser
 
-from ..devices.base import DeviceInfo, DeviceOrder
+from ..bench_report import BenchRow, Where
+from ..devices.bench_device import DeviceInfo, DeviceOrder
 from ..exchange import Exchange, rows_head
 from ..jobs import RunsFiles, expected_outputs, plan_jobs
-from ..report import BenchRow, Where
 from ..rows import stopped_row
 from .build import SOURCES, built_page
 from .server import PageServer

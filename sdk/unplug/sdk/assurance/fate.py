@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from unplug.core import Array
 from unplug.sdk.statistics import MIN_SUBJECTS, Estimate, PeopleDraws, interval
 
+from .evaluation_report import Challenge, Curve, Rate, Teenagers, YearRow
 from .exact import claim, rate
 from .groups import Mask
-from .records import Challenge, Curve, Rate, Teenagers, YearRow
 
 ADULT = 18.0
 FATE_MINORS = (14.0, 18.0)

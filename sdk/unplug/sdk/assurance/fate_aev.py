@@ -10,12 +10,12 @@ from unplug.core import Array, DataError
 from unplug.sdk.statistics import Estimate, PeopleDraws
 
 from .answers import Answers
+from .evaluation_report import ModelEvaluation, Rate
 from .exact import people_needed, rate
 from .fate import ADULT, BALANCED_SEXES, balanced_mae, challenge, cumulative, det, teenagers, year_rows
 from .groups import cells, group_rows, usable, worst_of
 from .people import People
 from .protocol import AgeProtocol, Asking
-from .records import ModelEvaluation, Rate
 
 CHALLENGES = (18.0, 21.0, 23.0, 25.0)
 DET_AGE = 18.0

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from unplug.core import Array
 from unplug.sdk.statistics import PeopleDraws, simultaneous
 
+from .evaluation_report import GroupRow
 from .people import UNKNOWN
-from .records import GroupRow
 
 BANDS = (0.0, 6.0, 13.0, 18.0, 25.0, 35.0, 50.0, 65.0, np.inf)
 """Borders of ages that count as the same: errors grow with age, so a group of older people is no worse off by that alone."""

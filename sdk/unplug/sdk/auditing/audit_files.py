@@ -20,12 +20,12 @@ from unplug.sdk.tasks import StoredTask, task_of
 from unplug.sdk.training import Sets, split_of
 from unplug.sdk.unlearning import check_oracle, forget, request_split
 
+from .audit_report import SWITCHED_OFF, AuditReport, Relearning, Role
+from .audit_run import audit, check_forget_size
 from .evidence import gather
 from .exports import Exports, Form, Inputs, form_of, load_exports, make_exports, not_run_here
 from .predictor import ArtifactPredictor, CheckpointPredictor, Predictor
 from .relearning import Censored, forget_loss, relearn
-from .report import SWITCHED_OFF, AuditReport, Relearning, Role
-from .run import audit, check_forget_size
 
 Say = Callable[[str], None]
 

@@ -38,8 +38,8 @@ from unplug.sdk.training import ClassPredictions, Predictions, SampleSet, Sets, 
 from unplug.sdk.unlearning import RetrainCost, apply_method, build_method, estimate_retraining, own_split
 
 from .attack import Array
+from .audit_report import EQUIVALENCE
 from .pooled import Certification, exact_passes, judge
-from .report import EQUIVALENCE
 from .surrogates import surrogates
 
 FILE = "certification.json"

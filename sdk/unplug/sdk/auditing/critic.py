@@ -9,8 +9,8 @@ from unplug.sdk.fleet import References
 from unplug.sdk.statistics import NotGiven
 from unplug.sdk.training import Sets
 
+from .audit_report import ModelAudit
 from .measure import Measured
-from .report import ModelAudit
 from .usage import usage
 from .vulnerable import vulnerable
 

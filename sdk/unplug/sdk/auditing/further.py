@@ -14,12 +14,12 @@ from unplug.sdk.statistics import resamples
 from unplug.sdk.training import Sets
 
 from .attack import ATTACKS, Attack
+from .audit_report import AuditReport
+from .audit_run import enough_people, signals_of, with_old_file
 from .critic import add_critic
 from .evidence import AuditEvidence
 from .measure import attack_results, measure, run_attacks
 from .predictor import CheckpointPredictor, fitted_to
-from .report import AuditReport
-from .run import enough_people, signals_of, with_old_file
 from .threats import threat_model
 
 

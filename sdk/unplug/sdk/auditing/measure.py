@@ -25,8 +25,8 @@ from unplug.sdk.statistics import (
 from unplug.sdk.training import ClassPredictions, Predictions, Sets, summarize
 
 from .attack import Array, Attack, Lacks, Signals
+from .audit_report import AttackResult, Estimate, GroupRow, ModelAudit, SubjectRows, Utility
 from .predictor import Predictor
-from .report import AttackResult, Estimate, GroupRow, ModelAudit, SubjectRows, Utility
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 

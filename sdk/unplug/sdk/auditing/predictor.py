@@ -13,8 +13,8 @@ from unplug.plugins import Checkpoint
 from unplug.sdk.training import ClassPredictions, Predictions, Sets, predict
 
 from .attack import Signals
+from .audit_report import NEVER_SAW, Role
 from .evidence import AuditEvidence
-from .report import NEVER_SAW, Role
 from .white_box import look_inside
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from unplug.sdk.statistics import Estimate, NotGiven, auc, bootstrap_auc, interv
 from unplug.sdk.training import Sets
 
 from .attack import Signals
+from .audit_report import ModelAudit, RetainPrivacy, WorstSubject
 from .measure import Measured
-from .report import ModelAudit, RetainPrivacy, WorstSubject
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .report import AuditReport, Threat
+from .audit_report import AuditReport, Threat
 
 NOT_TRIED = "not part of this audit"
 

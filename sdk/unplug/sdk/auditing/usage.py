@@ -15,7 +15,7 @@ from unplug.sdk.training import Sets
 
 from .attack import Array, Signals
 from .attacks.task_loss import strongest
-from .report import Usage
+from .audit_report import Usage
 
 REPLICATES = 500
 CLEAR = 0.05

@@ -16,7 +16,7 @@ from unplug.sdk.statistics import Estimate, NotGiven, auc, bootstrap_auc, interv
 from unplug.sdk.training import Predictions, Sets
 
 from .attack import Array, Signals
-from .report import Vulnerable
+from .audit_report import Vulnerable
 
 SHARE = 0.25
 """Of the forgotten people, those remembered most."""

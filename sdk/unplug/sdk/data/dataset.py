@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from unplug.core import DataError, InputError, settled, spoilt_name, tell
 
-from .cache import fingerprints, pixels
 from .naming import told_of_people
+from .picture_cache import fingerprints, pixels
 from .source import Captioned, Eyes, LeftOut, Listing, Sample, SampleProblem, parse_spec
-from .sources.records import shown
+from .sources.caption_records import shown
 
 OnBad = Literal["error", "skip"]
 MIN_SIZE = 8

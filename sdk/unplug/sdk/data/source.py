@@ -152,7 +152,7 @@ SOURCES: Registry[Callable[[str], Source]] = Registry(
         "cifar10": "unplug.sdk.data.sources.cifar10:CIFAR10Source",
         "imagefolder": "unplug.sdk.data.sources.imagefolder:ImageFolderSource",
         "csv": "unplug.sdk.data.sources.csv:CSVSource",
-        "canaries": "unplug.sdk.data.sources.canaries:CanariesSource",
+        "canaries": "unplug.sdk.data.sources.planted:CanariesSource",
         "captions": "unplug.sdk.data.sources.captions:CaptionsSource",
         "webdataset": "unplug.sdk.data.sources.webdataset:WebDatasetSource",
     },

@@ -1,4 +1,4 @@
-from .base import use_fast_attention as use_fast_attention
+from .base_training import use_fast_attention as use_fast_attention
 from .control import CONTROLS as CONTROLS
 from .control import Control as Control
 from .control_set import ControlSet as ControlSet
@@ -18,10 +18,6 @@ from .measure import losses as losses
 from .measure import mean_loss as mean_loss
 from .merge import foreign_loras as foreign_loras
 from .merge import merge_loras as merge_loras
-from .pictures import BATCH as BATCH
-from .pictures import draw_pictures as draw_pictures
-from .pictures import generate as generate
-from .pictures import sampling_of as sampling_of
 from .recipe import BaseRecipe as BaseRecipe
 from .recipe import ControlRecipe as ControlRecipe
 from .recipe import StepRecipe as StepRecipe
@@ -41,6 +37,10 @@ from .shipped import sampling_by_record as sampling_by_record
 from .shipped import sampling_of_lora as sampling_of_lora
 from .shipped import shipped_folder as shipped_folder
 from .shipped import teacher_of_lora as teacher_of_lora
+from .steered_pictures import BATCH as BATCH
+from .steered_pictures import draw_pictures as draw_pictures
+from .steered_pictures import generate as generate
+from .steered_pictures import sampling_of as sampling_of
 from .steps import pick_precision as pick_precision
 from .steps import processes as processes
 from .steps import train_steps as train_steps

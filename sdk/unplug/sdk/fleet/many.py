@@ -21,8 +21,8 @@ from unplug.sdk.training import ImageSet, Recipe, Task, fit_new, new_model
 
 from .backend import revive
 from .job import Context, FleetJob, job_fingerprint, resolve
+from .job_runs import run_jobs
 from .result import Order, Result, has_result, pack, read_result, write_result
-from .run import run_jobs
 from .stacked import fit_stacked
 
 FitBackend = Literal["loop", "processes", "stacked", "ray"]

@@ -44,6 +44,7 @@ from unplug.sdk.training import (
 from unplug.sdk.unlearning import own_split
 
 from .job import Context, FleetJob
+from .job_runs import run_jobs
 from .reference_answers import (
     FILE,
     KEPT,
@@ -56,7 +57,6 @@ from .reference_answers import (
     reference_result,
 )
 from .result import Result, has_result, result_path
-from .run import run_jobs
 
 PLAN = "plan.json"
 JOB = "unplug.sdk.fleet.references:reference_job"

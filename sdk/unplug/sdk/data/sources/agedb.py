@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import age_of
 from .files import FileSource
 from .listed import image_files
-from .tables import age_of
 
 SEXES = {"f": "female", "m": "male"}
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..source import Listing, Partition, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import table_rows
 from .files import FileSource, below
-from .tables import table_rows
 
 PARTS: tuple[tuple[Partition, str], ...] = (("train", "train"), ("validation", "valid"), ("test", "test"))
 FACE = "_face.jpg"

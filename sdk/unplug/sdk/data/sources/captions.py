@@ -14,10 +14,10 @@ from unplug.core import MAX_JSON_BYTES, DataError, name_form, open_regular
 
 from ..decode import SUFFIXES, decode_file, fingerprint_file
 from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import told_of_keys
+from .caption_records import MAX_CAPTION_BYTES, age_in, caption_from, caption_in, record_from, shown, subject_in
 from .files import FileSource
 from .listed import image_files
-from .records import MAX_CAPTION_BYTES, age_in, caption_from, caption_in, record_from, shown, subject_in
-from .tables import told_of_keys
 
 TABLE = "metadata.jsonl"
 TEXTS = frozenset({".txt", ".caption"})

@@ -9,8 +9,8 @@ from typing import get_args
 from unplug.core import DataError, expanded
 
 from ..source import Listing, Partition, Sample, SampleProblem, not_empty
+from .age_tables import TableRow, near_column, table_header, table_rows
 from .files import FileSource, below, on_disk
-from .tables import TableRow, near_column, table_header, table_rows
 
 COLUMNS = ("path", "id", "age", "label", "subject", "partition")
 FIX = "Save it as UTF-8 CSV"

@@ -6,8 +6,8 @@ import itertools
 from pathlib import Path
 
 from ..source import Listing, Partition, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import TableRow, table_rows
 from .files import FileSource, below
-from .tables import TableRow, table_rows
 
 CLASSES = ("0-2", "3-9", "10-19", "20-29", "30-39", "40-49", "50-59", "60-69", "more than 70")
 AGE_EDGES = (0.0, 3.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 90.0)

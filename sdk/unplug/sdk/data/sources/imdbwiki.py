@@ -15,8 +15,8 @@ import numpy as np
 from unplug.core import DataError, Reply, call_in_child, memory_for, open_regular, seconds_for
 
 from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import MAX_ROWS
 from .files import FileSource, below
-from .tables import MAX_ROWS
 from .utkface import MAX_AGE
 
 TABLES = ("imdb", "wiki")

@@ -14,8 +14,8 @@ from unplug.core import DataError
 
 from ..decode import decode_upright, fingerprint_file, square
 from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import TableRow, table_rows
 from .files import below
-from .tables import TableRow, table_rows
 
 TABLES = ("lagenda_annotation.csv", "annotation.csv")
 BOX = ("face_x0", "face_y0", "face_x1", "face_y1")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import text_lines
 from .files import FileSource
-from .tables import text_lines
 
 ATTRIBUTES = (("male", 21), ("smiling", 32), ("young", 40))  # columns of CelebA-HQ-attribute.txt, file name first
 CLASSES = tuple(

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from ..source import Listing, Partition, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import TableRow, table_rows
 from .files import FileSource
-from .tables import TableRow, table_rows
 
 AGE_EDGES = (0.0, 7.0, 13.0, 20.0, 31.0, 46.0, 56.0, 67.0, 81.0)
 CLASSES = ("0-6", "7-12", "13-19", "20-30", "31-45", "46-55", "56-66", "67-80")

@@ -11,12 +11,12 @@ from unplug.core import InputError, counted, installed_versions
 from unplug.export import Artifact
 
 from ..baselines import Baselines, load_baselines
-from ..report import BenchReport
+from ..bench_report import BenchReport
 from . import measured, published
 from .devices import device_slug, pick_device
+from .estimate_report import EstimateReport, HeldOut, LatencyEstimate, Setting
 from .model import fit
 from .operators import Features, read_features
-from .report import EstimateReport, HeldOut, LatencyEstimate, Setting
 
 FAR = 2.0
 """Times as much work as the largest known model, or as little as the smallest, from which an estimate extrapolates."""

@@ -16,12 +16,12 @@ from unplug.sdk.statistics import CONFIDENCE, MIN_SUBJECTS
 
 from .answers import Answers, JudgedModels, ask
 from .copies import names_alone
+from .evaluation_report import EvaluationAlarm, EvaluationReport, ModelEvaluation, PeopleFacts, Processing
 from .exact import people_needed, rate
 from .fate import ADULT
 from .groups import MIN_GAP
 from .people import People
 from .protocol import PROTOCOLS, AgeProtocol, Asking
-from .records import EvaluationAlarm, EvaluationReport, ModelEvaluation, PeopleFacts, Processing
 
 if TYPE_CHECKING:
     import torch

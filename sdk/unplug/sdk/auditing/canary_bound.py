@@ -17,7 +17,7 @@ from scipy.stats import binom
 
 from unplug.core import STRICT, InputError
 
-from .report import Role
+from .audit_report import Role
 
 Array = NDArray[np.float64]
 

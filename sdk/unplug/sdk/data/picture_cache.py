@@ -75,7 +75,7 @@ def decode_in_processes(
     """
     chunks = [list(positions[start : start + CHUNK]) for start in range(0, len(positions), CHUNK)]
     calls = ({"spec": spec, "size": size, "positions": chunk} for chunk in chunks)
-    function = "unplug.sdk.data.cache:decode_of_job"
+    function = "unplug.sdk.data.picture_cache:decode_of_job"
     replies = map_in_children(
         function, calls, min(workers, max(1, len(chunks))), what="decoding", timeout=seconds_for(CHUNK), memory=memory_for()
     )

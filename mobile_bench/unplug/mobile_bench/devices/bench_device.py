@@ -11,7 +11,7 @@ from typing import Protocol
 from unplug.core import Array, Progress
 from unplug.export import Artifact, Placement, Reference, digest_inputs
 
-from ..report import BenchRow, TimedUntil, Where, Window
+from ..bench_report import BenchRow, TimedUntil, Where, Window
 from ..statistics import Summary
 
 

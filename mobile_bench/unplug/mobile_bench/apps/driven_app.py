@@ -10,10 +10,10 @@ from typing import Protocol
 from unplug.core import DeviceError, DeviceLost, temporary_folder
 from unplug.export import INDEX, vector_name
 
-from ..devices.base import DeviceInfo, DeviceOrder
+from ..bench_report import BenchRow
+from ..devices.bench_device import DeviceInfo, DeviceOrder
 from ..exchange import Exchange
 from ..jobs import RunsFiles, expected_outputs, plan_jobs
-from ..report import BenchRow
 from ..rows import stopped_row
 
 START_S = 120.0

@@ -15,6 +15,7 @@ from unplug.sdk.statistics import CONFIDENCE, MIN_FALSE_POSITIVES, MIN_SUBJECTS,
 from unplug.sdk.training import LabelledSet, SampleSet, Sets
 
 from .attack import ATTACKS, Attack, Signals
+from .audit_report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
 from .checks import check_references, check_split
 from .critic import add_critic
 from .evidence import AuditEvidence
@@ -23,7 +24,6 @@ from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_a
 from .people import composites, person_rows, stays
 from .predictor import ArtifactPredictor, Asked, FleetPredictor, Predictor, check_finite, fitted_to
 from .privacy import add_privacy
-from .report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
 from .rounding import Compared, Said, measure_rounding
 from .threats import threat_model
 

@@ -21,7 +21,7 @@ import click
 import torch
 
 from unplug.core import Job, Reply, UnplugError, call_in_child, installed_versions, table, write_json
-from unplug.export import TARGETS, Source, coverage, export_checkpoint, measure_parity, random_inputs
+from unplug.export import TARGETS, TargetSource, coverage, export_checkpoint, measure_parity, random_inputs
 from unplug.plugins import AgePredictor, load_checkpoint, save_checkpoint
 from unplug.sdk.diffusion import shipped_folder
 
@@ -84,7 +84,7 @@ def lower(job: Job) -> Reply:
 
     values = job.values
     model = load_checkpoint(values["checkpoint"], view=values["view"]).model
-    source = Source(model=model, iospec=model.iospec, model_type="lowered")
+    source = TargetSource(model=model, iospec=model.iospec, model_type="lowered")
     exported, _ = TARGETS.get("executorch").prepare(source)
     module, _, name = PARTITIONERS[values["delegate"]].partition(":")
     path = job.folder / "lowered.pte"

@@ -19,7 +19,7 @@ import click
 import numpy as np
 
 from unplug.core import IOSpec, Job, Reply, call_in_child, installed_versions, write_json
-from unplug.export import RUNTIMES, TARGETS, Source
+from unplug.export import RUNTIMES, TARGETS, TargetSource
 
 from .plugin_latency import in_turn
 
@@ -29,7 +29,7 @@ UNDONE = ("hard-swish for ReLU6", "group norm for batch norm", "mean over two ax
 LISTED = ("ai-edge-litert", "litert-torch", "torch")
 
 
-def build(name: str) -> Source:
+def build(name: str) -> TargetSource:
     """The age predictor with one choice undone."""
     import torch
     from torch import nn
@@ -45,7 +45,7 @@ def build(name: str) -> Source:
         exchange(model, nn.BatchNorm2d, lambda norm: nn.GroupNorm(8, norm.num_features))
     if name == UNDONE[2]:
         nn.functional.adaptive_avg_pool2d = lambda x, _: x.mean(dim=(2, 3))
-    source = Source(model=model.eval(), iospec=model.iospec, model_type="age")
+    source = TargetSource(model=model.eval(), iospec=model.iospec, model_type="age")
     return source if name == UNDONE[3] else channels_last(source)
 
 

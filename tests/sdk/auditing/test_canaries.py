@@ -10,7 +10,7 @@ import pytest
 from benchmarks.canary_table import added
 
 from unplug.core import InputError
-from unplug.sdk.auditing.canary_bound import (
+from unplug.sdk.auditing.canary_tests import (
     SHARES,
     canary_bound,
     check_canaries,

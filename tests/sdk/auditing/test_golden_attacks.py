@@ -13,7 +13,7 @@ from scipy.special import logit
 from unplug.sdk.auditing import Signals
 from unplug.sdk.auditing.attacks.rmia import RMIA
 from unplug.sdk.auditing.attacks.views import ViewsAttack
-from unplug.sdk.auditing.canary_bound import p_value
+from unplug.sdk.auditing.canary_tests import p_value
 from unplug.sdk.auditing.population import lira_online
 
 from .planted import says

@@ -32,7 +32,7 @@ from unplug.sdk.training import predict, split_of, to_tensors
 
 from .attack import Array
 from .attacks.task_loss import strongest
-from .canary_bound import (
+from .canary_tests import (
     CONFIDENCE,
     DELTA,
     LEAST,

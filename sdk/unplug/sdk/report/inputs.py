@@ -38,7 +38,7 @@ KINDS = {
     "unplug-compare/1": "unplug.sdk.studies.control.report:ComparisonReport",
     "unplug-certification/1": "unplug.sdk.auditing.pooled:Certification",
     "unplug-evaluation/1": "unplug.sdk.assurance.evaluation_report:EvaluationReport",
-    "unplug-canaries/1": "unplug.sdk.auditing.canary_bound:CanaryReport",
+    "unplug-canaries/1": "unplug.sdk.auditing.canary_tests:CanaryReport",
 }  # fmt: skip
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
 

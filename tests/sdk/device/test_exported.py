@@ -97,7 +97,7 @@ def test_python_draws_the_framed_face_too(generator: Path, tmp_path: Path, monke
     """`unplug.sdk.generate` frames the face of a photograph on exported files, as it does on a diffusers base."""
     rng = np.random.default_rng(0)
     photo, task = tmp_path / "photo.png", tmp_path / "face.task"
-    Image.fromarray(rng.integers(0, 256, (4, 6, 3), np.uint8)).resize((120, 80)).save(photo)
+    Image.fromarray(rng.integers(0, 256, (4, 6, 3), np.uint8)).resize((120, 80), Image.Resampling.NEAREST).save(photo)
     task.write_bytes(bytes(64))
     monkeypatch.setattr(FaceFinder, "faces", lambda *_: np.array([[[60.0, 10.0], [100.0, 50.0]]]))
     whole = Steering(plugin="canny", image=photo, photo=True)

@@ -141,9 +141,9 @@ def test_ctrl_c_leaves_nothing_running(onnx: Artifact, tmp_path: Path) -> None:
     script = tmp_path / "wait.py"
     script.write_text(
         "import sys\nfrom unplug.export import load_artifact\nfrom unplug.export.tensors import random_inputs\n"
-        "from unplug.mobile_bench.devices.bench_device import Order, Plan\nfrom unplug.mobile_bench.web import device\n"
+        "from unplug.mobile_bench.devices.bench_device import DeviceOrder, Plan\nfrom unplug.mobile_bench.web import device\n"
         "file = load_artifact(sys.argv[1])\ninputs = random_inputs(file.card.iospec, 1, 0)\n"
-        "device.WEB.bench(None, Order(artifacts=(file,), runtime=None, delegates=('wasm',), plan=Plan(),\n"
+        "device.WEB.bench(None, DeviceOrder(artifacts=(file,), runtime=None, delegates=('wasm',), plan=Plan(),\n"
         "    inputs_of=lambda _: inputs, reference_of=lambda _: None, say=lambda line: print(line, flush=True)))\n"
     )
     env = {**os.environ, build.PAGE_VARIABLE: str(tmp_path)}

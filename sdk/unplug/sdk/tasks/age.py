@@ -41,7 +41,8 @@ from unplug.sdk.training import (
 )
 
 from .memory import Footprint, footprint, image_bytes
-from .stored import Need, StoredTask
+from .needs import Need
+from .stored import StoredTask
 
 AGE_SCALE = 10.0  # years that weigh as much as one nat of cross entropy
 WIDTH = 4.0  # of the soft targets, in years

@@ -36,7 +36,8 @@ from unplug.sdk.diffusion import (
 from unplug.sdk.training import Fit, LossPredictions, Predictions, SampleSet, Sets, StateFile, predict
 
 from .memory import Footprint, footprint_of
-from .stored import Need, StoredTask
+from .needs import Need
+from .stored import StoredTask
 
 
 @dataclass(frozen=True, kw_only=True)

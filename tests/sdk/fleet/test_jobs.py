@@ -221,10 +221,10 @@ def test_gpus_are_dealt_out(gpus: float, actors: int, share: float) -> None:
 DRIVER = """
 import sys
 from pathlib import Path
-from unplug.sdk.fleet import Context, Job, run_jobs
+from unplug.sdk.fleet import Context, FleetJob, run_jobs
 root = Path(sys.argv[1])
 log, mark = str(root / "log"), str(root / "marks")
-jobs = [Job(name=f"j{x}", target="fleet_jobs:note_and_add", arguments={"x": x, "log": log, "nap": 0.15}) for x in range(8)]
+jobs = [FleetJob(name=f"j{x}", target="fleet_jobs:note_and_add", arguments={"x": x, "log": log, "nap": 0.15}) for x in range(8)]
 context = Context(target="fleet_jobs:number", arguments={"start": 3, "mark": mark})
 print(run_jobs(jobs, context, root / "out", workers=2, show=False))
 """

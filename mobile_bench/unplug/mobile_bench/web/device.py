@@ -49,7 +49,7 @@ def parse_place(text: str | None) -> PagePlace:
 
     Example:
         >>> parse_place("0.0.0.0:8080")
-        Place(host='0.0.0.0', port=8080, headless=False)
+        PagePlace(host='0.0.0.0', port=8080, headless=False)
     """
     if text is None or text == "headless":
         return PagePlace(headless=text is not None)

@@ -66,7 +66,7 @@ def square_window(image_HWC: Picture) -> PictureWindow:
 
     Example:
         >>> square_window(np.zeros((40, 65, 3), np.uint8))
-        Window(left=12.5, top=0.0, width=40.0, height=40.0)
+        PictureWindow(left=12.5, top=0.0, width=40.0, height=40.0)
     """
     height, width = image_HWC.shape[:2]
     side = float(min(height, width))

@@ -125,7 +125,7 @@ def ask(asked: JudgedModels, *, device: torch.device | None = None, show: bool =
         ArtifactError, CheckpointError, BundleCheckFailed: a model that is broken.
 
     Example:
-        ``ask(Asked(models=[Path("model/")], data="utkface:faces/"))[0].over(18.0)``
+        ``ask(JudgedModels(models=[Path("model/")], data="utkface:faces/"))[0].over(18.0)``
     """
     for spec in asked.training:  # what a record says may be gone; what somebody says now is meant
         parse_spec(spec)

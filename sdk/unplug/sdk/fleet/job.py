@@ -41,7 +41,7 @@ class FleetJob:
         InputError: a name that is no plain file name, a malformed target, arguments that are not JSON.
 
     Example:
-        >>> Job(name="../up", target="json:dumps")
+        >>> FleetJob(name="../up", target="json:dumps")
         Traceback (most recent call last):
         unplug.core.errors.InputError: job name '../up': ...
     """

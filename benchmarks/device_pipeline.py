@@ -24,7 +24,8 @@ import numpy as np
 
 from unplug.core import Child, Job, Reply, git_revision, installed_versions, peak_rss_bytes, use_threads, write_json
 from unplug.export import psnr_db
-from unplug.sdk.device import Solver, Steer, Words, draw, latent, load_pipeline, open_files
+from unplug.sdk.conditions import Steering
+from unplug.sdk.device import Solver, Words, draw, latent, load_pipeline, open_files
 from unplug.sdk.diffusion import OURS
 
 SCHEMA = "unplug-device-pipeline/1"
@@ -78,7 +79,7 @@ def draw_with_diffusers(job: Job) -> Reply:
     from PIL import Image
 
     from unplug.sdk.diffusion import CONTROLS, find_lora, load_base, load_loras, scheduled_guidance
-    from unplug.sdk.diffusion.pictures import load_plugin, solve_with
+    from unplug.sdk.diffusion.steered_pictures import load_plugin, solve_with
 
     use_threads(1)
     values = job.values
@@ -115,10 +116,10 @@ def one_round(number: int, folder: Path, child: Child, targets: list[str], way: 
     values = {"prompt": prompt, "side": pipeline.image_size, "schedule": pipeline.schedule.guidance, **asdict(way)}
     theirs = child.call("benchmarks.device_pipeline:draw_with_diffusers", values, arrays, what="diffusers")
     rows: dict[str, dict[str, Any]] = {f"diffusers fp32, {way.label}": {**theirs.values, "folder": folder}}
-    steers = () if condition is None else (Steer(plugin="canny", condition_HWC=condition),)
+    steers = () if condition is None else (Steering(plugin="canny", image=condition),)
     words = Words(prompt=prompt, steps=way.steps, solver=way.solver, guidance=way.guidance)
     for target, precision in ((item.target, item.precision) for item in pipeline.unet.files if item.target in targets):
-        mine = draw(folder, words, seeds=(seed,), steers=steers, target=target, precision=precision)
+        mine = draw(folder, words, seeds=(seed,), steerings=steers, target=target, precision=precision)
         rows[f"{target} {precision}, {way.label}"] = {
             "seconds": mine.seconds[0] if target in TIMED else None,
             "peak_bytes": mine.peak_bytes if target in TIMED else None,

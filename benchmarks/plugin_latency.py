@@ -21,7 +21,7 @@ import click
 import numpy as np
 
 from unplug.core import Array, IOSpec, Job, Reply, TensorSpec, call_in_child, installed_versions, table, write_json
-from unplug.export import RUNTIMES, TARGETS, Source, compare, count_work
+from unplug.export import RUNTIMES, TARGETS, TargetSource, compare, count_work
 
 SCHEMA = "unplug-plugin-latency/1"
 NOT_RANKED = "not ranked"
@@ -39,7 +39,7 @@ LEAST_DB = 60.0
 LISTED = ("ai-edge-litert", "litert-torch", "diffusers", "torch")
 
 
-def build(name: str) -> Source:
+def build(name: str) -> TargetSource:
     """A network in eval mode and its tensors."""
     import torch
     from diffusers import T2IAdapter
@@ -51,11 +51,11 @@ def build(name: str) -> Source:
     torch.manual_seed(0)
     if name in SHIPPED:
         loaded = load_checkpoint(shipped_folder(name))
-        return Source(model=loaded.model, iospec=loaded.model.iospec, model_type=loaded.model_type)
+        return TargetSource(model=loaded.model, iospec=loaded.model.iospec, model_type=loaded.model_type)
     if name in AGES:
         size, side = AGES[name]
         model = AgePredictor(size=size, image_size=side).eval()
-        return Source(model=model, iospec=model.iospec, model_type="age")
+        return TargetSource(model=model, iospec=model.iospec, model_type="age")
     if name == CONTROLNET:
         return controlnet()
     plugin = ConditioningPlugin()
@@ -66,10 +66,10 @@ def build(name: str) -> Source:
         networks[name] = T2IAdapter(channels=[320, 640, 1280, 1280], adapter_type="full_adapter")
     elif name == "t2i-adapter light":
         networks[name] = T2IAdapter(channels=[320, 640, 1280], num_res_blocks=4, adapter_type="light_adapter")
-    return Source(model=networks[name].eval(), iospec=plugin.iospec, model_type="plugin")
+    return TargetSource(model=networks[name].eval(), iospec=plugin.iospec, model_type="plugin")
 
 
-def controlnet() -> Source:
+def controlnet() -> TargetSource:
     """A ControlNet of Stable Diffusion 1.5's shape: latents, a timestep, a prompt and the condition, at every step."""
     import torch
     from diffusers import ControlNetModel
@@ -98,7 +98,7 @@ def controlnet() -> Source:
     outputs = tuple(
         TensorSpec(name=f"residual_{number:02d}", shape=tuple(item.shape), layout="NCHW") for number, item in enumerate(found)
     )
-    return Source(model=model, iospec=IOSpec(inputs=inputs, outputs=outputs), model_type="plugin")
+    return TargetSource(model=model, iospec=IOSpec(inputs=inputs, outputs=outputs), model_type="plugin")
 
 
 def convert(job: Job) -> Reply:

@@ -33,9 +33,10 @@ from unplug.plugins import AgePredictor, Checkpoint, load_checkpoint, save_check
 from unplug.sdk.assurance import PROTOCOLS, Asking, judge
 from unplug.sdk.auditing.audit_files import _check_unlearned, _original_path
 from unplug.sdk.bundle import verify_bundle
+from unplug.sdk.conditions import Steering
 from unplug.sdk.conditions.inputs import part_of
 from unplug.sdk.data import Dataset, describe_request, load_dataset, load_split, make_split, read_forget_file
-from unplug.sdk.device import PIPELINE, Steer, Words, generate, load_pipeline, open_files
+from unplug.sdk.device import PIPELINE, Words, generate, load_pipeline, open_files
 from unplug.sdk.device.base_folder import read_schedule, read_tokenizer
 from unplug.sdk.diffusion import shipped_folder
 from unplug.sdk.fleet import load_references, train_references
@@ -273,11 +274,11 @@ def drawn_with(path: Path) -> object:
     found = load_pipeline(path)
     open_files(found, path.parent, target=None, precision=None)
     steers = tuple(
-        Steer(plugin=name, condition_HWC=np.arange(768, dtype=np.uint16).astype(np.uint8).reshape(16, 16, 3))
+        Steering(plugin=name, image=np.arange(768, dtype=np.uint16).astype(np.uint8).reshape(16, 16, 3))
         for name in found.plugins
     )
     parts = {**networks(), **{f"plugins.{name}": networks()["plugins.canny"] for name in found.plugins}}
-    return generate(found, parts, Words(prompt="a child", steps=2), steers=steers)
+    return generate(found, parts, Words(prompt="a child", steps=2), steerings=steers)
 
 
 def base_file(name: str) -> Callable[[Path], Path]:

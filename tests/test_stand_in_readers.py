@@ -20,7 +20,7 @@ from unplug.export import artifacts_at, load_artifact
 from unplug.plugins import load_checkpoint
 from unplug.plugins.conditions.landmarker import resolve_task
 from unplug.sdk.bundle import read_manifest
-from unplug.sdk.data import Problem, load_dataset
+from unplug.sdk.data import SampleProblem, load_dataset
 from unplug.sdk.device.lora import pack_loras
 from unplug.sdk.diffusion import load_base
 from unplug.sdk.diffusion.load import load_loras
@@ -128,7 +128,7 @@ def test_pictures_in_folders_and_shards(tmp_path: Path, kind: str) -> None:
         assert problem.id == "s.tar/x" and problem.reason.startswith(said)
 
 
-def in_a_shard(path: Path, files: dict[str, bytes]) -> tuple[Problem, ...]:
+def in_a_shard(path: Path, files: dict[str, bytes]) -> tuple[SampleProblem, ...]:
     with tarfile.open(path, "w") as archive:
         for name, content in files.items():
             entry = tarfile.TarInfo(name)

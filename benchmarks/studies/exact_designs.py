@@ -28,7 +28,7 @@ from benchmarks.studies.leaderboard.score import measure_cost
 from unplug.core import table, use_threads, versions, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.data import Dataset, load_dataset, make_split
-from unplug.sdk.fleet import Job, Order, Result, has_result, load_references, pack, read_result, write_result
+from unplug.sdk.fleet import FleetJob, Order, Result, has_result, load_references, pack, read_result, write_result
 from unplug.sdk.tasks import task_of, train_age
 from unplug.sdk.training import ImageSet, Recipe, seeded
 from unplug.sdk.unlearning import (
@@ -81,7 +81,7 @@ class World:
         """A result of the folder, made where it is not there."""
         given = str(self.board.report.data["digest"])
         if not has_result(self.work, name, given):
-            order = Order(job=Job(name=name, target="unplug:design"), fingerprint=given, given=given)
+            order = Order(job=FleetJob(name=name, target="unplug:design"), fingerprint=given, given=given)
             write_result(self.work, name, pack(make(), order))
         return read_result(self.work, name)
 

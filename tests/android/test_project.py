@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.vectors.app import bench
 
-from unplug.mobile_bench.apps.android import ACTIVITY, PACKAGE, _App
+from unplug.mobile_bench.apps.android import ACTIVITY, PACKAGE, _AndroidApp
 from unplug.mobile_bench.received import check_received
 
 ROOT = Path(__file__).parents[2] / "android_demo"
@@ -78,7 +78,7 @@ def test_the_manifest_asks_for_nothing_and_has_the_harness_s_activity() -> None:
     source = (ROOT / "app/src/main/kotlin/dev/unplug/demo/engine/Engines.kt").read_text(encoding="utf-8")
     ways = re.findall(r'[A-Z_]+\("[a-z]+", "([a-z]+)", "([a-z-]+)", ', source)
     assert {(runtime, delegate) for delegate, runtime in ways} == {
-        (runtime, delegate) for runtime, delegates in _App.runs.by_runtime.items() for delegate in delegates
+        (runtime, delegate) for runtime, delegates in _AndroidApp.runs.by_runtime.items() for delegate in delegates
     }
 
 

@@ -116,7 +116,7 @@ def test_without_locks_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(locks, "try_lock", lambda _: None)
     with hold(tmp_path / "out"):
         pass
-    assert "has no file locks, so nothing stops a second command with the same --out" in caplog.text and names(tmp_path) == []
+    assert "has no file locks, so nothing stops a second command with the same `out`" in caplog.text and names(tmp_path) == []
 
 
 def test_a_lock_that_says_nonsense_is_one_line(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_lock_that_says_nonsense_is_one_line(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_an_output_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="Choose an --out"), hold(tmp_path / "file" / "out"):
+    with pytest.raises(OutputError, match="Choose an `out`"), hold(tmp_path / "file" / "out"):
         pytest.fail("the body must not run")
 
 

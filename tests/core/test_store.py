@@ -100,9 +100,9 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="Choose another --out"):
+    with pytest.raises(OutputError, match="Choose another `out`"):
         JsonLines(tmp_path / "file" / "a.part", HEAD, print)
-    with pytest.raises(OutputError, match="Choose another --out"):
+    with pytest.raises(OutputError, match="Choose another `out`"):
         JsonLines(tmp_path, HEAD, print)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OutputError, match="not a plain file"):

@@ -25,7 +25,7 @@ from unplug.export import (
     random_inputs,
 )
 from unplug.export.artifact import write_card
-from unplug.export.pte import XNNPACK, Table, read_calls, xnnpack_nodes
+from unplug.export.pte import XNNPACK, PteTable, read_calls, xnnpack_nodes
 from unplug.sdk.cli import main
 
 FP32, INT8 = "age.fp32.pte", "age.int8-static.pte"
@@ -142,7 +142,7 @@ def test_a_flatbuffer_by_hand() -> None:
     table = struct.pack("<iiI", 8, 7, 4)  # the vtable lies 8 bytes before; 7; the vector begins 4 bytes behind its field
     vector = struct.pack("<3I", 2, 8, 4)
     content = struct.pack("<I", 12) + vtable + table + vector
-    found = Table.root(content)
+    found = PteTable.root(content)
     assert (
         found.number(0, "<i") == 7 and found.count(1) == 2 and (found.text(2), found.count(3), found.bytes(5)) == ("", 0, b"")
     )

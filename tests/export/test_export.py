@@ -25,7 +25,7 @@ from unplug.core import (
     TensorSpec,
     call_in_child,
 )
-from unplug.export import TARGETS, Artifact, Source, count_work, export_checkpoint, load_artifact
+from unplug.export import TARGETS, Artifact, TargetSource, count_work, export_checkpoint, load_artifact
 from unplug.plugins import load_checkpoint
 
 MAX_HALF_RATIO = 0.7  # weights halve; graph and biases do not, and the nano model at 32 px has little else
@@ -190,7 +190,7 @@ class Dynamic(torch.nn.Module):
 def test_shapes_that_depend_on_numbers_are_refused() -> None:
     """Core ML's and ONNX's converters take such a model, and no app that trusts the card could read what it gives."""
     x, y = (TensorSpec(name=name, shape=(1, 4), layout="NC") for name in "xy")
-    source = Source(model=Dynamic(), iospec=IOSpec(inputs=(x,), outputs=(y,)), model_type="odd")
+    source = TargetSource(model=Dynamic(), iospec=IOSpec(inputs=(x,), outputs=(y,)), model_type="odd")
     with pytest.raises(InputError, match=r"its output y came out as \[0\], and its IOSpec says \[1, 4\]"):
         count_work(source)
 

@@ -13,7 +13,7 @@ from ai_edge_litert import schema_py_generated as litert_schema
 
 from unplug.core import TensorSpec
 from unplug.export import Artifact
-from unplug.export.targets.litert_metadata import FIELD, Number, Table, packed, tensor_table
+from unplug.export.targets.litert_metadata import FIELD, MetadataTable, Number, packed, tensor_table
 
 
 @pytest.fixture(scope="module")
@@ -66,5 +66,5 @@ def test_a_range_from_minus_one(reader: Any) -> None:
 
 
 def test_a_table_by_hand(reader: Any) -> None:
-    size = reader.ImageSizeT.InitFromPackedBuf(packed(Table({0: Number(640, 32), 1: Number(7, 32)})), 0)
+    size = reader.ImageSizeT.InitFromPackedBuf(packed(MetadataTable({0: Number(640, 32), 1: Number(7, 32)})), 0)
     assert (size.width, size.height) == (640, 7)

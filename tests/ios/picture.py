@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.sdk.device import Words, draw, load_pipeline, read_steer
+from unplug.sdk.conditions import Steering, draw_conditions
+from unplug.sdk.device import Words, draw, load_pipeline
 
 ORDERS = (
     {"prompt": "a portrait of a child, smiling, red bob, mint dots background", "seed": 0, "plugin": None},
@@ -25,16 +26,16 @@ def main(files: Path, out: Path) -> None:
     """Draws and writes."""
     out.mkdir(parents=True, exist_ok=True)
     pipeline = load_pipeline(files)
-    steer = read_steer(pipeline, "face_landmark", ROOT / "examples" / "face_landmark.png")
-    (out / "condition.rgb").write_bytes(steer.condition_HWC.tobytes())
+    steering = Steering(plugin="face_landmark", image=ROOT / "examples" / "face_landmark.png")
+    (condition_HWC,) = draw_conditions([steering], ["face_landmark"], pipeline.image_size)
+    (out / "condition.rgb").write_bytes(condition_HWC.tobytes())
     told = []
     for number, order in enumerate(ORDERS):
-        steers = (steer,) if order["plugin"] else ()
         made = draw(
             files,
             Words(prompt=str(order["prompt"])),
             seeds=(int(str(order["seed"])),),
-            steers=steers,
+            steerings=[steering] if order["plugin"] else [],
             target="onnx",
             precision="fp32",
         )

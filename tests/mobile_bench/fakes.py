@@ -11,7 +11,7 @@ import pytest
 
 from unplug.export import Artifact, Placement
 from unplug.mobile_bench import DEVICES, BenchReport, BenchRow, Plan, Repeat, bench_artifacts, summarize
-from unplug.mobile_bench.devices.base import DeviceInfo, Job, Order, State, Timing, Untimed
+from unplug.mobile_bench.devices.bench_device import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, State, Untimed
 from unplug.mobile_bench.drive import drive
 from unplug.mobile_bench.rows import derived
 
@@ -36,7 +36,7 @@ class FakeDevice:
         self.crash, self.states, self.info, self.back = crash, states, info or {}, back
         self.starts, self.compared = 0, compared
 
-    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+    def bench(self, place: str | None, order: DeviceOrder) -> tuple[BenchRow, ...]:
         return drive(self, order, f"fake:{place}")
 
     def describe(self) -> DeviceInfo:
@@ -66,14 +66,14 @@ class FakeDevice:
     def _outputs(self, samples: int) -> dict[str, np.ndarray]:
         return {"age_logits": np.ones((samples, 13), np.float32), "expected_age": np.ones((samples, 1), np.float32)}
 
-    def untimed(self, job: Job, plan: Plan) -> Untimed:
+    def untimed(self, job: BenchJob, plan: Plan) -> Untimed:
         return Untimed(outputs=self._outputs(len(job.inputs["image"])), peak_memory_bytes=None, base_memory_bytes=None)
 
-    def timed(self, job: Job, plan: Plan) -> Timing:
+    def timed(self, job: BenchJob, plan: Plan) -> DeviceTiming:
         self.starts += 1
         if self.crash is not None:
             raise self.crash
-        return Timing(
+        return DeviceTiming(
             init_ms=1.0,
             first_inference_ms=1.0,
             latencies_ms=self.latencies(self.starts, plan),

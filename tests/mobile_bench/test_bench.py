@@ -15,7 +15,7 @@ from unplug.core import InputError, sha256_tree
 from unplug.export import Artifact, card_path, load_artifact
 from unplug.export.artifact import write_card
 from unplug.mobile_bench import DEVICES, BenchReport, Plan, bench_artifacts
-from unplug.mobile_bench.devices.base import Job, Order
+from unplug.mobile_bench.devices.bench_device import BenchJob, DeviceOrder
 from unplug.mobile_bench.jobs import RunsFiles, plan_jobs
 from unplug.sdk.cli import main
 
@@ -146,15 +146,15 @@ def files(onnx: Artifact) -> dict[str, Artifact]:
     return {end: replace(onnx, path=Path(f"a.{end}"), card=replace(onnx.card, target=name)) for end, name in targets.items()}
 
 
-def plan(files: dict[str, Artifact], *ends: str, every: bool = False, **asked: Any) -> list[Job]:
-    order = Order(
+def plan(files: dict[str, Artifact], *ends: str, every: bool = False, **asked: Any) -> list[BenchJob]:
+    order = DeviceOrder(
         artifacts=tuple(files[end] for end in ends), plan=Plan(), inputs_of=lambda _: {"x": np.zeros(1, np.float32)},
         reference_of=lambda _: None, runtime=asked.get("runtime"), delegates=asked.get("delegates", ()),
     )  # fmt: skip
     return plan_jobs(APP, order, every=every)
 
 
-def shown(jobs: list[Job]) -> list[tuple[str, str, str | None]]:
+def shown(jobs: list[BenchJob]) -> list[tuple[str, str, str | None]]:
     return [(job.runtime, job.delegate, job.not_run) for job in jobs]
 
 

@@ -184,7 +184,7 @@ def test_rows_of_a_device_calibrate(files: list[Artifact], tmp_path: Path) -> No
     assert found.kind == one.kind == "estimate" and found.source == "measured rows"
     assert found.held_out is not None and (found.held_out.rows, found.held_out.models) == (5, 5)
     assert sorted(found.left_out) == [
-        "1 row: its file was not found (--artifacts)",
+        "1 row: its file was not found (`artifacts`)",
         "1 row: not valid",
         "1 row: of an emulator",
     ]
@@ -245,7 +245,7 @@ def test_what_nothing_supports_is_refused(files: list[Artifact], tmp_path: Path)
 def test_names_of_devices() -> None:
     assert device_slug("Samsung Galaxy S23 Ultra (8 Gen 2, Android 13)") == "galaxy-s23-ultra"
     assert device_slug("AMD EPYC 7B13") == "amd-epyc-7b13" and device_slug("Apple") == "apple"
-    with pytest.raises(InputError, match="--rows"):
+    with pytest.raises(InputError, match="`rows`"):
         pick_device("x", [])
     with pytest.raises(InputError, match="pixel-7"):
         pick_device("pixel-7-pro", ["pixel-7"])  # near is not the same

@@ -31,7 +31,7 @@ PLAN = Plan(threads=1, warmup=0, iterations=3, repeats=2)
 def xcrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for what is said; `phone` in it is the app's container."""
     monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setattr("unplug.mobile_bench.apps.base.POLL_S", 0.1)
+    monkeypatch.setattr("unplug.mobile_bench.apps.driven_app.POLL_S", 0.1)
     answer = json.dumps({"result": {"devices": [DEVICE]}})
     (tmp_path / "devices.json").write_text(answer)
     script = tmp_path / "bin" / "xcrun"
@@ -92,7 +92,7 @@ def test_phones_that_are_not_there(xcrun: Path, onnx: Artifact, checkpoint: Path
     with pytest.raises(DeviceError, match=r"there is no such device \(paired: 0000-1\)"):
         bench_artifacts([onnx], on="ios:0000-2", plan=PLAN)
     (xcrun / "devices.json").write_text(json.dumps({"result": {"devices": [DEVICE, DEVICE]}}))
-    with pytest.raises(DeviceError, match="Write --on ios:UDID"):
+    with pytest.raises(DeviceError, match="Write `on=ios:UDID`"):
         bench_artifacts([onnx], on="ios", plan=PLAN)
     (xcrun / "devices.json").write_text("not JSON")
     with pytest.raises(DeviceError, match="its answer is not JSON"):

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from unplug.core import DeviceError, DeviceLost, InputError, JsonLines
 from unplug.export import Artifact
 from unplug.mobile_bench import DEVICES, BenchRow, Plan, journals
-from unplug.mobile_bench.devices.base import Job, State, Timing
+from unplug.mobile_bench.devices.bench_device import BenchJob, DeviceTiming, State
 from unplug.sdk.cli import main
 
 from .fakes import FakeDevice, on_fake
@@ -26,7 +26,7 @@ class Fragile(FakeDevice):
         super().__init__(**given)  # type: ignore[arg-type]
         self.breaks, self.error = set(breaks), error
 
-    def timed(self, job: Job, plan: Plan) -> Timing:
+    def timed(self, job: BenchJob, plan: Plan) -> DeviceTiming:
         if self.starts + 1 in self.breaks:
             self.breaks.discard(self.starts + 1)
             raise self.error("phone", "the cable was pulled", "Look at the cable")
@@ -53,7 +53,7 @@ def test_a_file_that_always_ends_the_device_is_given_up(
     onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     class Deadly(FakeDevice):
-        def timed(self, job: Job, plan: Plan) -> Timing:
+        def timed(self, job: BenchJob, plan: Plan) -> DeviceTiming:
             raise DeviceLost("phone", "it rebooted", "")
 
     row, _ = run(Deadly(back=True), onnx, monkeypatch, tmp_path / "b.json")
@@ -91,7 +91,7 @@ def test_another_benchmark_is_set_aside_and_not_lost(onnx: Artifact, monkeypatch
 
 def test_two_benchmarks_do_not_write_one_report(onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Nosy(FakeDevice):
-        def timed(self, job: Job, plan: Plan) -> Timing:
+        def timed(self, job: BenchJob, plan: Plan) -> DeviceTiming:
             with pytest.raises(InputError, match="another benchmark writes it now"):
                 run(FakeDevice(), onnx, monkeypatch, tmp_path / "b.json")
             monkeypatch.setitem(DEVICES._targets, "fake", self)

@@ -17,9 +17,9 @@ import torch
 from unplug.core import ConversionError, InputError
 from unplug.export import RUNTIMES, Artifact, Placement, checkpoint_artifact
 from unplug.mobile_bench import BenchReport, Plan, Repeat, at_fault, bench_artifacts, compare_reports, summarize
-from unplug.mobile_bench.devices.base import State
+from unplug.mobile_bench.devices.bench_device import State
 from unplug.mobile_bench.devices.host_child import pending_ms, time_runs
-from unplug.mobile_bench.parity import Watch
+from unplug.mobile_bench.parity import ParityWatch
 from unplug.mobile_bench.validity import refusals
 
 from .fakes import FakeDevice, on_fake
@@ -159,7 +159,7 @@ def test_work_that_a_call_leaves_behind_is_seen(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_first_run_that_is_wrong_and_a_sample_that_always_is() -> None:
     """Kept are both the first of a sample and the one that differs most from it, of every sample."""
-    watch = Watch()
+    watch = ParityWatch()
     for run in range(10):
         watch.look(0, {"y": np.full((1, 1), 7.0 if run == 0 else 1.0)})
         watch.look(1, {"y": np.full((1, 1), 2.0)})

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unplug.mobile_bench import Estimate, drift, outlier_share, relative_spread, summarize, throttling, typical_latency
-from unplug.mobile_bench.devices.host_child import Meter
+from unplug.core import Estimate
+from unplug.mobile_bench import drift, outlier_share, relative_spread, summarize, throttling, typical_latency
+from unplug.mobile_bench.devices.host_child import ProcessMeter
 from unplug.mobile_bench.sustained import windows
 
 
@@ -132,7 +133,7 @@ def zone(folder: Path, name: str, microjoules: int | str) -> Path:
 def test_packages_are_summed_and_their_parts_are_not(tmp_path: Path) -> None:
     for name in ("intel-rapl:0", "intel-rapl:1", "intel-rapl:0:0"):
         zone(tmp_path, name, 500_000)
-    meter = Meter(tmp_path)
+    meter = ProcessMeter(tmp_path)
     zone(tmp_path, "intel-rapl:0", 700_000)
     zone(tmp_path, "intel-rapl:0:0", 900_000)
     zone(tmp_path, "intel-rapl:1", 100_000)  # went round: 500 mJ to the end, 100 mJ from there
@@ -140,6 +141,6 @@ def test_packages_are_summed_and_their_parts_are_not(tmp_path: Path) -> None:
 
 
 def test_machines_that_do_not_tell(tmp_path: Path) -> None:
-    assert Meter(tmp_path).millijoules() is None
+    assert ProcessMeter(tmp_path).millijoules() is None
     zone(tmp_path, "intel-rapl:0", "secret")
-    assert Meter(tmp_path).millijoules() is None
+    assert ProcessMeter(tmp_path).millijoules() is None

@@ -15,7 +15,7 @@ from unplug.core import ReportError
 from unplug.mobile_bench import BenchRow, Window, csv_text, load_baselines, markdown
 from unplug.mobile_bench import listing as listed
 from unplug.mobile_bench.baselines import SHIPPED
-from unplug.mobile_bench.tables import COLUMNS
+from unplug.mobile_bench.bench_tables import COLUMNS
 from unplug.sdk.cli.bench_table import baselines, table
 
 from .fakes import report_of, row_of

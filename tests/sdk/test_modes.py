@@ -18,7 +18,7 @@ from unplug.sdk.fleet.result import write_result
 from unplug.sdk.inference import load_head
 from unplug.sdk.ledger import LedgerSigner, open_ledger
 from unplug.sdk.training import StateFile, training_dir
-from unplug.sdk.training.run import check_place
+from unplug.sdk.training.training_sets import check_place
 
 HEAD = Path(__file__).parents[1] / "vectors" / "head" / "start.safetensors"
 SPEC = "synth:n=12,subjects=4,seed=3"

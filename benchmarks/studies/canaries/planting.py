@@ -53,7 +53,7 @@ ROUNDING = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class PlantingPlan:
     """What was planted.
 
     Args:
@@ -69,7 +69,9 @@ class Plan:
     split: Split
 
 
-def plant(spec: str, out: Path, *, people: int, size: int, seed: int, on_bad: OnBad = "error", show: bool = True) -> Plan:
+def plant(
+    spec: str, out: Path, *, people: int, size: int, seed: int, on_bad: OnBad = "error", show: bool = True
+) -> PlantingPlan:
     """Gives some people of the training set wrong ages, and keeps half of them, by a coin each, out of it.
 
     Writes to a folder of its own ``planted.json`` (the wrong ages: it is the data spec ``canaries:DIR``), ``split.json`` and
@@ -113,7 +115,7 @@ def plant(spec: str, out: Path, *, people: int, size: int, seed: int, on_bad: On
     split = replace(split, data_digest=planted.digest, train=train)
     save_split(split, out / SPLIT)
     write_json(out / FORGET, {"samples": [name for name in train if name in mine], "subjects": []}, private=True)
-    return Plan(people=people, pictures=len(ids), included=int(coin_M.sum()), train=len(train), split=split)
+    return PlantingPlan(people=people, pictures=len(ids), included=int(coin_M.sum()), train=len(train), split=split)
 
 
 def canary_report(
@@ -155,9 +157,9 @@ def canary_report(
 def _check_free(out: Path) -> None:
     """Planting anew where models were trained on the old coins would leave these without any."""
     if (out / FORGET).exists():
-        raise OutputError(str(out), "canaries are planted there already", "Give another --out: models need the old coins")
+        raise OutputError(str(out), "canaries are planted there already", "Give another `out`: models need the old coins")
     if out.exists() and (not out.is_dir() or {item.name for item in out.iterdir()} - {PLANTED, SPLIT}):
-        raise OutputError(str(out), "it is there and not empty", "Give a folder of its own as --out")
+        raise OutputError(str(out), "it is there and not empty", "Give a folder of its own as `out`")
 
 
 def _choose(dataset: Dataset, split: Split, people: int, seed: int) -> list[list[str]]:
@@ -223,11 +225,15 @@ def _row(
     where, record = str(checkpoint.path), checkpoint.record
     own = record.get("split") or {}
     if own.get("data_digest") != dataset.digest:
-        raise CheckpointError(where, "it was not trained on these canaries", f"Train with --data {dataset.spec} --split SPLIT")
+        raise CheckpointError(
+            where,
+            "it was not trained on these canaries",
+            f"Train it with `unplug train age --data {dataset.spec} --split SPLIT`",
+        )
     trained = split_of(checkpoint, dataset)
     if set(trained.train) != set(split.train):
         why = "it was trained on the data of these canaries, but by other coins"
-        raise CheckpointError(where, why, "Train with the --split that lies in their folder")
+        raise CheckpointError(where, why, "Train with the `split` that lies in their folder")
     mine = {name for name, person in zip(ids, person_N.tolist(), strict=True) if included_M[person]}
     if trained.forget and set(trained.forget) != mine:
         both = set(trained.forget) & mine

@@ -24,6 +24,7 @@ from unplug.core import atomic_path, sha256_file, use_cache
 from unplug.plugins import ConvNormAct, init_weights, safetensors_errors
 from unplug.sdk.data import Dataset, SynthSource, note_people, parse_spec
 from unplug.sdk.diffusion import StepRecipe, to_image, train_steps
+from unplug.sdk.faces import attributes_of
 from unplug.sdk.training import StateFile, fingerprint, seeded
 
 from .report import JudgeFacts
@@ -75,7 +76,7 @@ def words_of(dataset: Dataset) -> tuple[dict[str, str], ...] | None:
     source = parse_spec(dataset.spec)
     if not isinstance(source, SynthSource):
         return None
-    return tuple(face_words(source.params(sample.payload).attributes()) for sample in dataset.samples)
+    return tuple(face_words(attributes_of(source.params(sample.payload))) for sample in dataset.samples)
 
 
 FEATURES = 192

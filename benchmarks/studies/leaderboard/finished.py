@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unplug.core import InputError, read_json
-from unplug.sdk.fleet import Context, Job, Summary, run_jobs
+from unplug.sdk.fleet import Context, FleetJob, FleetSummary, run_jobs
 
 from .jobs import Bench, bench
 from .membership import Oracle
@@ -94,12 +94,12 @@ class Board:
         names = unlearned_names(known, self.seed, self.originals, len(self.oracle.pool))
         return read_pool(self.folder / "models", names, self.truths)[0]
 
-    def run(self, jobs: Sequence[Job], into: str, **fleet: Any) -> Summary:
+    def run(self, jobs: Sequence[FleetJob], into: str, **fleet: Any) -> FleetSummary:
         """Runs the jobs that have no result in the folder `into` of the board yet."""
         context = Context(target="benchmarks.studies.leaderboard.jobs:bench", arguments=self.arguments)
         return run_jobs(jobs, context, self.folder / into, fingerprint=self.report.data["digest"], **fleet)
 
-    def pool(self, into: str, names: Sequence[tuple[str, int]], done: Summary) -> tuple[Pool, dict[str, str]]:
+    def pool(self, into: str, names: Sequence[tuple[str, int]], done: FleetSummary) -> tuple[Pool, dict[str, str]]:
         """What the jobs gave: (name, original's seed) of each; and why those are missing that are."""
         return read_pool(self.folder / into, names, self.truths, done.failed)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from unplug.sdk.auditing import Comparison
+from unplug.sdk.auditing import PopulationComparison
 from unplug.sdk.statistics import CONFIDENCE, Estimate
 
 from .report import Measure
@@ -119,7 +119,7 @@ def of_estimates(found: Sequence[Estimate], oracle: float | None) -> Measure:
     )
 
 
-def of_comparisons(found: Sequence[Comparison], oracle_row: bool) -> Measure:
+def of_comparisons(found: Sequence[PopulationComparison], oracle_row: bool) -> Measure:
     """The unlearned side of comparisons with the oracle's beside it; of the oracle's own row, the oracle's side."""
     theirs = float(np.mean([item.oracle.value for item in found]))
     return of_estimates([item.oracle if oracle_row else item.unlearned for item in found], theirs)

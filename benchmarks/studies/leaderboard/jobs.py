@@ -19,7 +19,7 @@ from torch import nn
 
 from unplug.core import InputError
 from unplug.sdk.data import Dataset, Split, load_dataset
-from unplug.sdk.fleet import Job, Order, Result, fit_stacked, job_fingerprint, pack, read_result, stack_width, write_result
+from unplug.sdk.fleet import FleetJob, Order, Result, fit_stacked, job_fingerprint, pack, read_result, stack_width, write_result
 from unplug.sdk.training import ImageSet, Recipe, Sets, Task, fit_new, load_sets, new_model, pictures, predict, seeded
 from unplug.sdk.unlearning import (
     ForgetProblem,
@@ -227,7 +227,7 @@ def measure(model: nn.Module, sets: Sets) -> dict[str, np.ndarray]:
     return tensors
 
 
-def train_stacked(context: Bench, jobs: Sequence[Job], given: str, *, show: bool = False) -> float:
+def train_stacked(context: Bench, jobs: Sequence[FleetJob], given: str, *, show: bool = False) -> float:
     """Carries out training jobs, a stack after the other; each stack is written when it is finished.
 
     Args:
@@ -252,7 +252,7 @@ def train_stacked(context: Bench, jobs: Sequence[Job], given: str, *, show: bool
     return time.monotonic() - began
 
 
-def _train_part(context: Bench, role: str, jobs: Sequence[Job], given: str, show: bool) -> None:
+def _train_part(context: Bench, role: str, jobs: Sequence[FleetJob], given: str, show: bool) -> None:
     seeds = [int(job.arguments["seed"]) for job in jobs]
     began = time.monotonic()
     models = fit_stacked(context.task, context.training_set(role), context.sets.validation, seeds=seeds, show=show)

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.sdk.auditing import Comparison, Variant, rmia_population
-from unplug.sdk.statistics import Refused, Resamples, auc, bootstrap_auc, logistic_accuracy, resamples
+from unplug.sdk.auditing import PopulationComparison, Variant, rmia_population
+from unplug.sdk.statistics import NotGiven, Resamples, auc, bootstrap_auc, logistic_accuracy, resamples
 from unplug.sdk.training import ClassPredictions
 
 from .intervals import Mean, absolute, as_measure, cluster_mean, difference, of_comparisons, over_seeds
@@ -168,7 +168,7 @@ def _accuracy(forget_F: Array, unseen_U: Array, seed: int) -> float:
     # Intervals come from the models here, so nothing is resampled: every sample weighs once.
     once = Resamples(forget_RF=np.ones((1, len(forget_F)), np.float32), unseen_RU=np.ones((1, len(unseen_U)), np.float32))
     found = logistic_accuracy(-forget_F, -unseen_U, once, seed=seed)
-    assert not isinstance(found, Refused)  # `Match.enough` has counted the samples
+    assert not isinstance(found, NotGiven)  # `Match.enough` has counted the samples
     return found.value
 
 
@@ -199,7 +199,7 @@ def _nomus(accuracy_EM: Sequence[Array], pool: Pool) -> tuple[Mean, float]:
 
 def _rmia(pool: Pool, oracle: Oracle) -> Measure:
     forget, test = pool.truths.forget, pool.truths.test
-    found: list[Comparison] = []
+    found: list[PopulationComparison] = []
     for seed, item in zip(EVALUATION_SEEDS, oracle.matches, strict=True):
         found.append(
             rmia_population(

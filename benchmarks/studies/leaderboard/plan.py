@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from unplug.core import InputError
-from unplug.sdk.fleet import Job
+from unplug.sdk.fleet import FleetJob
 from unplug.sdk.unlearning import METHODS, TrainingHook, build_method
 
 from .protocol import BenchmarkProtocol
@@ -124,11 +124,11 @@ def unlearning_seeds(seed: int, originals: int, models: int) -> list[tuple[int, 
     return [(seed + number % originals, seed + UNLEARNED_FROM + number) for number in range(models)]
 
 
-def training_jobs(seed: int, originals: int, models: int) -> list[Job]:
+def training_jobs(seed: int, originals: int, models: int) -> list[FleetJob]:
     """One job per original and per retrained model."""
     jobs = {original_name(value): ("original", value) for value in original_seeds(seed, originals)}
     jobs |= {retrained_name(value): ("retrained", value) for value in retrained_seeds(seed, models)}
-    return [Job(name=name, target=TRAIN, arguments={"role": role, "seed": value}) for name, (role, value) in jobs.items()]
+    return [FleetJob(name=name, target=TRAIN, arguments={"role": role, "seed": value}) for name, (role, value) in jobs.items()]
 
 
 def unlearned_names(item: Entry, seed: int, originals: int, models: int) -> list[tuple[str, int]]:
@@ -136,11 +136,11 @@ def unlearned_names(item: Entry, seed: int, originals: int, models: int) -> list
     return [(f"{item.key}-{original}-{own}", original) for original, own in unlearning_seeds(seed, originals, models)]
 
 
-def unlearning_jobs(entries: Sequence[Entry], seed: int, originals: int, models: int) -> list[Job]:
+def unlearning_jobs(entries: Sequence[Entry], seed: int, originals: int, models: int) -> list[FleetJob]:
     """One job per method, original and unlearning seed; those of one original stand together."""
     pairs = sorted(unlearning_seeds(seed, originals, models))
     return [
-        Job(
+        FleetJob(
             name=f"{item.key}-{original}-{own}",
             target="benchmarks.studies.leaderboard.jobs:unlearn",
             arguments={

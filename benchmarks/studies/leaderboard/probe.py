@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.sdk.auditing import forget_loss, gather, relearn
-from unplug.sdk.fleet import Job, Order, Result, has_result, pack, read_result, write_result
+from unplug.sdk.fleet import FleetJob, Order, Result, has_result, pack, read_result, write_result
 from unplug.sdk.statistics import auc
 from unplug.sdk.training import SampleSet, new_model, pictures, predict
 
@@ -74,7 +74,7 @@ def _unasked(out: Path, folder: str, rows: Sequence[Sequence[str]], given: str) 
 
 
 def _keep(folder: Path, name: str, given: str, answer: Result) -> None:
-    order = Order(job=Job(name=name, target="unplug:probe"), fingerprint=given, given=given)
+    order = Order(job=FleetJob(name=name, target="unplug:probe"), fingerprint=given, given=given)
     write_result(folder, name, pack(answer, order))
 
 

@@ -15,7 +15,7 @@ import torch
 from unplug.core import InputError, OutputError, TrainingError, json_sha256, read_json, write_json
 from unplug.sdk.auditing import Variant
 from unplug.sdk.data import load_dataset, read_forget_file
-from unplug.sdk.fleet import BACKENDS, Context, Job, has_result, run_jobs
+from unplug.sdk.fleet import BACKENDS, Context, FleetJob, has_result, run_jobs
 
 from .jobs import Bench, bench, train_stacked
 from .plan import TRAIN, entry, training_jobs, unlearned_names, unlearning_jobs
@@ -119,7 +119,7 @@ class _Fleet:
     context: Context
     given: str
 
-    def run(self, jobs: Sequence[Job], say: Callable[[str], None], show: bool) -> dict[str, str]:
+    def run(self, jobs: Sequence[FleetJob], say: Callable[[str], None], show: bool) -> dict[str, str]:
         """Runs what has no result; gives what failed."""
         folder = self.config.models
         # By the leaderboard's own fingerprint, which knows no path and no device: a folder may move, and so may the run.

@@ -33,6 +33,7 @@ from .errors import TrainingError as TrainingError
 from .errors import UnknownOperatorError as UnknownOperatorError
 from .errors import UnplugError as UnplugError
 from .errors import error_class as error_class
+from .estimate import Estimate as Estimate
 from .extras import extra_of as extra_of
 from .extras import require_modules as require_modules
 from .files import MAX_JSON_BYTES as MAX_JSON_BYTES
@@ -107,7 +108,6 @@ from .stand_ins import why_missing as why_missing
 from .store import JsonLines as JsonLines
 from .surroundings import settled as settled
 from .surroundings import use_threads as use_threads
-from .temporaries import sweep as sweep
 from .temporaries import sweep_below as sweep_below
 from .temporaries import temporary_folder as temporary_folder
 from .text import MINUS as MINUS

@@ -22,7 +22,7 @@ from .results import output_error, recover
 from .surroundings import settle
 from .temporaries import TRIES, hidden_name, sweep, try_lock
 
-UNGUARDED = "%s: this system has no file locks, so nothing stops a second command with the same --out; do not start one"
+UNGUARDED = "%s: this system has no file locks, so nothing stops a second command with the same `out`; do not start one"
 MAX_OWNER_BYTES = 4096
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -107,7 +107,7 @@ def _taken_lock(real: Path, path: Path) -> tuple[int, Path]:
         if got is False:
             told = _owner(handle)
             os.close(handle)
-            raise OutputError(str(path), told, "Wait for it, or choose another --out")
+            raise OutputError(str(path), told, "Wait for it, or choose another `out`")
         if got is None:
             logging.getLogger("unplug").warning(UNGUARDED, path)
         # Who had it until now may have removed it: then this is no longer the file of that name.
@@ -118,7 +118,7 @@ def _taken_lock(real: Path, path: Path) -> tuple[int, Path]:
                 os.write(handle, json.dumps(own).encode())
                 return handle, lock
         os.close(handle)
-    raise OutputError(str(path), "others take and leave it all the time", "Wait for them, or choose another --out")
+    raise OutputError(str(path), "others take and leave it all the time", "Wait for them, or choose another `out`")
 
 
 def _owner(handle: int) -> str:

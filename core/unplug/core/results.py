@@ -64,9 +64,9 @@ def output_error(path: Path, error: OSError) -> OutputError:
         return cache_error(path, error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return OutputError(
-            str(path), "the disk is full", "Free some space or choose another --out; nothing was left half-written"
+            str(path), "the disk is full", "Free some space or choose another `out`; nothing was left half-written"
         )
-    return OutputError(str(path), error.strerror or str(error), "Choose an --out that you can write to")
+    return OutputError(str(path), error.strerror or str(error), "Choose an `out` that you can write to")
 
 
 def check_writable(folder: Path) -> None:
@@ -121,7 +121,7 @@ def atomic_path(path: Path, *, private: bool | None = None) -> Iterator[Path]:
     path = Path(path)
     try:
         if path.exists() and not path.is_file():
-            raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an --out that is a file")
+            raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an `out` that is a file")
         private = _is_private(path, private)
         _make_parent(path.parent, private=private)
         with temporary_folder(hidden_name(path.name, "."), path.parent) as folder:
@@ -227,7 +227,7 @@ def check_replaceable(path: Path, owner: str | None, ours: Sequence[str]) -> Non
         return
     found = f" (it holds {sorted(foreign)[0]})" if path.is_dir() and foreign else ""
     why = f"it exists and was not written by this command{found}"
-    raise OutputError(str(path), why, "Choose another --out or remove it")
+    raise OutputError(str(path), why, "Choose another `out` or remove it")
 
 
 def _put(new: Path, path: Path) -> None:

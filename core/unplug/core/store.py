@@ -71,7 +71,7 @@ class JsonLines:
                 say(f"{path} is {why}: kept as {aside.name}")
         except OSError as error:
             self.close()
-            raise OutputError(str(path), str(error.strerror), "Choose another --out") from error
+            raise OutputError(str(path), str(error.strerror), "Choose another `out`") from error
         except BaseException:
             self.close()
             raise
@@ -194,4 +194,4 @@ def _lock(raw: io.FileIO, path: Path) -> None:
 
 
 def _taken(path: Path) -> InputError:
-    return InputError(str(path), "another benchmark writes it now", "Wait for it, or choose another --out")
+    return InputError(str(path), "another benchmark writes it now", "Wait for it, or choose another `out`")

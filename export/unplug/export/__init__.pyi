@@ -28,7 +28,6 @@ from .parity import ParityRow as ParityRow
 from .parity import TaskDelta as TaskDelta
 from .parity import measure_parity as measure_parity
 from .precisions import PRECISIONS as PRECISIONS
-from .precisions import Precision as Precision
 from .precisions import looks_at_samples as looks_at_samples
 from .readers import AGAIN as AGAIN
 from .readers import READERS as READERS
@@ -46,7 +45,7 @@ from .session import run_values as run_values
 from .session import runtime_of as runtime_of
 from .targets import TARGETS as TARGETS
 from .targets.base import OLDEST_IOS as OLDEST_IOS
-from .targets.base import Source as Source
+from .targets.base import TargetSource as TargetSource
 from .targets.wrappers import channels_last as channels_last
 from .tensors import check_inputs as check_inputs
 from .tensors import digest_inputs as digest_inputs

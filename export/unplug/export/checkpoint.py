@@ -13,7 +13,7 @@ from unplug.plugins import read_config, weights_bytes, weights_files, weights_sh
 
 from .artifact import Artifact, Card
 from .convert import count_work
-from .targets.base import Source
+from .targets.base import TargetSource
 from .tensors import check_inputs, relaid
 
 FULL, HALF = "full ", "half "
@@ -134,5 +134,5 @@ def describe(job: Job) -> Reply:
 
     checkpoint = load_checkpoint(job.values["checkpoint"])
     iospec = checkpoint.model.iospec
-    flops, parameters = count_work(Source(model=checkpoint.model, iospec=iospec, model_type=checkpoint.model_type))
+    flops, parameters = count_work(TargetSource(model=checkpoint.model, iospec=iospec, model_type=checkpoint.model_type))
     return Reply(values={"iospec": iospec.to_dict(), "flops": flops, "parameters": parameters})

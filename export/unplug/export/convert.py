@@ -13,7 +13,7 @@ from unplug.core import Array, InputError, Job, Reply
 
 from .precisions import PRECISIONS
 from .targets import TARGETS
-from .targets.base import Source, Target
+from .targets.base import Target, TargetSource
 from .tensors import check_inputs, relaid
 
 SAMPLES = 32
@@ -40,7 +40,7 @@ def convert_checkpoint(job: Job) -> Reply:
     from .targets.wrappers import channels_last
 
     checkpoint = load_checkpoint(job.values["checkpoint"], view=job.values["view"])
-    source = Source(
+    source = TargetSource(
         model=plain(checkpoint.model),
         iospec=checkpoint.model.iospec,
         model_type=checkpoint.model_type,
@@ -84,7 +84,9 @@ def convert_checkpoint(job: Job) -> Reply:
     return Reply(values=values)
 
 
-def corrected_source(source: Source, calibration: Mapping[str, Array], levels: int) -> tuple[Source, dict[str, Any]]:
+def corrected_source(
+    source: TargetSource, calibration: Mapping[str, Array], levels: int
+) -> tuple[TargetSource, dict[str, Any]]:
     """The model with biases that make up for int8 kernels of `levels`, and what `Calibrated` says of them."""
     import numpy as np
     import torch
@@ -97,7 +99,7 @@ def corrected_source(source: Source, calibration: Mapping[str, Array], levels: i
 
 
 def write_precision(
-    target: Target, prepared: Any, source: Source, precision: str, folder: Path, calibration: Mapping[str, Array]
+    target: Target, prepared: Any, source: TargetSource, precision: str, folder: Path, calibration: Mapping[str, Array]
 ) -> Written:
     """Writes one artifact, named ``<model_type>.<precision><suffix>``."""
     started = time.perf_counter()
@@ -106,7 +108,7 @@ def write_precision(
     return Written(precision=precision, file=file, seconds=time.perf_counter() - started)
 
 
-def count_work(source: Source) -> tuple[int, int]:
+def count_work(source: TargetSource) -> tuple[int, int]:
     """Floating-point operations of one forward pass, and the parameters that take part in it.
 
     PyTorch counts the former in convolutions and matrix products. A decoder's checkpoint holds an encoder too.

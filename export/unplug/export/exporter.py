@@ -181,7 +181,7 @@ def _check_calibration(calibration: Mapping[str, Array], precisions: Sequence[st
     for precision in precisions:
         if PRECISIONS.get(precision).calibration == "needed" and not calibration:
             why = "activations get their ranges from samples, and none are given"
-            raise InputError(f"precision {precision!r}", why, "Give --calibrate SPEC, say the data that it was trained on")
+            raise InputError(f"precision {precision!r}", why, "Give `calibrate`, say the data that it was trained on")
     if not calibration or not looks_at_samples(precisions):
         return {}
     for name, array in calibration.items():
@@ -275,4 +275,4 @@ def _check_free(path: Path, *, package: bool) -> None:
     if package:
         check_replaceable(path, *PACKAGES.get(path.suffix, (None, ())))
     elif path.exists() and not path.is_file():
-        raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an --out that is a file")
+        raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an `out` that is a file")

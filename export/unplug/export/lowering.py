@@ -19,7 +19,7 @@ from torch.nn import functional as fn
 
 from unplug.core import ConversionError
 
-from .targets.base import Source, Target
+from .targets.base import Target, TargetSource
 from .targets.wrappers import Positional, examples
 
 ATEN = torch.ops.aten
@@ -83,7 +83,7 @@ def converted(convert: Callable[[Any], Any], program: Any, what: str) -> Any:
         return convert(program)
 
 
-def lowered_source(source: Source) -> Source:
+def lowered_source(source: TargetSource) -> TargetSource:
     """A model that computes the same in operators that more converters have."""
     lacking = {str(target.overloadpacket).removeprefix("aten.") for target in OTHERWISE}
     program = lowered(torch.export.export(Positional(source), examples(source)), lambda name: name not in lacking)
@@ -93,7 +93,7 @@ def lowered_source(source: Source) -> Source:
     return replace(source, model=module)
 
 
-def prepared(target: Target, source: Source) -> Any:
+def prepared(target: Target, source: TargetSource) -> Any:
     """What `Target.prepare` makes: of the model in other operators, where its own are more than the converter has."""
     try:
         return target.prepare(source)

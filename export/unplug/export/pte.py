@@ -42,16 +42,16 @@ class Calls:
     operators: tuple[str, ...]
 
 
-class Table:
+class PteTable:
     """One table of a flatbuffer, its fields by number; what is not there is 0, "" or nothing."""
 
     def __init__(self, content: bytes, position: int) -> None:
-        from flatbuffers.table import Table as Raw
+        from flatbuffers.table import PteTable as Raw
 
         self._content, self._raw = content, Raw(content, position)
 
     @classmethod
-    def root(cls, content: bytes) -> Table:
+    def root(cls, content: bytes) -> PteTable:
         """The table that the buffer begins with."""
         return cls(content, *struct.unpack_from("<I", content, 0))
 
@@ -69,23 +69,23 @@ class Table:
         place = self._place(field)
         return self._raw.String(place).decode() if place else ""
 
-    def table(self, field: int) -> Table:
+    def table(self, field: int) -> PteTable:
         """A table below this one."""
         place = self._place(field)
         if not place:
             raise ValueError(f"field {field} of a table is missing")
-        return Table(self._content, self._raw.Indirect(place))
+        return PteTable(self._content, self._raw.Indirect(place))
 
     def count(self, field: int) -> int:
         """The length of a vector."""
         offset = self._raw.Offset(4 + 2 * field)
         return int(self._raw.VectorLen(offset)) if offset else 0
 
-    def item(self, field: int, index: int) -> Table:
+    def item(self, field: int, index: int) -> PteTable:
         """A table of a vector."""
         if not 0 <= index < self.count(field):
             raise IndexError(f"there is no item {index} of {self.count(field)}")
-        return Table(self._content, self._raw.Indirect(self._raw.Vector(self._raw.Offset(4 + 2 * field)) + 4 * index))
+        return PteTable(self._content, self._raw.Indirect(self._raw.Vector(self._raw.Offset(4 + 2 * field)) + 4 * index))
 
     def bytes(self, field: int) -> bytes:
         """A vector of bytes."""
@@ -111,7 +111,7 @@ def read_calls(path: Path) -> Calls:
 
 
 def _calls(path: Path, content: bytes) -> Calls:
-    program = Table.root(content)
+    program = PteTable.root(content)
     plans = [program.item(1, index) for index in bounded(path, "methods", program.count(1))]
     plan = next((item for item in plans if item.text(0) == "forward"), None)
     if plan is None:
@@ -131,7 +131,7 @@ def _calls(path: Path, content: bytes) -> Calls:
     return Calls(delegates=tuple(delegates), delegated=delegated, operators=tuple(operators))
 
 
-def _instructions(path: Path, plan: Table) -> Iterator[tuple[int, Any]]:
+def _instructions(path: Path, plan: PteTable) -> Iterator[tuple[int, Any]]:
     for number in bounded(path, "chains", plan.count(5)):
         chain = plan.item(5, number)
         for index in bounded(path, "instructions", chain.count(2)):
@@ -139,7 +139,7 @@ def _instructions(path: Path, plan: Table) -> Iterator[tuple[int, Any]]:
             yield instruction.number(0, "<B"), instruction.table(1)
 
 
-def _data(program: Table, delegate: Table, content: bytes) -> bytes:
+def _data(program: PteTable, delegate: PteTable, content: bytes) -> bytes:
     """The delegate's own data: in the flatbuffer, or in a segment behind it."""
     place = delegate.table(1)
     location, index = place.number(0, "<b"), place.number(1, "<I")
@@ -157,4 +157,4 @@ def xnnpack_nodes(data: bytes) -> int:
     if data[4:8] != XNNPACK_HEADER:
         raise ValueError("its delegate's data do not begin as XNNPACK's do")
     (start,) = struct.unpack_from("<I", data, 10)
-    return Table.root(data[start:]).count(1)
+    return PteTable.root(data[start:]).count(1)

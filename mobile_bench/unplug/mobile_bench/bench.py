@@ -14,9 +14,9 @@ from unplug.core import Array, InputError, IOSpec, Progress, UnplugError, git_re
 from unplug.export import Artifact, Card, Reference, check_inputs, random_inputs, reference_outputs
 from unplug.plugins import view_of
 
+from .bench_report import BenchReport, BenchRow
 from .devices import DEVICES
-from .devices.base import Device, DeviceInfo, Job, Order, Plan
-from .report import BenchReport, BenchRow
+from .devices.bench_device import BenchJob, Device, DeviceInfo, DeviceOrder, Plan
 from .rows import stopped_row
 
 SAMPLES = 2
@@ -65,7 +65,7 @@ def bench_artifacts(
     _check(artifacts, places, plan)
     known = {artifact.card.iospec: _checked(artifact.card.iospec, inputs, plan.seed) for artifact in artifacts}
     references = _References(checkpoint, known)
-    order = Order(
+    order = DeviceOrder(
         artifacts=tuple(artifacts), runtime=runtime, delegates=tuple(dict.fromkeys(delegates)), plan=plan,
         inputs_of=lambda artifact: known[artifact.card.iospec],
         reference_of=lambda artifact: references.of(artifact.card), progress=progress, say=say,
@@ -87,7 +87,7 @@ def bench_artifacts(
 
 
 def _side_by_side(
-    bench: Callable[[int], tuple[BenchRow, ...]], artifacts: Sequence[Artifact], places: Sequence[str], order: Order
+    bench: Callable[[int], tuple[BenchRow, ...]], artifacts: Sequence[Artifact], places: Sequence[str], order: DeviceOrder
 ) -> list[BenchRow]:
     """Several devices, a thread each. One that fails does not take the others' rows with it; its own say why."""
     rows, errors = list[BenchRow](), list[UnplugError]()
@@ -108,8 +108,8 @@ def _side_by_side(
     return rows
 
 
-def _failed(artifact: Artifact, place: str, order: Order, reason: str) -> BenchRow:
-    job = Job(
+def _failed(artifact: Artifact, place: str, order: DeviceOrder, reason: str) -> BenchRow:
+    job = BenchJob(
         artifact=artifact, runtime=order.runtime or "unknown", runtime_version=None, delegate=(*order.delegates, "default")[0],
         inputs=order.inputs_of(artifact), reference=order.reference_of(artifact),
     )  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 
 from unplug.core import STRICT
 
-from .report import BenchReport, BenchRow
+from .bench_report import BenchReport, BenchRow
 from .statistics import exp, typical_latency
 
 SCHEMA: Literal["unplug-bench-comparison/1"] = "unplug-bench-comparison/1"

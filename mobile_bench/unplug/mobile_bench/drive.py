@@ -13,11 +13,11 @@ import numpy as np
 
 from unplug.core import Array, ArtifactError, ConversionError, DeviceError, DeviceLost, JsonLines
 
-from .devices.base import DeviceInfo, Driven, Job, Order, Plan, State, Timing, Untimed
+from .bench_report import BenchRow, Repeat
+from .devices.bench_device import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, Driven, Plan, State, Untimed
 from .jobs import plan_jobs
-from .journal import Record, journal_head, records_of
+from .journal import JournalRecord, journal_head, records_of
 from .parity import judge
-from .report import BenchRow, Repeat
 from .rows import Taken, measured_row, stopped_row
 from .statistics import summarize
 from .validity import THROTTLING
@@ -29,7 +29,7 @@ SOFTWARE = re.compile(r"swiftshader|llvmpipe|lavapipe|adapterType=CPU", re.IGNOR
 
 
 @dataclass(kw_only=True)
-class Entry:
+class DriveEntry:
     """What has been measured of one job so far.
 
     Args:
@@ -41,15 +41,15 @@ class Entry:
         interruptions: what went wrong since the last record.
     """
 
-    job: Job
+    job: BenchJob
     failure: str | None = None
     untimed: Untimed | None = None
-    records: dict[int, Record] = field(default_factory=dict)
+    records: dict[int, JournalRecord] = field(default_factory=dict)
     resumed: int = 0
     interruptions: list[str] = field(default_factory=list)
 
 
-def drive(device: Driven, order: Order, place: str) -> tuple[BenchRow, ...]:
+def drive(device: Driven, order: DeviceOrder, place: str) -> tuple[BenchRow, ...]:
     """Measures an order on one device.
 
     Each artifact first runs once untimed, for its memory and its outputs. Then each repeat times all of them, in an order drawn
@@ -69,19 +69,21 @@ def drive(device: Driven, order: Order, place: str) -> tuple[BenchRow, ...]:
         OutputError: the journal cannot be written.
     """
     info, load = device.describe(), _load()
-    entries = [Entry(job=job) for job in plan_jobs(device, order)]
+    entries = [DriveEntry(job=job) for job in plan_jobs(device, order)]
     head = journal_head(place, info, [entry.job for entry in entries], order.plan)
     with JsonLines(order.journal, head, order.say) as journal:
-        run = _Run(device, order, info, entries, journal)
+        run = _DriveRun(device, order, info, entries, journal)
         run.all()
     after = run.state_or_nothing()
     return tuple(run.row(entry, after, load) for entry in entries)
 
 
-class _Run:
+class _DriveRun:
     """One pass over the jobs of an order."""
 
-    def __init__(self, device: Driven, order: Order, info: DeviceInfo, entries: list[Entry], journal: JsonLines) -> None:
+    def __init__(
+        self, device: Driven, order: DeviceOrder, info: DeviceInfo, entries: list[DriveEntry], journal: JsonLines
+    ) -> None:
         self.device, self.order, self.plan, self.info, self.entries = device, order, order.plan, info, entries
         self.begun = time.monotonic()
         self.lost: str | None = None
@@ -129,7 +131,7 @@ class _Run:
                 return
         entry.failure = f"the device vanished {MAX_TRIES} times during the same cold start; it may be this file that ends it"
 
-    def _wait_for_it(self, entry: Entry, turn: int, error: DeviceLost) -> None:
+    def _wait_for_it(self, entry: DriveEntry, turn: int, error: DeviceLost) -> None:
         """Waits for a device that vanished; where it stays away, nothing more is measured."""
         when = f"cold start {turn}" if turn else "the untimed run"
         self.order.say(f"{error} Waiting for it, {self.plan.away_s:.0f} s at most")
@@ -147,7 +149,7 @@ class _Run:
                 break
         self.lost = f"the device vanished in {when} ({error.why}) and did not come back within {self.plan.away_s:.0f} s"
 
-    def _measure(self, entry: Entry, index: int, turn: int) -> None:
+    def _measure(self, entry: DriveEntry, index: int, turn: int) -> None:
         if turn == 0:
             entry.untimed = self.device.untimed(entry.job, self.plan)
             return
@@ -158,7 +160,7 @@ class _Run:
         timing = self.device.timed(entry.job, self.plan)
         after = self.device.state()
         placed = timing.placement
-        record = Record(
+        record = JournalRecord(
             job=index, turn=turn, repeat=_repeat(entry, timing, (state, after), started), curve=timing.curve, gate=gate,
             interruptions=tuple(entry.interruptions), nodes_delegated=placed.nodes_delegated, nodes_total=placed.nodes_total,
             partitions=placed.partitions, timed_until=timing.timed_until, adapter=placed.adapter,
@@ -174,7 +176,7 @@ class _Run:
         except DeviceError:
             return State()
 
-    def row(self, entry: Entry, after: State, load: float | None) -> BenchRow:
+    def row(self, entry: DriveEntry, after: State, load: float | None) -> BenchRow:
         """What was measured of one job."""
         records = [entry.records[turn] for turn in sorted(entry.records)]
         told = [text for record in records for text in record.interruptions] + entry.interruptions
@@ -204,7 +206,7 @@ def _with_adapter(info: DeviceInfo, adapter: str | None) -> DeviceInfo:
     return replace(info, gpu_driver=adapter, where="emulated" if SOFTWARE.search(adapter) else info.where)
 
 
-def _repeat(entry: Entry, timing: Timing, states: tuple[State, State], started: float) -> Repeat:
+def _repeat(entry: DriveEntry, timing: DeviceTiming, states: tuple[State, State], started: float) -> Repeat:
     kept = (
         "init_ms",
         "first_inference_ms",
@@ -228,7 +230,7 @@ def _repeat(entry: Entry, timing: Timing, states: tuple[State, State], started: 
     )
 
 
-def _wanted(entry: Entry) -> Mapping[str, Array]:
+def _wanted(entry: DriveEntry) -> Mapping[str, Array]:
     if entry.job.reference is not None:
         return entry.job.reference.outputs
     if entry.untimed is None:

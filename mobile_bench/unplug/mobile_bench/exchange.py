@@ -13,9 +13,9 @@ from typing import Any
 from unplug.core import Array, JsonLines, ReportError, json_sha256, parse_json
 from unplug.export import PRECISIONS, digest_inputs, vector_bytes, vectors_index
 
-from .devices.base import Job, Plan
+from .bench_report import BenchRow, Where
+from .devices.bench_device import BenchJob, Plan
 from .received import check_received, check_row, read_row
-from .report import BenchRow, Where
 
 PLAN_SCHEMA = "unplug-bench-plan/1"
 PARTIAL = "the rest is to come"
@@ -24,14 +24,14 @@ JOURNAL_SCHEMA = "unplug-rows-journal/1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class PageProgress:
     """How far the page says it is."""
 
     share: float = 0.0
     text: str = ""
 
 
-def rows_head(jobs: Sequence[Job], plan: Plan, where: Where | None) -> dict[str, str]:
+def rows_head(jobs: Sequence[BenchJob], plan: Plan, where: Where | None) -> dict[str, str]:
     """What makes a benchmark in a browser the same."""
     facts = {"plan": asdict(plan), "jobs": [job.facts() for job in jobs], "where": where}
     return {"schema": JOURNAL_SCHEMA, "digest": json_sha256(facts)}
@@ -50,12 +50,12 @@ class Exchange:
     """
 
     def __init__(
-        self, jobs: Sequence[Job], expected: Sequence[Mapping[str, Array] | None], plan: Plan, *,
+        self, jobs: Sequence[BenchJob], expected: Sequence[Mapping[str, Array] | None], plan: Plan, *,
         where: Where | None = None, journal: JsonLines | None = None, auto: bool = False,
     ) -> None:  # fmt: skip
         self.jobs, self.expected, self.plan, self.where, self.auto = tuple(jobs), tuple(expected), plan, where, auto
         self.rows: dict[int, BenchRow] = {}
-        self.progress = Progress()
+        self.progress = PageProgress()
         self.begun = False
         self.reported = threading.Event()
         self._last_sign = time.monotonic()
@@ -120,7 +120,7 @@ class Exchange:
             raise ReportError("the progress", "it has no share and text", "Reload the page") from error
         if not 0.0 <= share <= 1.0 or not text.isprintable():
             raise ReportError("the progress", "its share is not within 0 and 1, or its text not plain", "Reload the page")
-        self.progress = Progress(share=share, text=text[:200])
+        self.progress = PageProgress(share=share, text=text[:200])
 
     def plan_json(self) -> bytes:
         """What the page is asked for."""
@@ -129,7 +129,7 @@ class Exchange:
         value = {"schema": PLAN_SCHEMA, "plan": plan, "jobs": jobs, "auto": self.auto}
         return json.dumps(value, allow_nan=False).encode()
 
-    def _job_json(self, number: int, job: Job) -> dict[str, Any]:
+    def _job_json(self, number: int, job: BenchJob) -> dict[str, Any]:
         card = job.artifact.card
         row = self.rows.get(number)
         return {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from unplug.core import Array, InputError
 from unplug.export import Artifact, Session
 
-from .devices.base import Job, Order, Runs
+from .devices.bench_device import BenchJob, DeviceOrder, Runs
 
 NO_RUNTIME = "none"
 """Of a file that nothing on the device runs."""
@@ -45,7 +45,7 @@ class RunsFiles:
         return None if artifact.path.suffix in self.by_suffix else f"{self.name} does not run {artifact.card.target} files"
 
 
-def plan_jobs(device: Runs, order: Order, *, every: bool = False) -> list[Job]:
+def plan_jobs(device: Runs, order: DeviceOrder, *, every: bool = False) -> list[BenchJob]:
     """Every artifact on every delegate that was asked for and that its runtime has.
 
     Args:
@@ -68,13 +68,13 @@ def plan_jobs(device: Runs, order: Order, *, every: bool = False) -> list[Job]:
     return [job for artifact in order.artifacts for job in _jobs_of(device, order, artifact, every)]
 
 
-def _runtime_of(device: Runs, order: Order, artifact: Artifact) -> str | None:
+def _runtime_of(device: Runs, order: DeviceOrder, artifact: Artifact) -> str | None:
     """The runtime that was asked for, or else the first that the artifact has."""
     runtimes = device.runtimes(artifact)
     return order.runtime if order.runtime in runtimes else next(iter(runtimes), None)
 
 
-def _jobs_of(device: Runs, order: Order, artifact: Artifact, every: bool) -> list[Job]:
+def _jobs_of(device: Runs, order: DeviceOrder, artifact: Artifact, every: bool) -> list[BenchJob]:
     """Where it cannot be run as asked, one job that says why."""
     found = _runtime_of(device, order, artifact)
     runtime, known = (NO_RUNTIME, ()) if found is None else (found, device.delegates(found))
@@ -85,7 +85,7 @@ def _jobs_of(device: Runs, order: Order, artifact: Artifact, every: bool) -> lis
     if reason is None and not asked:
         reason = f"{runtime} has no delegate {' or '.join(order.delegates)} ({', '.join(known)})"
     return [
-        Job(
+        BenchJob(
             artifact=artifact, runtime=runtime, runtime_version=device.version(found) if found else None, delegate=name,
             inputs=order.inputs_of(artifact), reference=None if reason else order.reference_of(artifact), not_run=reason,
         )
@@ -93,7 +93,7 @@ def _jobs_of(device: Runs, order: Order, artifact: Artifact, every: bool) -> lis
     ]  # fmt: skip
 
 
-def expected_outputs(jobs: Sequence[Job]) -> list[Mapping[str, Array] | None]:
+def expected_outputs(jobs: Sequence[BenchJob]) -> list[Mapping[str, Array] | None]:
     """What outputs should be: the checkpoint's, or else what Python's runtime of the file gives, once a file."""
     known: dict[str, Mapping[str, Array]] = {}
     found: list[Mapping[str, Array] | None] = []

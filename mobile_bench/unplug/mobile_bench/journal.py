@@ -12,8 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from unplug.core import STRICT, json_sha256
 
-from .devices.base import DeviceInfo, Job, Plan
-from .report import Repeat, TimedUntil, Window
+from .bench_report import Repeat, TimedUntil, Window
+from .devices.bench_device import BenchJob, DeviceInfo, Plan
 
 SCHEMA = "unplug-bench-journal/1"
 CHANGING = ("battery_percent", "charging")
@@ -21,7 +21,7 @@ CHANGING = ("battery_percent", "charging")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class JournalRecord:
     """One cold start.
 
     Args:
@@ -49,7 +49,7 @@ class Record:
     interruptions: tuple[str, ...] = ()
 
 
-def journal_head(place: str, info: DeviceInfo, jobs: Sequence[Job], plan: Plan) -> dict[str, str]:
+def journal_head(place: str, info: DeviceInfo, jobs: Sequence[BenchJob], plan: Plan) -> dict[str, str]:
     """What makes a benchmark the same: its place and device, its settings, its files and what they should compute."""
     facts: dict[str, Any] = {
         "place": place,
@@ -60,9 +60,9 @@ def journal_head(place: str, info: DeviceInfo, jobs: Sequence[Job], plan: Plan) 
     return {"schema": SCHEMA, "digest": json_sha256(facts)}
 
 
-def records_of(found: Iterable[Any], jobs: int, starts: int) -> tuple[Record, ...]:
+def records_of(found: Iterable[Any], jobs: int, starts: int) -> tuple[JournalRecord, ...]:
     """The cold starts among a journal's lines; a line that is none of this benchmark's is passed over."""
-    adapter, records = TypeAdapter(Record), list[Record]()
+    adapter, records = TypeAdapter(JournalRecord), list[JournalRecord]()
     for value in found:
         with contextlib.suppress(ValidationError, RecursionError):
             record = adapter.validate_json(json.dumps(value))

@@ -10,7 +10,7 @@ import numpy as np
 from unplug.core import Array
 from unplug.export import Difference, compare, verdict
 
-from .devices.base import Job
+from .devices.bench_device import BenchJob
 from .validity import parity_floor
 
 
@@ -22,7 +22,7 @@ class Judgement:
     parity_reason: str | None
 
 
-class Watch:
+class ParityWatch:
     """Looks at the outputs of every run: a runtime that is right once may be wrong the next time.
 
     Kept of each sample are the outputs of its first run, and those of the run that differed most from them; the right one of
@@ -55,7 +55,7 @@ def _distance(known: Array, value: Array) -> float:
     return float(apart.max()) if np.isfinite(apart).all() else float("inf")
 
 
-def judge(job: Job, wanted: Mapping[str, Array], outputs: Sequence[tuple[int, Mapping[str, Array]]]) -> Judgement:
+def judge(job: BenchJob, wanted: Mapping[str, Array], outputs: Sequence[tuple[int, Mapping[str, Array]]]) -> Judgement:
     """The worst of some outputs against the reference.
 
     Args:
@@ -72,7 +72,7 @@ def judge(job: Job, wanted: Mapping[str, Array], outputs: Sequence[tuple[int, Ma
     return Judgement(min(ratios, default=None), next((reason for reason in reasons if reason), None))
 
 
-def _reason(job: Job, differences: Mapping[str, Difference]) -> str | None:
+def _reason(job: BenchJob, differences: Mapping[str, Difference]) -> str | None:
     card, reference = job.artifact.card, job.reference
     if reference is not None and reference.checkpoint_sha256 != card.checkpoint_sha256:
         return f"the artifact was exported from other weights ({card.checkpoint_sha256[:12]})"

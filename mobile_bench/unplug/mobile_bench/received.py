@@ -12,8 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 from unplug.core import ReportError, parse_json
 from unplug.export import PRECISIONS, digest_inputs
 
-from .devices.base import DeviceInfo, Job, Plan, State
-from .report import SCHEMA, BenchReport, BenchRow, Repeat, Where
+from .bench_report import SCHEMA, BenchReport, BenchRow, Repeat, Where
+from .devices.bench_device import BenchJob, DeviceInfo, Plan, State
 from .rows import Taken, derived, measured_row, stopped_row
 from .validity import peak_flops
 
@@ -28,7 +28,7 @@ AGAIN = "Run the benchmark again; what was measured before is kept"
 
 
 def check_received(
-    raw: bytes, jobs: Sequence[Job], plan: Plan, where: Where | None = None, what: str = "the report"
+    raw: bytes, jobs: Sequence[BenchJob], plan: Plan, where: Where | None = None, what: str = "the report"
 ) -> tuple[BenchRow, ...]:
     """The rows of a report that something else wrote, in the order of the jobs.
 
@@ -62,7 +62,7 @@ def read_row(raw: bytes, what: str = "a row") -> BenchRow:
     return _read(json.dumps({**head, "rows": [_json(raw, what)]}).encode(), what).rows[0]
 
 
-def check_row(row: BenchRow, job: Job, plan: Plan, where: Where | None = None, what: str = "a row") -> BenchRow:
+def check_row(row: BenchRow, job: BenchJob, plan: Plan, where: Where | None = None, what: str = "a row") -> BenchRow:
     """A row of one job as this side would have written it.
 
     Args:
@@ -142,7 +142,7 @@ def _json(raw: bytes, what: str) -> Any:
         raise ReportError(what, "it is not valid JSON", AGAIN) from error
 
 
-def _job_of(row: BenchRow, jobs: Sequence[Job], what: str) -> int:
+def _job_of(row: BenchRow, jobs: Sequence[BenchJob], what: str) -> int:
     own = (row.artifact_sha256, row.file, row.runtime, row.delegate_asked)
     for number, job in enumerate(jobs):
         if own == (job.artifact.card.sha256, job.artifact.card.file, job.runtime, job.delegate):
@@ -151,7 +151,7 @@ def _job_of(row: BenchRow, jobs: Sequence[Job], what: str) -> int:
     raise ReportError(what, why, AGAIN)
 
 
-def _stranger(row: BenchRow, job: Job, plan: Plan) -> Iterator[str]:
+def _stranger(row: BenchRow, job: BenchJob, plan: Plan) -> Iterator[str]:
     """What is not as it was asked for."""
     wanted = {
         "file": job.artifact.card.file,
@@ -236,7 +236,7 @@ def _bad_texts(row: BenchRow) -> Iterator[str]:
         yield f"a text longer than {MAX_TEXT} characters, or one that cannot be printed"
 
 
-def _stopped(row: BenchRow, job: Job, plan: Plan) -> str | None:
+def _stopped(row: BenchRow, job: BenchJob, plan: Plan) -> str | None:
     if job.not_run is not None:
         return job.not_run
     missing = len(row.repeats) < plan.starts
@@ -255,7 +255,7 @@ def _judged(repeat: Repeat, precision: str) -> Repeat:
     return replace(repeat, parity_reason=repeat.parity_reason or f"{repeat.parity_db:.1f} dB is below {threshold:g} dB")
 
 
-def _strange_weights(job: Job) -> tuple[str, ...]:
+def _strange_weights(job: BenchJob) -> tuple[str, ...]:
     if job.reference is None or job.reference.checkpoint_sha256 == job.artifact.card.checkpoint_sha256:
         return ()
     return (f"parity: the artifact was exported from other weights ({job.artifact.card.checkpoint_sha256[:12]})",)

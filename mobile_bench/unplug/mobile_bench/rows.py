@@ -7,15 +7,16 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
+from unplug.core import Estimate
 from unplug.export import digest_inputs
 
-from .devices.base import DeviceInfo, Job, Plan, State, Untimed
-from .report import BenchRow, Repeat, Window
-from .statistics import Estimate, drift, mean_interval, outlier_share, relative_spread, summarize, typical_latency
+from .bench_report import BenchRow, Repeat, Window
+from .devices.bench_device import BenchJob, DeviceInfo, Plan, State, Untimed
+from .statistics import drift, mean_interval, outlier_share, relative_spread, summarize, typical_latency
 from .validity import THERMAL_STATES, circumstances, refusals, warnings
 
 
-def stopped_row(info: DeviceInfo, job: Job, plan: Plan, reason: str, interruptions: Sequence[str] = ()) -> BenchRow:
+def stopped_row(info: DeviceInfo, job: BenchJob, plan: Plan, reason: str, interruptions: Sequence[str] = ()) -> BenchRow:
     """The row of an artifact that was not run, or whose run failed."""
     return BenchRow(
         **_facts(info, job, plan), delegate_asked=job.delegate, status="failed" if job.not_run is None else "not_run",
@@ -50,7 +51,7 @@ class Taken:
     peak_flops: float | None = None
 
 
-def measured_row(info: DeviceInfo, job: Job, plan: Plan, taken: Taken) -> BenchRow:
+def measured_row(info: DeviceInfo, job: BenchJob, plan: Plan, taken: Taken) -> BenchRow:
     """The row of an artifact that was timed.
 
     Args:
@@ -141,7 +142,7 @@ def _summaries(repeats: Sequence[Repeat]) -> dict[str, Any]:
     }
 
 
-def _facts(info: DeviceInfo, job: Job, plan: Plan) -> dict[str, Any]:
+def _facts(info: DeviceInfo, job: BenchJob, plan: Plan) -> dict[str, Any]:
     card = job.artifact.card
     return {
         **asdict(info),

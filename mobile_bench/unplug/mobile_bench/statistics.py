@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unplug.core import Estimate
+
 MIN_SAMPLES_P99 = 1000  # ten samples above it; with fewer, p99 is one or two outliers
 MIN_SAMPLES_DRIFT = 8  # below it a slope is noise
 MAX_DRIFT_POINTS = 200  # the slope looks at all pairs of these
@@ -73,20 +75,6 @@ def summarize(latencies_N: Sequence[float]) -> Summary:
         min=float(values_N.min()),
         max=float(values_N.max()),
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A number with its interval; both ends are None where one cold start says nothing of the others."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-    @property
-    def ends(self) -> tuple[float, float] | None:
-        """Both ends of the interval, or None where there is none."""
-        return None if self.low is None or self.high is None else (self.low, self.high)
 
 
 def mean_interval(values_R: Sequence[float], level: float = LEVEL) -> Estimate:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .report import Window
+from .bench_report import Window
 
 WINDOWS = 60
 HEAD, TAIL = 0.1, 0.2

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from unplug.core import Estimate
 from unplug.export import PRECISIONS
 
-from .report import Repeat
-from .statistics import Estimate, drift, relative_spread
+from .bench_report import Repeat
+from .statistics import drift, relative_spread
 
 THERMAL_STATES = ("none", "light", "moderate", "severe", "critical", "emergency", "shutdown")
 """Android's, from PowerManager.THERMAL_STATUS_*; from the third on the system throttles."""

@@ -42,10 +42,8 @@ from .factories import is_trusted as is_trusted
 from .factories import search_path as search_path
 from .factories import tried as tried
 from .factories import trust as trust
-from .lora_slots import LORA_INPUT as LORA_INPUT
 from .lora_slots import LORA_LAYERS as LORA_LAYERS
 from .lora_slots import LORA_RANK as LORA_RANK
-from .lora_slots import SlottedUNet as SlottedUNet
 from .lora_slots import slots_of as slots_of
 from .multi_plugin import MultiPlugin as MultiPlugin
 from .plugin_sizes import PLUGIN_SIZES as PLUGIN_SIZES

@@ -129,7 +129,7 @@ class Adopted:
             network = make(**self.arguments)
         except (Exception, SystemExit) as error:
             why = f"it raised {type(error).__name__}: {_first_line(error)}"
-            raise InputError(f"factory {self.factory}", why[:300], "Check --argument") from error
+            raise InputError(f"factory {self.factory}", why[:300], "Check `argument`") from error
         if not isinstance(network, nn.Module):
             raise InputError(
                 f"factory {self.factory}", f"it returned {type(network).__name__}", "It has to return a torch.nn.Module"

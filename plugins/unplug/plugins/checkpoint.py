@@ -146,7 +146,7 @@ def safetensors_errors(path: Path) -> Iterator[None]:
         yield
     except SafetensorError as error:
         raise OutputError(
-            str(path), f"the weights could not be written ({error})", "Free some space or choose another --out"
+            str(path), f"the weights could not be written ({error})", "Free some space or choose another `out`"
         ) from error
 
 

@@ -26,13 +26,13 @@ from .assurance import EvaluationReport as EvaluationReport
 from .auditing import AuditReport as AuditReport
 from .bundle import Manifest as Manifest
 from .bundle import verify_bundle as verify_bundle
+from .conditions import Steering as Steering
 from .data import Dataset as Dataset
 from .data import Split as Split
 from .data import load_dataset as load_dataset
 from .data import make_split as make_split
 from .data import pick_forget as pick_forget
 from .data import resolve_names as resolve_names
-from .diffusion import Steering as Steering
 from .inference import Answer as Answer
 from .inference import run as run
 from .journey import audit as audit

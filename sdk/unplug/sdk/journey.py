@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from unplug.sdk.assurance import EvaluationReport
     from unplug.sdk.auditing import AuditReport
     from unplug.sdk.bundle import Signing
+    from unplug.sdk.conditions import Steering
     from unplug.sdk.data import Dataset, Split
-    from unplug.sdk.diffusion import Steering
     from unplug.sdk.ledger import Ledger
     from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan
-    from unplug.sdk.tasks import StoredTask
+    from unplug.sdk.tasks import Need, StoredTask
 
 Place = str | Path
 """A file or a folder."""
@@ -74,10 +74,24 @@ def train(
 
 @settled
 def unlearn(
-    original: Checkpoint | Place, data: Dataset, forget_ids: Sequence[str], *, out: Place, method: str | None = None,
-    budget: float | None = None, options: Mapping[str, str] | None = None, retrained: Checkpoint | Place | None = None,
-    base: str | None = None, seed: int = 0, device: str = "auto", restart: bool = False, show: bool = False,
-) -> Checkpoint:  # fmt: skip
+    original: Checkpoint | Place,
+    data: Dataset,
+    forget_ids: Sequence[str],
+    *,
+    out: Place,
+    method: str | None = None,
+    budget: float | None = None,
+    options: Mapping[str, str] | None = None,
+    withhold: Sequence[Need] = (),
+    retrained: Checkpoint | Place | None = None,
+    fleet: Place | None = None,
+    base: str | None = None,
+    task: StoredTask | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    restart: bool = False,
+    show: bool = False,
+) -> Checkpoint:
     """Unlearns some samples within a budget, and saves the result.
 
     Args:
@@ -89,8 +103,12 @@ def unlearn(
             from scratch on the retain set, the oracle of audits.
         budget: fraction of retraining, compute and wall time each; None takes the method's default.
         options: hyperparameters of the method, as text.
+        withhold: what the method must do without, such as "forget data"; one that needs it is refused.
         retrained: the oracle, whose real cost is then shown beside the estimate.
+        fleet: folder of references, of ``unplug references``; a method that needs out-of-fold answers, as "folds", takes
+            them from it.
         base: of a plugin: the diffusion base beside it; None takes the one in its record.
+        task: of `original`, where it is open already (a base is large); `base` is then not read.
 
     Returns:
         The saved checkpoint; ``record["forget"]`` holds method, settings and cost.
@@ -99,15 +117,32 @@ def unlearn(
         DataError, BudgetExceeded, InsufficientMemoryError, OutputError: see `unplug.sdk.unlearning.forget`.
     """
     from unplug.sdk.data import resolve_names
+    from unplug.sdk.fleet import out_of_fold
+    from unplug.sdk.tasks import task_of
     from unplug.sdk.training import pick_device
-    from unplug.sdk.unlearning import forget, learned_by_design
+    from unplug.sdk.unlearning import check_fleet, forget, learned_by_design
 
-    model = _checkpoint(original)
+    check_fleet(fleet, method)
+    model, chosen = _checkpoint(original), pick_device(device)
+    task = task or task_of(model, device=chosen, base=base)
+    ids = resolve_names(forget_ids, data, "forget_ids", learned_by_design(model))
     return forget(
-        model, data, resolve_names(forget_ids, data, "forget_ids", learned_by_design(model)), method, Path(out),
-        budget=budget, options=options, oracle=None if retrained is None else _checkpoint(retrained), base=base, seed=seed,
-        device=pick_device(device), restart=restart, show=show,
-    )  # fmt: skip
+        model,
+        data,
+        ids,
+        method,
+        Path(out),
+        budget=budget,
+        options=options,
+        withhold=withhold,
+        outside=None if fleet is None else out_of_fold(Path(fleet), model, task, data, ids, seed),
+        oracle=None if retrained is None else _checkpoint(retrained),
+        task=task,
+        seed=seed,
+        device=chosen,
+        restart=restart,
+        show=show,
+    )
 
 
 @settled
@@ -206,11 +241,11 @@ def evaluate(
         DataError: data that the numbers cannot be had of.
         InputError, CheckpointError, ArtifactError: see `unplug.sdk.assurance.evaluate`.
     """
-    from unplug.sdk.assurance import Asked, Asking
+    from unplug.sdk.assurance import Asking, JudgedModels
     from unplug.sdk.assurance import evaluate as judged
     from unplug.sdk.training import pick_device
 
-    asked = Asked(
+    asked = JudgedModels(
         models=[_path(item) for item in models], data=data, part=part, checkpoints=[_path(item) for item in checkpoints],
         splits=[Path(item) for item in splits], training=list(training),
     )  # fmt: skip
@@ -441,15 +476,11 @@ def _from_files(
     """Pictures that a base of exported files draws."""
     from PIL import Image
 
-    from unplug.sdk.device import Words, draw, load_pipeline, read_steer
+    from unplug.sdk.device import Words, draw
 
-    pipeline = load_pipeline(folder)
-    steers = tuple(
-        read_steer(pipeline, item.plugin, item.image, photo=item.photo, strength=item.strength, options=item.options)
-        for item in steerings
-    )
     words = Words(prompt=prompt, negative=negative, steps=steps, guidance=guidance)
-    return [Image.fromarray(item) for item in draw(folder, words, seeds=tuple(seeds), steers=steers).images]
+    drawn = draw(folder, words, seeds=seeds, steerings=steerings)
+    return [Image.fromarray(image_HWC) for image_HWC in drawn.images]
 
 
 def _checkpoint(model: Checkpoint | Place, like: Checkpoint | None = None) -> Checkpoint:

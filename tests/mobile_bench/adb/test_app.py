@@ -21,7 +21,7 @@ STAND_IN = Path(__file__).parents[1] / "app_stand_in.txt"
 def app(phone: Phone, monkeypatch: pytest.MonkeyPatch) -> Phone:
     folder = phone.data / "unplug-bench"
     monkeypatch.setenv("UNPLUG_APP_FOLDER", str(phone.data))
-    monkeypatch.setattr("unplug.mobile_bench.apps.base.POLL_S", 0.2)
+    monkeypatch.setattr("unplug.mobile_bench.apps.driven_app.POLL_S", 0.2)
     phone.shim("am", f"""\
 echo "$*" >> $STATE/am
 [ "$1" = force-stop ] && exit 0

@@ -15,7 +15,7 @@ from unplug.mobile_bench.adb.client import Adb, choose, read_devices
 from unplug.mobile_bench.adb.phone import elf_machine, read_info, read_state
 from unplug.mobile_bench.adb.result import check_log, read_placement, read_result
 from unplug.mobile_bench.adb.workspace import Workspace
-from unplug.mobile_bench.devices.base import State
+from unplug.mobile_bench.devices.bench_device import State
 
 
 def fake_adb(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
@@ -34,7 +34,7 @@ def listed(*lines: str) -> str:
     ("lines", "place", "words"),
     [
         ((), None, "adb: no device is connected. Connect one"),
-        (("a\\tdevice", "b\\tdevice"), None, r"there are 2 devices \(a, b\)\. Write --on adb:SERIAL"),
+        (("a\\tdevice", "b\\tdevice"), None, r"there are 2 devices \(a, b\)\. Write `on=adb:SERIAL`"),
         (("a\\tunauthorized",), None, "adb:a: it does not trust this computer. Unlock the phone"),
         (("a\\toffline",), "a", "adb:a: it is offline. Pull the cable"),
         (("a\\tno permissions (missing udev rules? user is in x); see [http]",), "a", "this user may not use its USB port"),

@@ -24,10 +24,10 @@ from tests.sdk.diffusion.conftest import save_lora, steering_plugin, tiny_pipeli
 from unplug.mobile_bench import BenchReport, write_site
 from unplug.mobile_bench.web import build
 from unplug.plugins import save_checkpoint
+from unplug.sdk.conditions import Steering
 from unplug.sdk.device import (
     GeneratorSource,
     PipelineDefaults,
-    Steer,
     VariantSource,
     Words,
     draw,
@@ -161,14 +161,14 @@ def decibels(reference: np.ndarray, value: np.ndarray) -> float:
 def test_its_picture_is_pythons(tour: dict[str, Any], generator: Path, name: str, target: str) -> None:
     found = tour[name]
     steers = tuple(
-        Steer(plugin=item["plugin"], strength=item["strength"],
-              condition_HWC=np.array(item["pixels"], np.uint8).reshape(SIZE, SIZE, 4)[:, :, :3])
+        Steering(plugin=item["plugin"], strength=item["strength"],
+              image=np.array(item["pixels"], np.uint8).reshape(SIZE, SIZE, 4)[:, :, :3])
         for item in found["steers"]
     )  # fmt: skip
     assert bool(steers) == (name in ("sketch", "photo"))
     how = {"variant": "few-steps"} if name == "variant" else {}
     words = Words(prompt=PROMPT, steps=None if how else 4)
-    wanted = draw(generator, words, seeds=(SEED,), steers=steers, target=target, **how)
+    wanted = draw(generator, words, seeds=(SEED,), steerings=steers, target=target, **how)
     assert decibels(wanted.latents[0].ravel(), np.array(found["latent"])) >= MIN_DB
     assert decibels(wanted.decoded[0].ravel(), np.array(found["decoded"])) >= MIN_DB
     pixels = np.array(found["pixels"], np.int16).reshape(SIZE, SIZE, 4)

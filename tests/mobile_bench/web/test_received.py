@@ -13,7 +13,7 @@ import pytest
 from unplug.core import IOSpec, ReportError, TensorSpec
 from unplug.export import Artifact, Card, Reference
 from unplug.mobile_bench import BenchReport, BenchRow, Plan, Repeat, Window, rechecked, summarize
-from unplug.mobile_bench.devices.base import DeviceInfo, Job
+from unplug.mobile_bench.devices.bench_device import BenchJob, DeviceInfo
 from unplug.mobile_bench.received import check_received
 from unplug.mobile_bench.rows import Taken, measured_row
 
@@ -26,13 +26,13 @@ SPEC = IOSpec(
 
 
 @pytest.fixture
-def job(tmp_path: Any) -> Job:
+def job(tmp_path: Any) -> BenchJob:
     card = Card(
         target="litert", precision="fp32", file="age.fp32.tflite", sha256="a" * 64, bytes=10, model_type="age", iospec=SPEC,
         config={}, checkpoint_sha256="b" * 64, flops=1000, versions={}, seconds=0.0, prepare_seconds=0.0,
     )  # fmt: skip
     reference = Reference(checkpoint_sha256="b" * 64, model_type="age", outputs={"age": np.zeros((1, 1), np.float32)})
-    return Job(
+    return BenchJob(
         artifact=Artifact(path=tmp_path / card.file, card=card), runtime="litert-web", runtime_version="2.5.3",
         delegate="wasm", inputs={"image": np.zeros((1, 3, 2, 2), np.float32)}, reference=reference,
     )  # fmt: skip
@@ -46,7 +46,7 @@ def repeat(*latencies: float, **changes: Any) -> Repeat:
     return Repeat(**{**values, **changes})
 
 
-def row_of(job: Job, *repeats: Repeat, **changes: Any) -> dict[str, Any]:
+def row_of(job: BenchJob, *repeats: Repeat, **changes: Any) -> dict[str, Any]:
     own = repeats or (repeat(1.0, 2.0, 3.0), repeat(2.0, 3.0, 4.0))
     placement = {"nodes_delegated": None, "nodes_total": None, "partitions": None, "timed_until": "read_back"}
     row = measured_row(INFO, job, PLAN, Taken(repeats=own, placement=placement))
@@ -59,18 +59,18 @@ def raw(*rows: dict[str, Any], **changes: Any) -> bytes:
     ).encode()
 
 
-def taken(job: Job, row: dict[str, Any], plan: Plan = PLAN) -> BenchRow:
+def taken(job: BenchJob, row: dict[str, Any], plan: Plan = PLAN) -> BenchRow:
     return check_received(raw(row), [job], plan)[0]
 
 
-def test_an_honest_row_comes_back_as_it_was(job: Job) -> None:
+def test_an_honest_row_comes_back_as_it_was(job: BenchJob) -> None:
     row = taken(job, row_of(job))
     assert asdict(row) == asdict(taken(job, json.loads(json.dumps(asdict(row)))))
     assert (row.status, row.valid, row.where, row.timed_until) == ("ok", True, "device", "read_back")
     assert row.summary is not None and row.summary.p50 == 2.5 and row.runtime_version == "2.5.3"
 
 
-def test_derived_numbers_are_not_believed(job: Job) -> None:
+def test_derived_numbers_are_not_believed(job: BenchJob) -> None:
     lies = {
         "median_ms": 0.001,
         "median_ci95_ms": [0.001, 0.002],
@@ -86,19 +86,19 @@ def test_derived_numbers_are_not_believed(job: Job) -> None:
     assert row.repeats[0].summary.p50 == 2.0
 
 
-def test_parity_is_judged_here(job: Job) -> None:
+def test_parity_is_judged_here(job: BenchJob) -> None:
     row = taken(job, row_of(job, repeat(1.0, 1.0, 1.0, parity_db=40.0), repeat(1.0, 1.0, 1.0), valid=True, reasons=[]))
     assert not row.valid and row.reasons == ("parity: 40.0 dB is below 100 dB",)
     strange = replace(job, reference=replace(job.reference, checkpoint_sha256="c" * 64))  # type: ignore[type-var]
     assert "other weights" in taken(strange, row_of(job)).reasons[0]
 
 
-def test_a_silent_fallback_is_refused(job: Job) -> None:
+def test_a_silent_fallback_is_refused(job: BenchJob) -> None:
     row = taken(job, row_of(job, repeat(1.0, 1.0, 1.0, delegate_got="cpu"), repeat(1.0, 1.0, 1.0, delegate_got="cpu")))
     assert row.reasons == ("wasm was asked for and cpu ran",)
 
 
-def test_rows_that_ended_early_say_so(job: Job) -> None:
+def test_rows_that_ended_early_say_so(job: BenchJob) -> None:
     row = taken(job, row_of(job, repeat(1.0, 2.0, 3.0), status="failed", valid=False, reasons=["the tab was closed"]))
     assert (row.status, row.reasons[0]) == ("failed", "1 of 2 cold starts were timed: the tab was closed")
     none = row_of(job, status="failed", valid=False, reasons=["no memory"], repeats=[])
@@ -107,7 +107,7 @@ def test_rows_that_ended_early_say_so(job: Job) -> None:
     assert taken(job, claims).status == "failed"
 
 
-def test_a_sustained_row(job: Job) -> None:
+def test_a_sustained_row(job: BenchJob) -> None:
     plan = replace(PLAN, sustain_s=2.0)
     curve = [asdict(Window(start_s=0.0, end_s=2.0, count=9, p50=1.0, p95=2.0))]
     row = row_of(job, repeat(summary=summarize((1.0, 2.0))), mode="sustained", curve=curve)
@@ -145,7 +145,7 @@ LIES: list[tuple[str, Callable[[dict[str, Any]], None]]] = [
 
 
 @pytest.mark.parametrize(("message", "lie"), LIES)
-def test_lies_are_one_clear_line(job: Job, message: str, lie: Callable[[dict[str, Any]], None]) -> None:
+def test_lies_are_one_clear_line(job: BenchJob, message: str, lie: Callable[[dict[str, Any]], None]) -> None:
     row = json.loads(json.dumps(row_of(job)))
     lie(row)
     with pytest.raises(ReportError, match=message) as caught:
@@ -165,13 +165,13 @@ def test_lies_are_one_clear_line(job: Job, message: str, lie: Callable[[dict[str
         (raw().replace(b'"seed": 0', b'"seed": NaN'), "seed"),
     ],
 )
-def test_what_is_no_report(job: Job, body: bytes, message: str) -> None:
+def test_what_is_no_report(job: BenchJob, body: bytes, message: str) -> None:
     with pytest.raises(ReportError, match=message) as caught:
         check_received(body, [job], PLAN)
     assert "\n" not in str(caught.value)
 
 
-def test_rows_twice_and_the_order_of_the_jobs(job: Job) -> None:
+def test_rows_twice_and_the_order_of_the_jobs(job: BenchJob) -> None:
     with pytest.raises(ReportError, match="two rows"):
         check_received(raw(row_of(job), row_of(job)), [job], PLAN)
     other = replace(job, delegate="webgpu")
@@ -181,13 +181,13 @@ def test_rows_twice_and_the_order_of_the_jobs(job: Job) -> None:
     assert check_received(raw(), [job], PLAN) == ()
 
 
-def test_not_a_number_is_refused(job: Job) -> None:
+def test_not_a_number_is_refused(job: BenchJob) -> None:
     body = raw(row_of(job)).replace(b'"init_ms": 5.0', b'"init_ms": Infinity')
     with pytest.raises(ReportError, match="init_ms"):
         check_received(body, [job], PLAN)
 
 
-def test_a_report_that_nobody_asked_for_is_worked_out_anew(job: Job) -> None:
+def test_a_report_that_nobody_asked_for_is_worked_out_anew(job: BenchJob) -> None:
     honest = taken(job, row_of(job))
     lies = replace(
         honest, median_ms=0.001, warnings=("none",), repeats=tuple(replace(own, parity_db=40.0) for own in honest.repeats)

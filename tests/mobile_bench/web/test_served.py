@@ -17,9 +17,9 @@ import pytest
 from unplug.core import DeviceError, InputError
 from unplug.export import Artifact, Session, random_inputs
 from unplug.mobile_bench import DEVICES, BenchReport, BenchRow, Plan, bench_artifacts
-from unplug.mobile_bench.devices.base import Order
+from unplug.mobile_bench.devices.bench_device import DeviceOrder
 from unplug.mobile_bench.web import build, device
-from unplug.mobile_bench.web.device import Place, parse_place
+from unplug.mobile_bench.web.device import PagePlace, parse_place
 
 PLAN = Plan(threads=1, repeats=2, iterations=5, warmup=1)
 SHORT = replace(PLAN, repeats=1, iterations=2)
@@ -95,10 +95,10 @@ def test_other_outputs_than_expected_refuse_a_row(onnx: Artifact, monkeypatch: p
     assert again == row and "1 row of an earlier run kept" in said[0], "no browser was started for it"
 
 
-def order(onnx: Artifact, **changes: Any) -> Order:
+def order(onnx: Artifact, **changes: Any) -> DeviceOrder:
     inputs = random_inputs(onnx.card.iospec, 1, 0)
     values = {"artifacts": (onnx,), "runtime": None, "delegates": ("wasm",), "plan": PLAN, "inputs_of": lambda _: inputs}
-    return Order(**{**values, "reference_of": lambda _: None, **changes})  # type: ignore[arg-type]
+    return DeviceOrder(**{**values, "reference_of": lambda _: None, **changes})  # type: ignore[arg-type]
 
 
 def test_a_browser_that_ends_is_a_failed_row(onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -141,9 +141,9 @@ def test_ctrl_c_leaves_nothing_running(onnx: Artifact, tmp_path: Path) -> None:
     script = tmp_path / "wait.py"
     script.write_text(
         "import sys\nfrom unplug.export import load_artifact\nfrom unplug.export.tensors import random_inputs\n"
-        "from unplug.mobile_bench.devices.base import Order, Plan\nfrom unplug.mobile_bench.web import device\n"
+        "from unplug.mobile_bench.devices.bench_device import DeviceOrder, Plan\nfrom unplug.mobile_bench.web import device\n"
         "file = load_artifact(sys.argv[1])\ninputs = random_inputs(file.card.iospec, 1, 0)\n"
-        "device.WEB.bench(None, Order(artifacts=(file,), runtime=None, delegates=('wasm',), plan=Plan(),\n"
+        "device.WEB.bench(None, DeviceOrder(artifacts=(file,), runtime=None, delegates=('wasm',), plan=Plan(),\n"
         "    inputs_of=lambda _: inputs, reference_of=lambda _: None, say=lambda line: print(line, flush=True)))\n"
     )
     env = {**os.environ, build.PAGE_VARIABLE: str(tmp_path)}
@@ -159,8 +159,8 @@ def test_ctrl_c_leaves_nothing_running(onnx: Artifact, tmp_path: Path) -> None:
 
 def test_places() -> None:
     assert "web" in DEVICES
-    assert parse_place(None) == Place() and parse_place("headless") == Place(headless=True)
-    assert parse_place("8080") == Place(port=8080) and parse_place("localhost:0") == Place(host="localhost")
+    assert parse_place(None) == PagePlace() and parse_place("headless") == PagePlace(headless=True)
+    assert parse_place("8080") == PagePlace(port=8080) and parse_place("localhost:0") == PagePlace(host="localhost")
     for text in ("headles", "70000", "a b:1", ":80", "0.0.0.0"):
         with pytest.raises(InputError, match="not a port"):
             parse_place(text)

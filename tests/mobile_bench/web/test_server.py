@@ -16,7 +16,7 @@ import pytest
 from unplug.core import DeviceError, JsonLines
 from unplug.export import Artifact
 from unplug.mobile_bench import Plan, Repeat, summarize
-from unplug.mobile_bench.devices.base import DeviceInfo, Job
+from unplug.mobile_bench.devices.bench_device import BenchJob, DeviceInfo
 from unplug.mobile_bench.exchange import Exchange, rows_head
 from unplug.mobile_bench.rows import Taken, measured_row
 from unplug.mobile_bench.web import server as server_module
@@ -26,24 +26,24 @@ PLAN = Plan(threads=1, warmup=0, iterations=2, repeats=1)
 
 
 @pytest.fixture
-def job(onnx: Artifact) -> Job:
+def job(onnx: Artifact) -> BenchJob:
     inputs = {"image": np.full((2, 3, 32, 32), 0.5, np.float32)}
-    return Job(artifact=onnx, runtime="onnx-web", runtime_version="1.30.0", delegate="wasm", inputs=inputs, reference=None)
+    return BenchJob(artifact=onnx, runtime="onnx-web", runtime_version="1.30.0", delegate="wasm", inputs=inputs, reference=None)
 
 
 @pytest.fixture
-def journal(job: Job, tmp_path: Path) -> Iterator[JsonLines]:
+def journal(job: BenchJob, tmp_path: Path) -> Iterator[JsonLines]:
     with kept(job, tmp_path) as lines:
         yield lines
 
 
 @pytest.fixture
-def exchange(job: Job, journal: JsonLines) -> Exchange:
+def exchange(job: BenchJob, journal: JsonLines) -> Exchange:
     outputs = {"age_logits": np.zeros((2, 13), np.float32), "expected_age": np.ones((2, 1), np.float32)}
     return Exchange([job], [outputs], PLAN, journal=journal)
 
 
-def kept(job: Job, folder: Path, plan: Plan = PLAN) -> JsonLines:
+def kept(job: BenchJob, folder: Path, plan: Plan = PLAN) -> JsonLines:
     return JsonLines(folder / "bench.json.web.part", rows_head([job], plan, None), print)
 
 
@@ -73,7 +73,7 @@ def own(server: PageServer, path: str, body: object = None) -> tuple[int, Any, A
     return ask(server, f"/{server.token}/{path}", "GET" if body is None else "POST", raw)
 
 
-def row(job: Job, **changes: Any) -> dict[str, Any]:
+def row(job: BenchJob, **changes: Any) -> dict[str, Any]:
     info = DeviceInfo(where="device", device="Pixel 8", os="Android 15")
     repeat = Repeat(
         init_ms=1.0, first_inference_ms=1.0, latencies_ms=(1.0, 2.0), summary=summarize((1.0, 2.0)), parity_db=120.0,
@@ -99,7 +99,7 @@ def test_the_page_and_its_headers(served: PageServer) -> None:
     assert (plan["schema"], plan["plan"]["iterations"], plan["jobs"][0]["min_psnr_db"]) == ("unplug-bench-plan/1", 2, 100.0)
 
 
-def test_files_and_vectors(served: PageServer, job: Job) -> None:
+def test_files_and_vectors(served: PageServer, job: BenchJob) -> None:
     assert own(served, "files/0")[1] == job.artifact.path.read_bytes()
     vectors = json.loads(own(served, "vectors/0/vectors.json")[1])
     assert vectors["schema"] == "unplug-vectors/1" and len(vectors["samples"]) == 2
@@ -183,7 +183,7 @@ def test_progress_is_small_and_plain(served: PageServer) -> None:
     assert own(served, "progress", {"share": 0.1, "text": "x" * 5000})[0] == 413
 
 
-def test_one_report_and_the_address_is_used(served: PageServer, job: Job) -> None:
+def test_one_report_and_the_address_is_used(served: PageServer, job: BenchJob) -> None:
     assert own(served, "report", report(row(job)))[0] == 200
     assert served.exchange.reported.wait(5) and served.exchange.rows[0].valid
     for path, body in (("report", report(row(job))), ("plan.json", None), ("", None), ("row/0", row(job))):
@@ -191,7 +191,7 @@ def test_one_report_and_the_address_is_used(served: PageServer, job: Job) -> Non
         assert status == 410 and "has been used" in json.loads(answer)["error"]
 
 
-def test_a_report_of_another_schema_loses_nothing(served: PageServer, job: Job) -> None:
+def test_a_report_of_another_schema_loses_nothing(served: PageServer, job: BenchJob) -> None:
     assert own(served, "row/0", row(job))[0] == 200
     for bad in (report(row(job), schema="unplug-bench/2"), report(row(job, file="other.onnx")), {"rows": []}, "text"):
         status, answer, _ = own(served, "report", bad)
@@ -202,7 +202,7 @@ def test_a_report_of_another_schema_loses_nothing(served: PageServer, job: Job) 
 
 
 def test_rows_survive_in_the_journal(
-    served: PageServer, exchange: Exchange, journal: JsonLines, job: Job, tmp_path: Path
+    served: PageServer, exchange: Exchange, journal: JsonLines, job: BenchJob, tmp_path: Path
 ) -> None:
     assert own(served, "row/0", row(job))[0] == 200
     assert own(served, "row/1", row(job))[0] == 404 and own(served, "row/0", {"file": 1})[0] == 400
@@ -216,7 +216,7 @@ def test_rows_survive_in_the_journal(
     assert (tmp_path / "bench.json.web.part.old1").is_file(), "nothing is lost"
 
 
-def test_unfinished_rows_are_marked(served: PageServer, exchange: Exchange, job: Job) -> None:
+def test_unfinished_rows_are_marked(served: PageServer, exchange: Exchange, job: BenchJob) -> None:
     partial = row(job, repeats=[], status="failed", valid=False, reasons=["the rest is to come"])
     assert own(served, "row/0", partial)[0] == 200 and exchange.missing() == [0]
     last = exchange.final(0, "the browser ended")

@@ -72,7 +72,7 @@ def test_a_missing_task_file_says_where_to_get_it_and_how_to_pass_it(
         with pytest.raises(InputError) as caught:
             build_condition(kind, options).resolve()
         assert "ai.google.dev/edge/mediapipe" in str(caught.value)
-        assert "--task FILE" in str(caught.value) and variable in str(caught.value)
+        assert "`task=FILE`" in str(caught.value) and variable in str(caught.value)
     (tmp_path / "some.task").write_bytes(b"\xff")
     monkeypatch.setenv(variable, str(tmp_path / "some.task"))
     assert build_condition(kind).resolve() == build_condition(kind, {"task": str(tmp_path / "some.task")})
@@ -80,7 +80,7 @@ def test_a_missing_task_file_says_where_to_get_it_and_how_to_pass_it(
 
 def test_depth_without_a_model_says_what_to_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("UNPLUG_DEPTH_MODEL", raising=False)
-    with pytest.raises(InputError, match="--set model=NAME"):
+    with pytest.raises(InputError, match="`model=NAME`"):
         build_condition("depth").resolve()
     (tmp_path / "file").write_bytes(b"x")
     with pytest.raises(CheckpointError, match="it is a file"):

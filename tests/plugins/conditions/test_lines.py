@@ -9,19 +9,19 @@ from numpy.typing import NDArray
 cv2 = pytest.importorskip("cv2")
 pytest.importorskip("mediapipe", reason="mediapipe is not installed: pip install 'unplug-sdk[conditions]'")
 
-from unplug.plugins.conditions.lines import REACH, Figure, Line, draw  # noqa: E402
-from unplug.plugins.conditions.picture import Window  # noqa: E402
+from unplug.plugins.conditions.lines import REACH, DrawnFigure, DrawnLine, draw  # noqa: E402
+from unplug.plugins.conditions.picture import PictureWindow  # noqa: E402
 
 RED, GREEN = (255, 0, 0), (0, 255, 0)
-FULL = Window(left=0, top=0, width=512, height=512)
+FULL = PictureWindow(left=0, top=0, width=512, height=512)
 
 
-def figure(points: object, *colours: tuple[int, int, int], hidden: tuple[int, ...] = ()) -> Figure:
+def figure(points: object, *colours: tuple[int, int, int], hidden: tuple[int, ...] = ()) -> DrawnFigure:
     """Consecutive points joined by lines."""
     points_K2 = np.array(points, np.float32)
     visible_K = ~np.isin(np.arange(len(points_K2)), hidden)
-    lines = tuple(Line(start=index, end=index + 1, colour=colour) for index, colour in enumerate(colours))
-    return Figure(points_K2=points_K2, visible_K=visible_K, lines=lines)
+    lines = tuple(DrawnLine(start=index, end=index + 1, colour=colour) for index, colour in enumerate(colours))
+    return DrawnFigure(points_K2=points_K2, visible_K=visible_K, lines=lines)
 
 
 def test_a_drawing_is_that_of_plain_lines() -> None:
@@ -64,7 +64,7 @@ def centre(drawn: NDArray[np.uint8]) -> float:
 
 
 def test_small_drawings_say_where_a_line_is_to_a_fraction_of_a_pixel() -> None:
-    window = Window(left=0, top=0, width=128, height=128)
+    window = PictureWindow(left=0, top=0, width=128, height=128)
     places = [20.0, 20.25, 20.5, 20.75, 21.0]
     drawn = [draw([figure([(x, 10), (x, 100)], RED)], window, 128, 128) for x in places]
     centres = [centre(item) for item in drawn]
@@ -77,13 +77,13 @@ def test_small_drawings_say_where_a_line_is_to_a_fraction_of_a_pixel() -> None:
 
 def test_a_window_is_a_crop() -> None:
     shape = figure(np.random.default_rng(1).uniform(100, 900, (20, 2)), *[GREEN] * 19)
-    whole = draw([shape], Window(left=0, top=0, width=1000, height=1000), 1000, 1000)
-    part = draw([shape], Window(left=120, top=300, width=600, height=600), 600, 600)
+    whole = draw([shape], PictureWindow(left=0, top=0, width=1000, height=1000), 1000, 1000)
+    part = draw([shape], PictureWindow(left=120, top=300, width=600, height=600), 600, 600)
     assert part.any()
     difference = np.nonzero((part != whole[300:900, 120:720]).any(axis=2))[0]
     assert len(difference) <= 0.02 * np.count_nonzero(part.any(axis=2))  # a cut line may start one pixel aside
 
 
 def test_thin_pictures_do_not_fill_memory() -> None:
-    drawn = draw([figure([(5, 5), (4000, 9)], RED)], Window(left=0, top=0, width=5000, height=16), 16, 5000)
+    drawn = draw([figure([(5, 5), (4000, 9)], RED)], PictureWindow(left=0, top=0, width=5000, height=16), 16, 5000)
     assert drawn.shape == (16, 5000, 3) and drawn.any()

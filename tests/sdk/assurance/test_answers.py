@@ -12,7 +12,7 @@ from tests.sdk.conftest import World
 
 from unplug.core import DataError, InputError
 from unplug.sdk import evaluate
-from unplug.sdk.assurance import UNKNOWN, Asked, ask, people_of
+from unplug.sdk.assurance import UNKNOWN, JudgedModels, ask, people_of
 from unplug.sdk.data import Dataset, Sample, load_dataset, make_split, save_split
 from unplug.sdk.releasing import Release
 from unplug.sdk.training import predict
@@ -35,7 +35,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_checkpoint_is_asked_about_its_own_test_set(world: World) -> None:
-    (found,) = ask(Asked(models=[world.original.path], data=world.dataset), show=False)
+    (found,) = ask(JudgedModels(models=[world.original.path], data=world.dataset), show=False)
     people = found.people
     assert people.ids == world.split.test and people.apart == "held out" and people.part == "test" and people.subjects_apart
     assert people.left_out == len(world.dataset) - len(people) and people.listed == len(world.dataset)
@@ -43,13 +43,13 @@ def test_a_checkpoint_is_asked_about_its_own_test_set(world: World) -> None:
     assert np.allclose(found.logits_NG, own.logits_NG, atol=1e-4) and np.allclose(found.expected_age_N, own.age_N, atol=1e-4)
     assert np.array_equal(people.age_N, own.true_age_N) and found.role == "original" and found.seconds > 0
     assert np.allclose(found.over(13.0), own.probability_NG[:, np.array(found.edges[:-1]) >= 13].sum(axis=1))
-    (other,) = ask(Asked(models=[world.original.path], data=world.dataset, part="validation"), show=False)
+    (other,) = ask(JudgedModels(models=[world.original.path], data=world.dataset, part="validation"), show=False)
     assert other.people.ids == world.split.validation
 
 
 def test_several_models_answer_for_the_same_people_and_forgotten_ones_are_learned_from(world: World) -> None:
     paths = [world.original.path, world.unlearned.path, world.oracle.path]
-    found = ask(Asked(models=paths, data=world.spec), show=False)
+    found = ask(JudgedModels(models=paths, data=world.spec), show=False)
     assert [item.role for item in found] == ["original", "unlearned", "retrained"]
     assert {item.people.ids for item in found} == {world.split.test}
     assert not set(world.forget_ids) & set(found[0].people.ids)
@@ -60,7 +60,7 @@ def test_a_file_says_what_its_checkpoint_says_once_somebody_tells_what_that_saw(
 ) -> None:
     checkpoint = age_checkpoint(tmp_path_factory)
     artifact = files_of(tmp_path_factory, ("onnx",))["age.fp32.onnx"]
-    asked = Asked(models=[checkpoint, artifact.path], data=f"csv:{table}", on_bad="skip")
+    asked = JudgedModels(models=[checkpoint, artifact.path], data=f"csv:{table}", on_bad="skip")
     weights, file = ask(asked, show=False)
     assert np.allclose(weights.logits_NG, file.logits_NG, atol=1e-3) and file.precision == "fp32" and file.target == "onnx"
     assert file.checkpoint_sha256 == weights.sha256 and weights.people.ids == file.people.ids
@@ -69,7 +69,7 @@ def test_a_file_says_what_its_checkpoint_says_once_somebody_tells_what_that_saw(
     assert [problem.id for problem in file.people.failures] == ["broken.png"] and file.people.listed == 13
     dataset = load_dataset(f"csv:{table}", SIDE, on_bad="skip", show=False)
     save_split(split := make_split(dataset), tmp_path / "split.json")
-    (held,) = ask(Asked(models=[artifact.path], data=dataset, splits=[tmp_path / "split.json"]), show=False)
+    (held,) = ask(JudgedModels(models=[artifact.path], data=dataset, splits=[tmp_path / "split.json"]), show=False)
     assert held.people.apart == "held out" and held.people.ids == tuple(name for name in split.test if name != "7.png")
 
 
@@ -86,9 +86,9 @@ def test_pictures_that_were_learned_from_are_left_out_of_other_data(world: World
 def test_what_a_file_was_exported_from_must_fit(world: World, tmp_path_factory: pytest.TempPathFactory, table: Path) -> None:
     artifact = files_of(tmp_path_factory, ("onnx",))["age.fp32.onnx"]
     with pytest.raises(InputError, match="not exported from any of the checkpoints given"):
-        ask(Asked(models=[artifact.path], data=world.dataset, checkpoints=[world.original.path]), show=False)
+        ask(JudgedModels(models=[artifact.path], data=world.dataset, checkpoints=[world.original.path]), show=False)
     with pytest.raises(InputError, match="no such checkpoint, exported file or bundle"):
-        ask(Asked(models=[table.parent / "none"], data=world.dataset), show=False)
+        ask(JudgedModels(models=[table.parent / "none"], data=world.dataset), show=False)
 
 
 def test_data_without_anybody_left_are_refused(world: World, table: Path) -> None:

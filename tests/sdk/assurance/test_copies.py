@@ -15,7 +15,7 @@ from tests.exported import age_checkpoint
 from tests.sdk.conftest import World
 
 from unplug.core import DataError, InputError
-from unplug.sdk.assurance import Asked, Asking, ask, card_text, judge, people_of, read_evaluation
+from unplug.sdk.assurance import Asking, JudgedModels, ask, card_text, judge, people_of, read_evaluation
 from unplug.sdk.assurance.copies import pixel_digests, trained_pixels, training_data
 from unplug.sdk.assurance.fate_aev import FATE_AEV
 from unplug.sdk.cli.main import main
@@ -136,7 +136,7 @@ def test_the_commands_leave_copies_out_and_say_so(world: World, tmp_path: Path) 
     )
     value = json.loads(CliRunner().invoke(main, ["threshold", model, "--data", spec, *limits, "--json"]).stdout)
     assert value["copies"] == {"left_out": 3, "compared": trained, "trained": trained, "why": None}
-    (answers,) = ask(Asked(models=[world.original.path], data=spec), show=False)
+    (answers,) = ask(JudgedModels(models=[world.original.path], data=spec), show=False)
     report = judge([answers], FATE_AEV, Asking(replicates=20))
     assert report.people.copies is not None and report.people.copies.left_out == 3
     assert told in card_text(report, report.models[0]) and any(told in fact for fact in assurance_words(report)["facts"])
@@ -155,11 +155,11 @@ def test_a_split_without_its_pictures_is_said_to_be_compared_by_names(
     rows = [f"{n}.png,{world.dataset.samples[int(world.dataset.indices([x])[0])].age}" for n, x in enumerate(world.split.test)]
     (tmp_path / "table.csv").write_text("\n".join(["path,age", *rows]))
     spec = f"csv:{tmp_path / 'table.csv'}"
-    (answers,) = ask(Asked(models=[bare], data=spec, splits=[tmp_path / "split.json"]), show=False)
+    (answers,) = ask(JudgedModels(models=[bare], data=spec, splits=[tmp_path / "split.json"]), show=False)
     report = judge([answers], FATE_AEV, Asking(replicates=20))
-    assert "give --training-data SPEC" in report.refused["pictures of the training under other names"]
-    asked = Asked(models=[bare], data=spec, splits=[tmp_path / "split.json"], training=[world.spec])
+    assert "give `training_data`" in report.refused["pictures of the training under other names"]
+    asked = JudgedModels(models=[bare], data=spec, splits=[tmp_path / "split.json"], training=[world.spec])
     (answers,) = ask(asked, show=False)
     assert answers.people.copies is not None and answers.people.copies.why is None
     with pytest.raises(DataError, match="no such file"):
-        ask(Asked(models=[bare], data=spec, training=["csv:none.csv"]), show=False)
+        ask(JudgedModels(models=[bare], data=spec, training=["csv:none.csv"]), show=False)

@@ -24,8 +24,8 @@ from unplug.sdk.assurance import (
     upper_bound,
 )
 from unplug.sdk.assurance.fate import det
-from unplug.sdk.assurance.resampling import Drawn
 from unplug.sdk.report.assurance import assurance
+from unplug.sdk.statistics import PeopleDraws
 
 from .planted import crowd, said
 
@@ -77,7 +77,7 @@ def test_a_claim_is_held_broken_or_open() -> None:
 
 def test_draws_of_people_agree_with_a_loop() -> None:
     person_N, value_N = np.array([0, 0, 1, 2, 2, 2, 3, 4, 5, 6]), np.arange(10.0)
-    drawn = Drawn(person_N=person_N, seed=3, replicates=40)
+    drawn = PeopleDraws(person_N=person_N, seed=3, replicates=40)
     total_K, draws_RK = drawn.sums(np.stack([value_N, np.ones(10)], axis=1))
     draws_RP = np.random.default_rng([3, 8525]).multinomial(7, np.full(7, 1 / 7), size=40)
     columns = (value_N, np.ones(10))
@@ -194,9 +194,9 @@ def test_a_challenge_outside_of_the_groups_is_refused() -> None:
 
 
 def test_pictures_that_nobody_could_read_are_failures_and_strangers_raise_an_alarm(tmp_path: Path) -> None:
-    from unplug.sdk.data import Problem
+    from unplug.sdk.data import SampleProblem
 
-    broken = tuple(Problem(id=f"b{index}", reason="broken") for index in range(7))
+    broken = tuple(SampleProblem(id=f"b{index}", reason="broken") for index in range(7))
     people = crowd(AGES, apart="unknown", part=None, subjects_apart=None, failures=broken, listed=len(AGES) + 7)
     report = judge([said(people, AGES)], FATE, QUICK)
     failures = report.models[0].failures

@@ -13,7 +13,7 @@ from unplug.core import DataError, InputError
 from unplug.sdk.assurance.exact import upper_bound
 from unplug.sdk.assurance.threshold import (
     STEP,
-    Fitted,
+    FittedThreshold,
     Limits,
     Method,
     errors_allowed,
@@ -43,7 +43,7 @@ def limits(share: float = 0.05, **more: object) -> Limits:
     return Limits(**({"age": 18.0, "max_fpr": share, "max_fnr": share} | more))  # type: ignore[arg-type]
 
 
-def fitted(seed: int = 0, count: int = 2000, **more: object) -> Fitted:
+def fitted(seed: int = 0, count: int = 2000, **more: object) -> FittedThreshold:
     age_N, over_N = people(count, np.random.default_rng(seed))
     return fit_decision(over_N, age_N, alone(count), limits(**more))  # type: ignore[arg-type]
 

@@ -25,7 +25,7 @@ from unplug.sdk.auditing.attacks.loss import LossAttack
 from unplug.sdk.auditing.attacks.person import PersonAttack
 from unplug.sdk.auditing.attacks.rmia import GRID, RMIA, calibrate
 from unplug.sdk.auditing.attacks.task_loss import TaskLossAttack
-from unplug.sdk.auditing.report import Role
+from unplug.sdk.auditing.audit_report import Role
 from unplug.sdk.statistics import auc, bootstrap_auc, interval, resamples
 from unplug.sdk.training import ClassPredictions
 
@@ -248,7 +248,7 @@ def test_attacks_refuse_what_they_cannot_read() -> None:
             attack(signals(1), [signals(2)])
         with pytest.raises(InputError, match="do not differ"):
             attack(signals(1), [signals(2), signals(2)])
-    with pytest.raises(InputError, match="--train-references"):
+    with pytest.raises(InputError, match="`train_references=2`"):
         RMIA()(signals(1), [])
 
 

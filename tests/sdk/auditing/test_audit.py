@@ -193,7 +193,7 @@ def test_refused_before_work(
     other = config_for(world, world.unlearned.path, retrained=world.oracle.path, forget_file=tmp_path / "other.txt")
     with pytest.raises(CheckpointError, match="another forget set"):
         run_audit(other, CPU, print, False)
-    with pytest.raises(InputError, match="--original DIR"):
+    with pytest.raises(InputError, match="`original`"):
         run_audit(config_for(world, artifacts["age.fp32.tflite"].path), CPU, print, False)
     with pytest.raises(InputError, match="no such checkpoint, exported file or bundle"):
         run_audit(config_for(world, tmp_path / "nothing", original=world.original.path), CPU, print, False)
@@ -356,7 +356,7 @@ def test_files_that_do_not_fit(
     other = replace(item, card=replace(item.card, precision="int3"))
     made, unable = make_exports([other], world.original, None, {}, {}, tmp_path, print)
     assert made == []
-    assert unable == {"rounding (litert int3)": "this unplug cannot export it, so give --original-artifact"}
+    assert unable == {"rounding (litert int3)": "this unplug cannot export it, so give `original_artifact`"}
 
 
 @pytest.mark.long

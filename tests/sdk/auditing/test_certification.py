@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from tests.once import once
 
 from unplug.core import DataError, GateFailed, InputError, write_json
+from unplug.sdk import unlearn
 from unplug.sdk.auditing import Certification, CertifyConfig, certify, read_certification
 from unplug.sdk.auditing.surrogates import surrogates
 from unplug.sdk.bundle import CERTIFIED, RANKED, Gate
@@ -90,7 +91,7 @@ def test_one_of_something_else_is_refused(world: World, place: Path, tmp_path: P
     for changes, said in (
         ({"method": "msg", "options": {}}, "another method"), ({"options": {}}, "another settings"),
         ({"budget": 0.05}, "another budget"),
-        ({"people": 2}, r"another number of people.*\(1, not 2\)"), ({"references": None}, "give them with --fleet"),
+        ({"people": 2}, r"another number of people.*\(1, not 2\)"), ({"references": None}, "give them as `fleet`"),
     ):  # fmt: skip
         asked = given | changes
         with pytest.raises(InputError, match=said):
@@ -208,3 +209,14 @@ def test_a_release_rests_on_it_and_trains_no_oracle(world: World, place: Path, t
     roles = {model["role"]: model for model in audit["models"]}
     assert roles["retrained"]["name"] == "never saw them" and not roles["retrained"]["people"]
     assert roles["unlearned"]["people"]
+
+
+def test_python_forgets_by_the_references_too(world: World, place: Path, tmp_path: Path) -> None:
+    """`unplug.sdk.unlearn` gives a method the answers of a fleet, as the command does."""
+    asked: dict[str, Any] = {"method": "folds", "options": OPTIONS, "budget": 0.6, "out": tmp_path / "out"}
+    with pytest.raises(InputError, match=r"Give the folder .* as `fleet`"):
+        unlearn(world.original, world.dataset, world.forget_ids, **asked)
+    made = unlearn(world.original, world.dataset, world.forget_ids, fleet=place / "references", **asked)
+    assert made.record["forget"]["method"] == "folds"
+    with pytest.raises(InputError, match=r"`fleet=.*`: the method reads no out-of-fold answers"):
+        unlearn(world.original, world.dataset, world.forget_ids, out=tmp_path / "b", fleet=place / "references")

@@ -15,8 +15,8 @@ from PIL import Image
 from unplug.core import DataError, InputError
 from unplug.plugins import AGE_EDGES
 from unplug.sdk.auditing import (
+    AuditEvidence,
     CheckpointPredictor,
-    Evidence,
     Inside,
     Lacks,
     Signals,
@@ -35,7 +35,7 @@ from unplug.sdk.auditing.measure import run_attacks
 from unplug.sdk.auditing.usage import usage
 from unplug.sdk.auditing.white_box import look_inside
 from unplug.sdk.data import load_dataset, parse_spec
-from unplug.sdk.statistics import Refused, auc
+from unplug.sdk.statistics import NotGiven, auc
 from unplug.sdk.tasks import AgeTask
 from unplug.sdk.training import pictures
 
@@ -189,12 +189,12 @@ def test_shares_used_are_found_and_need_an_original_that_remembers() -> None:
     original = shares(1.0, 1.0)
     for forget, retain in ((0.0, 1.0), (0.5, 0.9), (0.0, 0.0)):
         found = usage(shares(forget, retain, seed=1), original, sets)
-        assert not isinstance(found, Refused)
+        assert not isinstance(found, NotGiven)
         for item, truth in ((found.forget, forget), (found.retain, retain)):
             assert abs(item.value - truth) < 0.08 and item.low is not None and item.high is not None
             assert item.low - 0.02 <= truth <= item.high + 0.02
     blind = usage(shares(0.0, 0.0, seed=1), shares(0.0, 0.0, seed=2), sets)
-    assert isinstance(blind, Refused) and "even in the original" in blind.reason
+    assert isinstance(blind, NotGiven) and "even in the original" in blind.reason
 
 
 def test_an_attack_is_left_out_for_the_model_that_lacks_it_and_for_all_without_the_oracle() -> None:
@@ -247,6 +247,10 @@ def test_the_threat_model_follows_what_ran(world: World) -> None:
     bare = audit(predictors, world.sets, split, **settings)
     assert {"the weights", "the old file as well"} <= set(untested(bare.threats))
     none = audit(
-        predictors, world.sets, split, evidence=Evidence(missing={"views": "no pictures", "others": "no pictures"}), **settings
+        predictors,
+        world.sets,
+        split,
+        evidence=AuditEvidence(missing={"views": "no pictures", "others": "no pictures"}),
+        **settings,
     )
     assert none.skipped["views"] == none.skipped["other-pictures"] == "no pictures"

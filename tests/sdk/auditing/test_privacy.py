@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from unplug.sdk.auditing import Signals, WorstSubject
 from unplug.sdk.auditing.privacy import retain_privacy, worst_subject
-from unplug.sdk.statistics import Refused, auc
+from unplug.sdk.statistics import NotGiven, auc
 
 from .planted import model as planted
 from .planted import says
@@ -43,7 +43,7 @@ def people(rng: np.random.Generator, counts: Counts) -> tuple[Array, Counts]:
     return np.repeat(own, counts) + rng.normal(size=counts.sum()), np.repeat(np.arange(len(counts)), counts)
 
 
-def game(seed: int, extra: float = 0.0, known: int = 60) -> WorstSubject | Refused:
+def game(seed: int, extra: float = 0.0, known: int = 60) -> WorstSubject | NotGiven:
     """12 forget and 60 unseen people with 1 to 4 pictures each; one forget person's scores are higher by `extra`."""
     rng = np.random.default_rng([seed, 8])
     (unseen, unseen_people), (forget, forget_people) = (people(rng, rng.integers(1, 5, count)) for count in (known, 12))
@@ -78,8 +78,8 @@ def test_ranks_decide_ties_are_no_leak_and_few_subjects_are_refused() -> None:
     assert isinstance(found, WorstSubject) and found.p_value == 1.0 and np.isfinite(found.value)
     scores = np.random.default_rng(0).normal(size=60)
     unknown = worst_subject(scores[:12], scores, np.arange(12), np.arange(60))
-    assert isinstance(unknown, Refused) and "not known" in unknown.reason
+    assert isinstance(unknown, NotGiven) and "not known" in unknown.reason
     few = game(0, known=19)
-    assert isinstance(few, Refused) and "19 unseen subjects" in few.reason
+    assert isinstance(few, NotGiven) and "19 unseen subjects" in few.reason
     alone = worst_subject(scores[:12], scores, np.arange(12) // 3, np.arange(60) // 2)
-    assert isinstance(alone, Refused) and "4 forget" in alone.reason
+    assert isinstance(alone, NotGiven) and "4 forget" in alone.reason

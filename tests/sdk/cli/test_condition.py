@@ -59,7 +59,7 @@ def test_a_folder(tmp_path: Path) -> None:
         (("--kind", "canny", "--size", "8"), "--size"),
         (("--kind", "depth"), "--set model=NAME"),
         (("--kind", "depth", "--set", "model=m", "--device", "tpu"), "Use auto, cpu or cuda"),
-        (("--kind", "face_landmark", "--task", "none.task"), "pass --task FILE to `unplug condition`"),
+        (("--kind", "face_landmark", "--task", "none.task"), "give --task FILE"),
         (("--kind", "holistic"), "set UNPLUG_HOLISTIC_LANDMARKER"),
         ((), "--kind"),
     ],

@@ -9,15 +9,15 @@ import pytest
 from PIL import Image
 
 from unplug.core import DataError, InputError
-from unplug.sdk.cli.guides import Guide, GuideOrder
-from unplug.sdk.conditions import FaceFrame
+from unplug.sdk.cli.guides import GuideOrder
+from unplug.sdk.conditions import FaceFrame, Steering
 
 A, B = Path("a.png"), Path("b.png")
 KINDS = {"f": "face_landmark", "c": "canny", "h": "holistic"}
 
 
-def guides(plugins: str, **given: Any) -> tuple[Guide, ...]:
-    return GuideOrder(plugins=tuple(plugins), **{"settings": {}} | given).guides(KINDS.__getitem__)
+def guides(plugins: str, **given: Any) -> tuple[Steering, ...]:
+    return GuideOrder(plugins=tuple(plugins), **{"settings": {}} | given).steerings(KINDS.__getitem__)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,8 @@ def test_an_example_ships_for_face_landmarks(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     order = GuideOrder(plugins=("f",), conditions=(Path("example"),), settings={})
     order.check_there()
-    (found,) = order.guides(KINDS.__getitem__)
+    (found,) = order.steerings(KINDS.__getitem__)
+    assert isinstance(found.image, Path)
     with Image.open(found.image) as picture:
         assert picture.size == (128, 128) and picture.getbbox() is not None
     with pytest.raises(InputError, match=r"one of face_landmark, and none of canny.*unplug condition"):

@@ -55,9 +55,7 @@ def test_every_option_is_an_argument_of_the_journey_and_the_other_way_round() ->
 
 
 def test_a_plan_takes_what_a_release_takes() -> None:
-    plan, walk = (
-        inspect.signature(item).parameters for item in (journey.plan_release, journey.release)
-    )
+    plan, walk = (inspect.signature(item).parameters for item in (journey.plan_release, journey.release))
     assert set(walk) - set(plan) == {"restart"} and set(plan) <= set(walk)
 
 

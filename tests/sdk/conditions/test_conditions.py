@@ -460,7 +460,7 @@ def test_nothing_is_written_outside_the_folder(folder: Path, tmp_path: Path) -> 
     out.mkdir()
     elsewhere.mkdir()
     (out / "deep").symlink_to(elsewhere)
-    with pytest.raises(OutputError, match="leads outside the --out folder"):
+    with pytest.raises(OutputError, match="leads outside the folder `out`"):
         condition_folder("canny", {}, folder, out, 32)
     assert not list(elsewhere.iterdir())
     with pytest.raises(OutputError, match="the folder of the pictures"):
@@ -475,7 +475,7 @@ def test_a_folder_inside_the_folder_is_not_read_again(folder: Path) -> None:
 def test_unreadable_pictures_are_refused_or_counted(folder: Path, tmp_path: Path) -> None:
     (folder / "b.jpg").write_bytes((folder / "a.png").read_bytes()[:200])
     Image.fromarray(BLANK[:9]).save(folder / "c.png")
-    with pytest.raises(DataError, match=r"b\.jpg: not a readable image.*--on-bad skip"):
+    with pytest.raises(DataError, match=r"b\.jpg: not a readable image.*`on_bad=skip`"):
         condition_folder("canny", {}, folder, tmp_path / "out", 32)
     rows = condition_folder("canny", {}, folder, tmp_path / "out", 32, on_bad="skip")
     assert [(Path(row.image).name, row.status) for row in rows if row.reason] == [("b.jpg", "bad"), ("c.png", "bad")]
@@ -507,7 +507,7 @@ def test_missing_faces_are_refused_or_counted(face_task: Path, drawn_faces: Imag
     source.mkdir()
     for name, image in zip(("a", "b", "c", "d"), drawn_faces, strict=True):
         Image.fromarray(image).save(source / f"{name}.png")
-    with pytest.raises(NoFaceError, match=r"b\.png: no face found.*--on-missing skip"):
+    with pytest.raises(NoFaceError, match=r"b\.png: no face found.*`on_missing=skip`"):
         condition_folder("face_landmark", options, source, out, 64)
     assert [path.name for path in out.iterdir()] == ["a.png.png"]  # what was drawn before stays
     rows = condition_folder("face_landmark", options, source, out, 64, on_missing="skip")

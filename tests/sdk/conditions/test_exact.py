@@ -12,7 +12,7 @@ from PIL import Image
 
 from unplug.core import InputError, OutputError
 from unplug.plugins.conditions import EXACT, Depth, build_condition, grey, identity, portable
-from unplug.sdk.conditions import condition_picture, exact, exact_depths, with_exact
+from unplug.sdk.conditions import Steering, draw_conditions, exact, exact_depths, with_exact
 from unplug.sdk.data import Dataset, load_dataset, parse_spec
 from unplug.sdk.faces.depth import REVISION, depth_map
 
@@ -61,7 +61,8 @@ def test_pictures_have_none(tmp_path: Path, drawn: Dataset, photographs: Dataset
     with pytest.raises(InputError, match="it needs a model and none is named"):
         Depth().resolve()
     with pytest.raises(InputError, match="it needs a model and none is named"):
-        condition_picture(next((tmp_path / "photographs").iterdir()), "depth", SIZE, photo=True)
+        photo = next((tmp_path / "photographs").iterdir())
+        draw_conditions([Steering(plugin="x", image=photo, photo=True)], ["depth"], SIZE)
     with pytest.raises(InputError, match="their exact depth is not known"):
         exact_depths(photographs, NAMED, SIZE)
     for revision in ("", "0", "99"):

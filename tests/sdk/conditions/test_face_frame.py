@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from unplug.core import DataError, InputError
-from unplug.sdk.conditions import FaceFrame, check_condition, condition_picture, face_frame
+from unplug.sdk.conditions import FaceFinder, FaceFrame, Steering, check_condition, draw_conditions
 from unplug.sdk.conditions.face_frame import MAX_FRAME, cut_square, frame_face
 
 
@@ -44,14 +44,18 @@ def test_what_stands_out_repeats_the_edge_and_is_black_in_the_condition(left: fl
 def test_a_large_face_is_shrunk_and_a_small_one_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     framed = cut_square(Image.new("RGB", (3000, 3000)), -9000.0, -9000.0, 20_000.0)
     assert framed.image.size == (MAX_FRAME, MAX_FRAME)
-    Image.new("RGB", (64, 64), (9, 9, 9)).save(tmp_path / "a.png")
-    monkeypatch.setattr(face_frame, "_landmarks", lambda *_: np.array([[10.0, 10.0], [22.0, 20.0]]))
+    grey, task = Image.new("RGB", (64, 64), (9, 9, 9)), tmp_path / "face.task"
+    grey.save(tmp_path / "a.png")
+    task.write_bytes(bytes(64))
+    frame = FaceFrame(task=str(task), margin=0.25)
+    photo = Steering(plugin="x", image=tmp_path / "a.png", photo=True, frame=frame)
+    monkeypatch.setattr(FaceFinder, "faces", lambda *_: np.array([[[10.0, 10.0], [22.0, 20.0]]]))
     with pytest.raises(DataError, match=r"a\.png: its face is 12 pixels wide"):
-        frame_face(tmp_path / "a.png", FaceFrame())
-    monkeypatch.setattr(face_frame, "_landmarks", lambda *_: np.array([[10.0, 10.0], [30.0, 50.0]]))
-    assert frame_face(tmp_path / "a.png", FaceFrame(margin=0.25)).image.size == (60, 60)
+        draw_conditions([photo], ["canny"], 64)
+    monkeypatch.setattr(FaceFinder, "faces", lambda *_: np.array([[[10.0, 10.0], [30.0, 50.0]]]))
+    assert frame_face(np.asarray(grey), frame).image.size == (60, 60)
     with pytest.raises(DataError, match=r"a\.png: the condition is empty"):
-        condition_picture(tmp_path / "a.png", "canny", 64, photo=True, frame=FaceFrame())
+        draw_conditions([photo], ["canny"], 64)
 
 
 def test_frames_and_conditions_that_are_none() -> None:

@@ -19,8 +19,9 @@ from unplug.sdk.data import SOURCES, Captioned, Dataset, SynthSource, captions_d
 from unplug.sdk.data.captions import WITH_CAPTIONS
 from unplug.sdk.data.prompts import prompt_of
 from unplug.sdk.data.sources import captions as captions_module
+from unplug.sdk.data.sources.caption_records import MAX_CHARACTERS
 from unplug.sdk.data.sources.captions import CaptionsSource
-from unplug.sdk.data.sources.records import MAX_CHARACTERS
+from unplug.sdk.faces import attributes_of
 
 from .conftest import Draw, assert_reasons, load, reasons
 
@@ -183,7 +184,7 @@ def test_synthetic_faces_have_a_full_prompt_and_a_digest_of_words() -> None:
     dataset, source = load("synth:n=4,subjects=2,seed=3", size=16), SynthSource("n=4,subjects=2,seed=3")
     found = captions_of(dataset, seed=1, variants=4)
     for index, texts in enumerate(found):
-        attributes = source.params(index).attributes()
+        attributes = attributes_of(source.params(index))
         assert len(texts) == 4 and texts[0] == prompt_of(attributes)
         for text in texts[1:]:  # left out and reordered, never invented
             person, *details = text.split(", ")

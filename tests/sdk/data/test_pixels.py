@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from unplug.core import DataError
-from unplug.sdk.data import Dataset, Problem, decode_file, load_dataset, parse_spec
-from unplug.sdk.data.cache import CHUNK, SERIAL_BELOW, decode_in_processes
+from unplug.sdk.data import Dataset, SampleProblem, decode_file, load_dataset, parse_spec
 from unplug.sdk.data.decode import MAX_FILE_BYTES
+from unplug.sdk.data.picture_cache import CHUNK, SERIAL_BELOW, decode_in_processes
 from unplug.sdk.data.sources.files import FileSource
 
 from .conftest import Draw
@@ -304,9 +304,9 @@ def test_workers_give_the_pixels_of_this_process_in_its_order(draw: Draw, tmp_pa
     assert len(results) == len(positions)
     for position, result in zip(positions, results, strict=True):
         if position == 5:
-            assert isinstance(result, Problem) and result.id == "005.png"
+            assert isinstance(result, SampleProblem) and result.id == "005.png"
         else:
-            assert not isinstance(result, Problem) and (result == position).all()
+            assert not isinstance(result, SampleProblem) and (result == position).all()
     with pytest.raises(DataError, match="no such folder"):
         list(decode_in_processes("imagefolder:/nowhere", range(200), 8, 2))
 

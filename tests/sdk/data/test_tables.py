@@ -10,7 +10,7 @@ from tests.sdk.data.conftest import Draw, load, reasons
 
 from unplug.core import DataError
 from unplug.sdk.data import describe, make_split
-from unplug.sdk.data.sources.tables import age_of, near_column
+from unplug.sdk.data.sources.age_tables import age_of, near_column
 
 CASES = Path(__file__).resolve().parents[2] / "cases"
 ROWS = "1.png,20,anna\n2.png,21,anna\n3.png,40,ben\n4.png,41,ben\n5.png,60,cleo\n6.png,61,cleo\n"

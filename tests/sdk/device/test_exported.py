@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from PIL import Image
 from unplug.core import InputError, read_json
 from unplug.export import psnr_db
 from unplug.plugins import save_checkpoint
+from unplug.sdk import generate
 from unplug.sdk.cli import main
+from unplug.sdk.conditions import FaceFinder, FaceFrame, Steering, draw_conditions
 from unplug.sdk.device import (
     PIPELINE,
     GeneratorSource,
-    Steer,
     Words,
     draw,
     export_generator,
@@ -30,7 +32,7 @@ from unplug.sdk.device import (
     load_pipeline,
 )  # fmt: skip
 from unplug.sdk.diffusion import CONTROLS, scheduled_guidance
-from unplug.sdk.diffusion.pictures import load_plugin
+from unplug.sdk.diffusion.steered_pictures import load_plugin
 
 from ..cli.calls import fail, leftovers
 from ..diffusion.conftest import SIZE, steering_plugin, tiny_unet
@@ -71,9 +73,9 @@ def test_it_is_diffusers_picture(
         ).images  # fmt: skip
         shown = (base.vae.decode(wanted / base.vae.config.scaling_factor).sample / 2 + 0.5).clamp(0, 1).numpy()
     pipe.scheduler = scheduler
-    steers = (Steer(plugin="canny", condition_HWC=condition_HWC),) if steered else ()
+    steers = (Steering(plugin="canny", image=condition_HWC),) if steered else ()
     words = Words(prompt=PROMPT, negative="sad", steps=STEPS, guidance=3.0, solver=solver)
-    mine = draw(generator, words, seeds=(11,), steers=steers)
+    mine = draw(generator, words, seeds=(11,), steerings=steers)
     assert psnr_db(wanted.numpy(), mine.latents[0]) >= LEAST_DB and psnr_db(shown, mine.decoded[0]) >= LEAST_DB
     assert mine.runtime == "onnx" and mine.peak_bytes > 0 and len(mine.seconds) == 1
 
@@ -89,6 +91,23 @@ def test_the_record_says_what_the_base_is(generator: Path, base: Any) -> None:
         "text_encoder/text_encoder.fp32.onnx", "unet/guided_unet.fp32.onnx", "decoder/decoder.fp32.onnx",
         "canny/plugin.fp32.onnx",
     }  # fmt: skip
+
+
+def test_python_draws_the_framed_face_too(generator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`unplug.sdk.generate` frames the face of a photograph on exported files, as it does on a diffusers base."""
+    rng = np.random.default_rng(0)
+    photo, task = tmp_path / "photo.png", tmp_path / "face.task"
+    Image.fromarray(rng.integers(0, 256, (4, 6, 3), np.uint8)).resize((120, 80), Image.Resampling.NEAREST).save(photo)
+    task.write_bytes(bytes(64))
+    monkeypatch.setattr(FaceFinder, "faces", lambda *_: np.array([[[60.0, 10.0], [100.0, 50.0]]]))
+    whole = Steering(plugin="canny", image=photo, photo=True)
+    framed = replace(whole, frame=FaceFrame(task=str(task)))
+    (drawn_HWC,) = draw_conditions([framed], ["canny"], SIZE)
+    plain, face, given = (
+        np.asarray(generate(PROMPT, [item], base=str(generator), steps=2)[0])
+        for item in (whole, framed, Steering(plugin="canny", image=drawn_HWC))
+    )
+    assert np.array_equal(face, given) and not np.array_equal(face, plain)
 
 
 def said(*args: object) -> dict[str, Any]:
@@ -174,7 +193,7 @@ def test_wrong_options_end_in_one_line(generator: Path, base_folder: Path, edges
         ("--precision", "int4"): "onnx int4",
         ("--size", "32"): "--size: exported files cannot follow it",
         ("--lora", "x.safetensors"): "--lora: tiny was exported without slots for it",
-        ("--variant", "x"): "variant x: tiny was exported without it. Export it with --variant NAME=WEIGHTS",
+        ("--variant", "x"): "variant x: tiny was exported without it. Export it with `unplug export --variant NAME=WEIGHTS`",
         ("--plugin", "depth", "--condition-image", edges): "was exported without it. It has canny",
         (*steer, tmp_path / "black.png"): "black.png: the condition is empty",
         ("--plugin", "canny", "--photo", tmp_path / "black.png"): "black.png: the condition is empty",
@@ -236,5 +255,5 @@ def test_what_cannot_be_exported_whole(base_folder: Path, plugin_folder: Path, t
     other = tmp_path / "other"
     save_checkpoint(steering_plugin(tiny_unet(channels=(16, 32, 32))), other, record={}, card="# Card\n")
     line = fail(*call, other).line
-    assert "it was made for another base" in line and "Train it with --base of this one" in line
+    assert "it was made for another base" in line and "Train it beside this base" in line
     assert not (tmp_path / "out").exists()

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from unplug.core import Array, DataError, InputError
-from unplug.sdk.device import Pipeline, Steer, Words, generate, latent, sampling_table
+from unplug.sdk.conditions import Steering
+from unplug.sdk.device import Pipeline, Words, generate, latent, sampling_table
 
 from .toy import LATENT, RESIDUAL, SIDE, networks, toy, with_schedule
 
@@ -76,15 +77,15 @@ def test_plugins_add_up_by_their_strength(pipeline: Pipeline) -> None:
         fed.append(given[RESIDUAL])
         return plain(given)
 
-    def residual(*steers: Steer) -> float:
+    def residual(*steerings: Steering) -> float:
         fed.clear()
-        generate(pipeline, parts | {"unet": unet}, Words(prompt="x", steps=1), steers=steers)
+        generate(pipeline, parts | {"unet": unet}, Words(prompt="x", steps=1), steerings=steerings)
         return float(fed[0][0, 0, 0, 0])
 
     alone = 2 * EDGES.mean() / 255 - 1  # the input's range is -1 to 1
     assert residual() == 0.0
-    assert residual(Steer(plugin="canny", condition_HWC=EDGES)) == pytest.approx(alone, abs=1e-6)
-    half = Steer(plugin="canny", condition_HWC=EDGES, strength=0.5)
+    assert residual(Steering(plugin="canny", image=EDGES)) == pytest.approx(alone, abs=1e-6)
+    half = Steering(plugin="canny", image=EDGES, strength=0.5)
     assert residual(half, half, half) == pytest.approx(1.5 * alone, abs=1e-6)
 
 
@@ -103,8 +104,8 @@ def test_long_prompts_are_cut_and_said_so(pipeline: Pipeline) -> None:
         ({"guidance": 1.0, "negative": "sad"}, "without guidance it has no effect"),
         ({"steps": 0}, "0 steps: out of range"),
         ({"seed": -1}, "seed -1: out of range"),
-        ({"steers": (Steer(plugin="depth", condition_HWC=EDGES),)}, "plugin 'depth': the pipeline has none of this name"),
-        ({"steers": (Steer(plugin="canny", condition_HWC=EDGES, strength=11.0),)}, "strength 11.0: out of range"),
+        ({"steerings": (Steering(plugin="depth", image=EDGES),)}, "plugin 'depth': the pipeline has none of this name"),
+        ({"steerings": (Steering(plugin="canny", image=Path("edges.png")),)}, "condition of canny: it is a file"),
     ],
 )
 def test_wrong_numbers_and_names(pipeline: Pipeline, more: dict[str, Any], words: str) -> None:
@@ -123,7 +124,7 @@ def test_wrong_numbers_and_names(pipeline: Pipeline, more: dict[str, Any], words
 )
 def test_conditions_that_steer_nothing(pipeline: Pipeline, condition_HWC: Any, words: str) -> None:
     with pytest.raises(DataError, match=words):
-        drawn(pipeline, steers=(Steer(plugin="canny", condition_HWC=condition_HWC),))
+        drawn(pipeline, steerings=(Steering(plugin="canny", image=condition_HWC),))
 
 
 def test_the_loop_needs_no_torch(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from torch import nn
 from unplug.plugins import ConditioningPlugin, save_checkpoint
 from unplug.sdk.data import Dataset, load_dataset
 from unplug.sdk.diffusion import ControlSet, load_base, load_control_set, run_base, steps
-from unplug.sdk.diffusion import base as base_parts
+from unplug.sdk.diffusion import base_training as base_parts
 from unplug.sdk.diffusion.small import assemble, build_scheduler, build_text_encoder, diffusers
 from unplug.sdk.diffusion.tokenizer import train_tokenizer
 

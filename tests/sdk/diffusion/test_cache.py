@@ -18,8 +18,8 @@ from torch import nn
 from unplug.core import DataError
 from unplug.sdk.data import Dataset
 from unplug.sdk.diffusion import load_base, to_image, vae
-from unplug.sdk.diffusion.cache import cached_array, latents, text_embeddings
 from unplug.sdk.diffusion.digest import base_digest, settings_of, weights_digest, words_of
+from unplug.sdk.diffusion.latent_cache import cached_array, latents, text_embeddings
 from unplug.sdk.diffusion.small import diffusers
 from unplug.sdk.diffusion.tokenizer import encode, train_tokenizer
 from unplug.sdk.diffusion.vae import encode_all

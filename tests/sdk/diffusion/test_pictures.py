@@ -14,9 +14,11 @@ from PIL import Image
 from unplug.core import CheckpointError, DataError, InputError
 from unplug.plugins import save_checkpoint
 from unplug.plugins.conditions import build_condition
+from unplug.sdk.conditions import Steering, draw_conditions
 from unplug.sdk.data import Dataset
-from unplug.sdk.diffusion import Steering, draw_pictures, generate, image_grid, pictures, vae
-from unplug.sdk.diffusion.pictures import MAX_PICTURES, decode, load_plugin, read_condition
+from unplug.sdk.diffusion import draw_pictures, generate, image_grid, vae
+from unplug.sdk.diffusion import steered_pictures as pictures
+from unplug.sdk.diffusion.steered_pictures import MAX_PICTURES, decode, load_plugin
 
 from .conftest import SIZE, steering_plugin, tiny_unet
 
@@ -171,6 +173,11 @@ def test_what_ships_wins_over_a_folder(base: Any, tmp_path: Path, monkeypatch: p
     assert {load_plugin(name).config.condition for name in ("./canny", str(tmp_path / "canny"), "mine")} == {"depth"}
 
 
+def condition_of(**given: Any) -> np.ndarray[Any, Any]:
+    (drawn_HWC,) = draw_conditions([Steering(plugin="x", **given)], ["canny"], SIZE)
+    return drawn_HWC
+
+
 def test_conditions_of_every_mode_and_size(edges: Path, tmp_path: Path, face: Path) -> None:
     whole = Image.open(edges)
     wide = Image.new("RGB", (SIZE + 40, SIZE), (255, 0, 0))
@@ -178,16 +185,16 @@ def test_conditions_of_every_mode_and_size(edges: Path, tmp_path: Path, face: Pa
     large = whole.resize((2 * SIZE, 2 * SIZE), Image.Resampling.NEAREST)
     for changed in (whole.convert("L"), whole.convert("RGBA"), wide, large):
         changed.save(tmp_path / "changed.png")
-        found = read_condition(Steering(plugin="x", image=tmp_path / "changed.png"), "canny", SIZE)
-        assert found.mode == "RGB" and found.size == (SIZE, SIZE)
+        found = condition_of(image=tmp_path / "changed.png")
+        assert found.shape == (SIZE, SIZE, 3)
         error = np.abs(np.asarray(found).astype(int) - np.asarray(whole))
         assert error.mean() < 25 if changed is large else error.max() == 0
-    found = read_condition(Steering(plugin="x", image=face, photo=True), "canny", SIZE)
+    found = condition_of(image=face, photo=True)
     assert np.array_equal(np.asarray(found), np.asarray(Image.open(edges)))
-    loose = read_condition(Steering(plugin="x", image=face, photo=True, options={"low": "10", "high": "20"}), "canny", SIZE)
+    loose = condition_of(image=face, photo=True, options={"low": "10", "high": "20"})
     assert np.asarray(loose).sum() > np.asarray(found).sum()
     with pytest.raises(InputError, match="condition canny: it has no setting 'task'"):
-        read_condition(Steering(plugin="x", image=face, photo=True, options={"task": "x"}), "canny", SIZE)
+        condition_of(image=face, photo=True, options={"task": "x"})
 
 
 @pytest.mark.filterwarnings("error")
@@ -200,10 +207,10 @@ def test_pictures_that_are_none(tmp_path: Path, edges: Path, photo: bool) -> Non
     (tmp_path / "bomb.png").write_bytes(bytes(header))
     Image.new("RGB", (15, 40), (9, 8, 7)).save(tmp_path / "dot.png")
     with pytest.raises(DataError, match=r"dot\.png: 15x40 pixels are too few"):
-        read_condition(Steering(plugin="x", image=tmp_path / "dot.png", photo=photo), "canny", SIZE)
+        condition_of(image=tmp_path / "dot.png", photo=photo)
     for name in ("text", "cut", "bomb", "gone"):
         with pytest.raises(DataError, match=f"{name}.png"):
-            read_condition(Steering(plugin="x", image=tmp_path / f"{name}.png", photo=photo), "canny", SIZE)
+            condition_of(image=tmp_path / f"{name}.png", photo=photo)
 
 
 def test_a_grid_puts_every_picture_in_its_place() -> None:

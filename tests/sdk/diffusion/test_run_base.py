@@ -18,7 +18,7 @@ from unplug.core import CheckpointError, DataError, InputError, OutputError, Tra
 from unplug.sdk.data import Dataset, Split, load_dataset, make_split
 from unplug.sdk.diffusion import BaseRecipe, VAERecipe, base_record, image_size_of, load_base, to_image, train_base
 from unplug.sdk.diffusion import run_base as module
-from unplug.sdk.diffusion.base import BaseLoss, TextPairs, tokenize
+from unplug.sdk.diffusion.base_training import BaseLoss, TextPairs, tokenize
 from unplug.sdk.diffusion.digest import base_digest
 from unplug.sdk.diffusion.measure import LEVELS, batch_losses
 from unplug.sdk.diffusion.run_base import base_metrics, prefix_text_encoder

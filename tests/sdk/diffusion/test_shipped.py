@@ -19,12 +19,11 @@ from safetensors import safe_open
 
 from unplug.core import read_json, sha256_file
 from unplug.plugins import RECORD, weights_file
-from unplug.sdk.conditions import conditions_in_worker, landmarks_in_worker
+from unplug.sdk.conditions import Steering, conditions_in_worker, landmarks_in_worker
 from unplug.sdk.data import Dataset, captions_of, load_dataset
 from unplug.sdk.device import lora_file
 from unplug.sdk.diffusion import (
     OURS,
-    Steering,
     base_digest,
     base_record,
     draw_pictures,

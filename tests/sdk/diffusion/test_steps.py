@@ -174,7 +174,7 @@ def test_another_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         run(killed_at(3), path=tmp_path / "state")
 
     def refused(**how: Any) -> None:
-        with pytest.raises(CheckpointError, match=r"an unfinished run of another recipe, data or seed is there.*--restart"):
+        with pytest.raises(CheckpointError, match=r"an unfinished run of another recipe, data or seed is there.*`restart`"):
             run(path=tmp_path / "state", **how)
 
     refused(mark="other")
@@ -209,7 +209,7 @@ def test_losses_and_weights_that_break_are_no_result(tmp_path: Path, monkeypatch
         calls.append(1)
         return {"x_BK": torch.full((count, 4), math.nan if len(calls) == 5 else 1.0)}
 
-    with pytest.raises(TrainingError, match=r"the loss is nan at step 5\. Lower --lr"):
+    with pytest.raises(TrainingError, match=r"the loss is nan at step 5\. Lower `lr`"):
         run(breaks, path=tmp_path / "state")
     assert len(calls) == 5
     run(path=tmp_path / "state")

@@ -16,7 +16,7 @@ from unplug.core import CheckpointError, InputError, read_json, write_json
 from unplug.sdk.data import Dataset
 from unplug.sdk.device import WEIGHTS_NAME
 from unplug.sdk.diffusion import StudentRecipe, base_record, generate, load_base, load_loras, sampling_of, steps, train_student
-from unplug.sdk.diffusion.base import TextPairs
+from unplug.sdk.diffusion.base_training import TextPairs
 from unplug.sdk.diffusion.load import RECORD
 from unplug.sdk.diffusion.noise import noise_like
 from unplug.sdk.diffusion.shipped import GuidanceSchedule

@@ -130,13 +130,13 @@ def test_unknown_names_are_refused(kind: str) -> None:
     [(0, "baby"), (5, "child"), (15, "teenager"), (25, "young adult"), (38, "adult"), (55, "middle-aged"), (80, "elderly")],
 )
 def test_age_words(age: float, word: str) -> None:
-    assert faces.FaceParams(identity=_person(), age=age).attributes()["age"] == word
+    assert faces.attributes_of(faces.FaceParams(identity=_person(), age=age))["age"] == word
 
 
 def test_attributes_have_the_same_keys_and_follow_age() -> None:
     person = replace(_person(3), hair_colour="black", hair_style="bob", hairline=0.0, grey_age=50.0, glasses="none")
     rng = np.random.default_rng(0)
-    young, old = (faces.sample_face(person, a, rng).attributes() for a in (25.0, 88.0))
+    young, old = (faces.attributes_of(faces.sample_face(person, a, rng)) for a in (25.0, 88.0))
     assert young.keys() == old.keys() >= {"age", "hair_colour", "hair_style", "skin", "expression", "background"}
     assert young["hair_colour"] == "black"
     assert old["hair_colour"] in ("grey", "white")

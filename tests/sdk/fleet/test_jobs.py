@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from unplug.core import DataError, InputError, MissingExtraError, OutputError, TrainingError, errors
-from unplug.sdk.fleet import BACKENDS, Context, Job, fit_many, has_result, job_fingerprint, read_result, run_jobs
+from unplug.sdk.fleet import BACKENDS, Context, FleetJob, fit_many, has_result, job_fingerprint, read_result, run_jobs
 from unplug.sdk.fleet.backend import describe, revive
 from unplug.sdk.fleet.backends.cluster import _share
 
@@ -27,15 +27,15 @@ LOCAL = ("loop", "processes")
 THREE = Context(target="fleet_jobs:number", arguments={"start": 3})
 
 
-def adds(count: int, **more: Any) -> list[Job]:
-    return [Job(name=f"add-{x}", target="fleet_jobs:add", arguments={"x": x, **more}) for x in range(count)]
+def adds(count: int, **more: Any) -> list[FleetJob]:
+    return [FleetJob(name=f"add-{x}", target="fleet_jobs:add", arguments={"x": x, **more}) for x in range(count)]
 
 
-def misbehaving(how: str, **more: Any) -> Job:
-    return Job(name=how.replace(" ", "-"), target="fleet_jobs:misbehave", arguments={"how": how, **more})
+def misbehaving(how: str, **more: Any) -> FleetJob:
+    return FleetJob(name=how.replace(" ", "-"), target="fleet_jobs:misbehave", arguments={"how": how, **more})
 
 
-def run(jobs: list[Job], out: Path, context: Context | None = THREE, **settings: Any) -> Any:
+def run(jobs: list[FleetJob], out: Path, context: Context | None = THREE, **settings: Any) -> Any:
     return run_jobs(jobs, context, out, **{"workers": 2, "show": False, **settings})
 
 
@@ -78,7 +78,7 @@ def test_a_context_is_built_once_a_worker(tmp_path: Path) -> None:
 
 
 def test_workers_compute_with_one_thread_and_need_no_context(tmp_path: Path) -> None:
-    run([Job(name="threads", target="fleet_jobs:threads")], tmp_path, None, backend="processes")
+    run([FleetJob(name="threads", target="fleet_jobs:threads")], tmp_path, None, backend="processes")
     assert read_result(tmp_path, "threads").facts == {"torch": 1, "omp": "1"}
 
 
@@ -135,7 +135,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("backend", LOCAL)
 def test_failures_are_reported_and_the_others_go_on(backend: str, tmp_path: Path) -> None:
-    wrong = [Job(name=target, target=f"{target}:f") for target in ("no_such_module", "json")]
+    wrong = [FleetJob(name=target, target=f"{target}:f") for target in ("no_such_module", "json")]
     jobs = [*map(misbehaving, FAILURES), *wrong, *adds(2)]
     summary = run(jobs, tmp_path, backend=backend)
     words = {how.replace(" ", "-"): text for how, text in FAILURES.items()}
@@ -181,20 +181,20 @@ def test_bad_requests(tmp_path: Path) -> None:
     assert list(BACKENDS) == ["loop", "processes", "ray"]
     for name in ("../up", "a/b", "", ".hidden", "..", "a b", "ä", "x" * 201, "a\n", "a\0b"):
         with pytest.raises(InputError, match="job name"):
-            Job(name=name, target="a:b")
+            FleetJob(name=name, target="a:b")
         with pytest.raises(InputError, match="job name"):
             read_result(tmp_path, name)
         with pytest.raises(InputError, match="job name"):
             has_result(tmp_path, name, "")
     for target in ("json", "json:", ":dumps", "json:dumps()", "os;x:y", "json:dumps:loads", "a b:c"):
         with pytest.raises(InputError, match="target"):
-            Job(name="a", target=target)
+            FleetJob(name="a", target=target)
         with pytest.raises(InputError, match="target"):
             Context(target=target)
     given: Any
     for given in ({"a": {1, 2}}, {"a": float("nan")}, {"a": b""}, {1: 2}, [1]):
         with pytest.raises(InputError, match="arguments"):
-            Job(name="a", target="a:b", arguments=given)
+            FleetJob(name="a", target="a:b", arguments=given)
 
 
 def test_somebody_elses_file_is_not_replaced(tmp_path: Path) -> None:
@@ -221,10 +221,10 @@ def test_gpus_are_dealt_out(gpus: float, actors: int, share: float) -> None:
 DRIVER = """
 import sys
 from pathlib import Path
-from unplug.sdk.fleet import Context, Job, run_jobs
+from unplug.sdk.fleet import Context, FleetJob, run_jobs
 root = Path(sys.argv[1])
 log, mark = str(root / "log"), str(root / "marks")
-jobs = [Job(name=f"j{x}", target="fleet_jobs:note_and_add", arguments={"x": x, "log": log, "nap": 0.15}) for x in range(8)]
+jobs = [FleetJob(name=f"j{x}", target="fleet_jobs:note_and_add", arguments={"x": x, "log": log, "nap": 0.15}) for x in range(8)]
 context = Context(target="fleet_jobs:number", arguments={"start": 3, "mark": mark})
 print(run_jobs(jobs, context, root / "out", workers=2, show=False))
 """
@@ -279,10 +279,10 @@ def ray(jobs_on_path: None) -> Iterator[Any]:
 
 @pytest.mark.long
 def test_all_that_can_become_of_a_job(ray: Any, tmp_path: Path) -> None:
-    jobs = [Job(name=f"add-{x}", target="fleet_jobs:add", arguments={"x": x}) for x in range(3)]
+    jobs = [FleetJob(name=f"add-{x}", target="fleet_jobs:add", arguments={"x": x}) for x in range(3)]
     for how in ("refuse", "raise", "die", "die once"):
         arguments = {"how": how, "mark": str(tmp_path / "mark")}
-        jobs.append(Job(name=how.replace(" ", "-"), target="fleet_jobs:misbehave", arguments=arguments))
+        jobs.append(FleetJob(name=how.replace(" ", "-"), target="fleet_jobs:misbehave", arguments=arguments))
     context, out = Context(target="fleet_jobs:number", arguments={"start": 3}), tmp_path / "out"
     summary = run_jobs(jobs, context, out, backend="ray", workers=1, show=False)
     assert summary.done == 5
@@ -301,7 +301,9 @@ def test_all_that_can_become_of_a_job(ray: Any, tmp_path: Path) -> None:
 def test_a_context_that_refuses_stops_the_run(ray: Any, tmp_path: Path) -> None:
     context = Context(target="fleet_jobs:bad_context", arguments={"kind": "typed"})
     with pytest.raises(DataError, match="data: none"):
-        run_jobs([Job(name="a", target="fleet_jobs:add", arguments={"x": 1})], context, tmp_path, backend="ray", show=False)
+        run_jobs(
+            [FleetJob(name="a", target="fleet_jobs:add", arguments={"x": 1})], context, tmp_path, backend="ray", show=False
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -333,7 +335,7 @@ def test_where_ray_is_looked_for(
 
     monkeypatch.setattr(library, "is_initialized", lambda: False)
     monkeypatch.setattr(library, "init", init)
-    job = Job(name="a", target="fleet_jobs:add", arguments={"x": 1})
+    job = FleetJob(name="a", target="fleet_jobs:add", arguments={"x": 1})
     with pytest.raises(InputError, match=words):
         run_jobs([job], None, tmp_path, backend="ray", cluster=cluster, workers=3, show=False)
     (settings,) = calls

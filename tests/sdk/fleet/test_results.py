@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from unplug.core import InputError
-from unplug.sdk.fleet import Job, Order, Result, has_result, pack, read_result, write_result
+from unplug.sdk.fleet import FleetJob, Order, Result, has_result, pack, read_result, write_result
 from unplug.sdk.fleet import result as results
 
 ARRAY = {"a": np.arange(6, dtype=np.float32).reshape(2, 3)}
@@ -22,7 +22,7 @@ RECORD = {"schema": "unplug-fleet/1", "name": "job", "fingerprint": "f", "given"
 
 
 def packed(result: Any = None, name: str = "job") -> bytes:
-    order = Order(job=Job(name=name, target="a:b"), fingerprint="f", given="g")
+    order = Order(job=FleetJob(name=name, target="a:b"), fingerprint="f", given="g")
     return pack(result or Result(tensors=ARRAY, facts={"x": 1}), order)
 
 

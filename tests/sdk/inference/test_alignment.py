@@ -14,7 +14,7 @@ from tests.vectors.faces.make import HERE, cases, manifests, picture, problems
 
 from unplug.core import DataError, InputError
 from unplug.sdk.inference import Frame, align, eyes_of, frame_in, light
-from unplug.sdk.inference.crop import crop
+from unplug.sdk.inference.crop import crop_all
 
 needs_landmarker = pytest.mark.skipif(
     not {"UNPLUG_FACE_LANDMARKER", "UNPLUG_PORTRAIT"} <= os.environ.keys(),
@@ -100,18 +100,18 @@ def test_a_photograph_is_judged_after_its_face_was_found(tmp_path: Path) -> None
     portrait.rotate(20, expand=True).save(tmp_path / "turned.png")
     portrait.save(tmp_path / "upright.png")
     Image.new("RGB", (64, 64), "white").save(tmp_path / "nobody.png")
-    upright, told = crop(tmp_path / "upright.png", 64, landmarker=task, frame=Frame())
-    turned, _ = crop(tmp_path / "turned.png", 64, landmarker=task, frame=Frame())
+    places = [tmp_path / "upright.png", tmp_path / "turned.png"]
+    (upright, told), (turned, _) = crop_all(places, 64, landmarker=task, frame=Frame())
     assert told.startswith("eyes at ")
     middle = (slice(16, 48), slice(16, 48))
     difference = np.abs(upright[middle].astype(int) - turned[middle].astype(int)).mean()
     assert difference < 12, "turned back, it is nearly the same face"
     with pytest.raises(DataError, match="no face found"):
-        crop(tmp_path / "nobody.png", 64, landmarker=task, frame=Frame())
+        crop_all([tmp_path / "nobody.png"], 64, landmarker=task, frame=Frame())
     with pytest.raises(DataError, match="too small"):
-        crop(tmp_path / "upright.png", 64, landmarker=task, frame=Frame(least_eyes=10_000.0))
+        crop_all([tmp_path / "upright.png"], 64, landmarker=task, frame=Frame(least_eyes=10_000.0))
     with pytest.raises(DataError, match="too dark"):
-        crop(tmp_path / "upright.png", 64, landmarker=task, frame=Frame(least_light=254.0))
+        crop_all([tmp_path / "upright.png"], 64, landmarker=task, frame=Frame(least_light=254.0))
 
 
 def test_a_manifest_carries_its_frame() -> None:

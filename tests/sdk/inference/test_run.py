@@ -14,7 +14,7 @@ from unplug.core import CheckpointError, DataError, InputError, IOSpec, TensorSp
 from unplug.plugins import AgePredictor, save_checkpoint
 from unplug.sdk.data import square
 from unplug.sdk.inference import Answer, run
-from unplug.sdk.inference.crop import crop
+from unplug.sdk.inference.crop import crop_all
 
 SIDE = 32
 
@@ -81,10 +81,10 @@ def test_rows_come_in_the_order_of_the_images(checkpoint: Path, photo: Path, tmp
 def test_boxes_that_are_none_are_refused(photo: Path) -> None:
     for box in ("", "1,2,3", "1,2,3,4,5", "a,b,c,d", "-1,0,5,5", "0,0,5.5,5", "0,0,²,5", "0,0,5," + "9" * 5000):
         with pytest.raises(InputError, match="four numbers"):
-            crop(photo, SIDE, box=box)
+            crop_all([photo], SIDE, box=box)
     for box in ("5,0,5,5", "0,9,5,5", "0,0,81,50", "0,0,80,51"):
         with pytest.raises(InputError, match="within 80x50"):
-            crop(photo, SIDE, box=box)
+            crop_all([photo], SIDE, box=box)
 
 
 def test_what_is_broken_is_named(checkpoint: Path, photo: Path, tmp_path: Path) -> None:

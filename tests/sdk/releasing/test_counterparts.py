@@ -12,7 +12,7 @@ import pytest
 
 from unplug.export import Artifact, measure_parity
 from unplug.sdk.auditing import AttackResult, AuditReport, Estimate, ModelAudit, Utility
-from unplug.sdk.auditing.report import Role
+from unplug.sdk.auditing.audit_report import Role
 from unplug.sdk.conditions import example_inputs
 from unplug.sdk.releasing import Release
 from unplug.sdk.releasing.contents import bundle_card

@@ -16,7 +16,7 @@ from tests.sdk.cli.calls import fail
 from tests.sdk.conftest import CPU, QUICK, World
 
 from unplug.core import GateFailed, InputError
-from unplug.sdk.assurance import Asked, Limits, Shift, ask, decide, decision_shift
+from unplug.sdk.assurance import JudgedModels, Limits, Shift, ask, decide, decision_shift
 from unplug.sdk.bundle import Gate, read_manifest, verify_bundle
 from unplug.sdk.cli import main
 from unplug.sdk.inference import Decision, DecisionRecord, decision_in
@@ -31,7 +31,7 @@ AFTER = "decision (false positives)"
 
 def record(world: World, **limits: float) -> DecisionRecord:
     """Of the world's original, at an age that its few held-out people lie on both sides of."""
-    answers = ask(Asked(models=[world.original.path], data=world.spec), show=False)
+    answers = ask(JudgedModels(models=[world.original.path], data=world.spec), show=False)
     return decide(answers, Limits(age=40.0, **({"max_fpr": 0.5, "max_fnr": 0.6} | limits)))[0]  # type: ignore[arg-type]
 
 

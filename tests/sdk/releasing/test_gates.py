@@ -22,7 +22,7 @@ from unplug.sdk.auditing import (
     Utility,
     WorstSubject,
 )
-from unplug.sdk.auditing.report import Role
+from unplug.sdk.auditing.audit_report import Role
 from unplug.sdk.bundle import RANKED, Gate
 from unplug.sdk.releasing import Gates, gates_from
 from unplug.sdk.releasing.evidence import ReleaseEvidence

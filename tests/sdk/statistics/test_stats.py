@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from unplug.core import InputError
 from unplug.sdk.statistics import (
     Estimate,
-    Refused,
+    NotGiven,
     Resamples,
     auc,
     bootstrap_auc,
@@ -29,7 +29,8 @@ from unplug.sdk.statistics import (
     tpr_estimate,
     tpr_or_reason,
 )
-from unplug.sdk.statistics.stats import fit_logistic, mean_interval
+from unplug.sdk.statistics.bootstrap import mean_interval
+from unplug.sdk.statistics.separation import fit_logistic
 from unplug.sdk.training import ClassPredictions
 
 Array = NDArray[np.float64]
@@ -70,7 +71,7 @@ def test_tpr_by_hand_and_refused_where_the_sample_cannot_support_it() -> None:
     assert tpr_at(forget_F, np.linspace(0, 1, 100), 0.1) is not None
     assert tpr_at(forget_F, unseen_U, 0.001) is None
     refused = tpr_or_reason(np.arange(50.0), np.arange(999.0), 0.01)
-    assert isinstance(refused, Refused) and "at least 1000 unseen samples, 999 given" in refused.reason
+    assert isinstance(refused, NotGiven) and "at least 1000 unseen samples, 999 given" in refused.reason
 
 
 def test_threshold_accuracy_on_noise_on_separable_scores_and_on_gaussians() -> None:
@@ -198,11 +199,11 @@ def test_logistic_accuracy_interval_covers_and_small_sides_are_refused() -> None
     rng, draws = np.random.default_rng(4), resamples(np.arange(80), np.arange(80), replicates=200)
     for _ in range(60):
         found = logistic_accuracy(rng.normal(0, 1, 80), rng.normal(1, 1, 80), draws)
-        assert not isinstance(found, Refused) and found.low is not None and found.high is not None
+        assert not isinstance(found, NotGiven) and found.low is not None and found.high is not None
         covered += found.low <= truth <= found.high
     assert covered >= 50  # of 60; 53 or more are likely at 95 %
     small = logistic_accuracy(np.zeros(9), np.zeros(50), resamples(np.arange(9), np.arange(50), replicates=5))
-    assert isinstance(small, Refused) and "10 folds" in small.reason
+    assert isinstance(small, NotGiven) and "10 folds" in small.reason
 
 
 def test_intervals_of_rates_hold_the_value_and_of_several_attacks_are_wider() -> None:

@@ -77,7 +77,7 @@ def test_of_these_there_is_nothing_to_say(name: str) -> None:
         ("Detached", "nothing in it learns"),
         ("Lazy", "head.weight has no size before its first picture"),
         ("Later", "it makes head.weight when it answers first"),
-        ("OneSize", "Give --image-size 48, which it takes"),
+        ("OneSize", "Give `image_size=48`, which it takes"),
         ("Squeezed", "it answers one picture with [13] instead of [1, 13]"),
         ("FourAtATime", "with 1 picture at a time it raised RuntimeError"),
         ("Losses", "it answers a picture while it trains with dict of loss where the borders make 13 groups"),

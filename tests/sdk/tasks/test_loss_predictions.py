@@ -15,7 +15,7 @@ from unplug.sdk.auditing.measure import run_attacks
 from unplug.sdk.auditing.predictor import check_finite
 from unplug.sdk.auditing.rounding import total_variation
 from unplug.sdk.training import ClassPredictions, LossPredictions, classed, predict
-from unplug.sdk.training.evaluate import SMALLEST_LOSS
+from unplug.sdk.training.predictions import SMALLEST_LOSS
 
 from ..conftest import World
 

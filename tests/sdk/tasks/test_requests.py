@@ -70,7 +70,7 @@ def test_a_recipe_of_another_kind(plugin_world: PluginWorld, tmp_path: Path) -> 
 
 def test_another_base_is_refused(plugin_world: PluginWorld, tmp_path: Path) -> None:
     build_base(tmp_path / "other", seed=6)
-    with pytest.raises(CheckpointError, match=r"not the base that plugin original was trained beside.*Pass --base"):
+    with pytest.raises(CheckpointError, match=r"not the base that plugin original was trained beside.*Pass `base`"):
         task_of(plugin_world.original, device=CPU, base=str(tmp_path / "other"))
 
 
@@ -78,11 +78,11 @@ def test_another_base_is_refused(plugin_world: PluginWorld, tmp_path: Path) -> N
 def test_a_base_that_moved(plugin_world: PluginWorld, tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     found = edited(plugin_world, tmp_path / "p", lambda record: record["base"].update(name=gone))
-    with pytest.raises(CheckpointError, match=r"the base of plugin p cannot be opened there.*Pass --base"):
+    with pytest.raises(CheckpointError, match=r"the base of plugin p cannot be opened there.*Pass `base`"):
         task_of(found, device=CPU)
     with pytest.raises(CheckpointError, match="no such folder") as caught:
         task_of(found, device=CPU, base=str(tmp_path / "nowhere"))
-    assert "Pass --base" not in str(caught.value)  # it was passed
+    assert "Pass `base`" not in str(caught.value)  # it was passed
     done = forget(
         found, plugin_world.dataset, plugin_world.forget_ids, "neggrad", tmp_path / "out", budget=0.9,
         options={"batch_size": "4"}, base=str(plugin_world.base), device=CPU, show=False,
@@ -91,7 +91,7 @@ def test_a_base_that_moved(plugin_world: PluginWorld, tmp_path: Path) -> None:
 
 
 def test_an_age_predictor_has_no_base(world: World, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--base small: an age predictor has none"):
+    with pytest.raises(InputError, match="`base=small`: an age predictor has none"):
         forget(
             world.original, world.dataset, world.forget_ids, "finetune", tmp_path / "out", base="small", device=CPU, show=False
         )

@@ -100,6 +100,6 @@ def test_an_unfinished_run_can_be_dropped(plugin_world: PluginWorld, tmp_path: P
     state = tmp_path / ".out.training" / "state.safetensors"
     state.parent.mkdir()
     state.write_bytes(b"of something else")
-    with pytest.raises(CheckpointError, match="--restart"):
+    with pytest.raises(CheckpointError, match="`restart`"):
         retrain(plugin_world, tmp_path / "out")
     assert retrain(plugin_world, tmp_path / "out", restart=True).path == tmp_path / "out"

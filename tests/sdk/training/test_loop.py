@@ -93,7 +93,7 @@ def test_a_state_of_another_run_or_a_damaged_one_is_refused(sets: Any, recipe: R
     path = tmp_path / "state.safetensors"
     with pytest.raises(Killed):
         train(sets, recipe, state=StateFile(path=path, fingerprint="f"), on_epoch=kill_after(1))
-    with pytest.raises(CheckpointError, match=r"another recipe, data or seed.*--restart"):
+    with pytest.raises(CheckpointError, match=r"another recipe, data or seed.*`restart`"):
         train(sets, recipe, state=StateFile(path=path, fingerprint="g"))
     with pytest.raises(CheckpointError, match="cannot go on from it"):
         train(sets, replace(recipe, size="small"), state=StateFile(path=path, fingerprint="f"))

@@ -151,7 +151,7 @@ def test_the_refusal_names_the_largest_batch_size_that_fits(nano: Footprint) -> 
     said = refusal(Finetune(batch_size=1024), free)
     found = re.fullmatch(
         r"forget step: needs about (\S+) GiB where (\S+ [GM]iB) are free\. "
-        r"Use --set batch_size=(\d+) \(needs about (\S+ [GM]iB)\)\.", said,
+        r"Use `batch_size=(\d+)` \(needs about (\S+ [GM]iB)\)\.", said,
     )  # fmt: skip
     assert found is not None, said
     advised = int(found[3])

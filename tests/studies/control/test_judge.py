@@ -29,6 +29,7 @@ from benchmarks.studies.control.judge import (
 from unplug.sdk.data import Dataset, load_dataset, parse_spec
 from unplug.sdk.data.prompts import _EXPRESSION, _PERSON, prompt_of
 from unplug.sdk.diffusion import StepRecipe, train_steps
+from unplug.sdk.faces import attributes_of
 
 pytestmark = pytest.mark.study
 
@@ -45,7 +46,7 @@ def test_every_named_word_stands_in_the_prompt_and_no_other(faces: Dataset) -> N
     source = parse_spec(faces.spec)
     seen = set()
     for sample, words in zip(faces.samples, words_of(faces), strict=True):
-        prompt = prompt_of(source.params(sample.payload).attributes())
+        prompt = prompt_of(attributes_of(source.params(sample.payload)))
         named = named_words(words)
         said = named | {"age": _PERSON[named["age"]], "expression": _EXPRESSION[named["expression"]]}
         assert all(word in prompt for word in said.values()), (prompt, said)

@@ -15,7 +15,7 @@ from benchmarks.studies.leaderboard.plan import training_jobs
 from benchmarks.studies.leaderboard.run import _arguments, check_folder
 
 from unplug.core import DataError, InputError, OutputError
-from unplug.sdk.fleet import Job, Order, Result, has_result, pack, read_result
+from unplug.sdk.fleet import FleetJob, Order, Result, has_result, pack, read_result
 from unplug.sdk.fleet.result import read_record
 
 from . import folders
@@ -87,7 +87,7 @@ def rewritten(folder: Path, name: str, **facts: object) -> None:
     """The result of a job with other facts, under the fingerprint that it had."""
     path = folder / "models" / f"{name}.safetensors"
     record, old = read_record(path), read_result(folder / "models", name)
-    job = Job(name=name, target="unplug:name")
+    job = FleetJob(name=name, target="unplug:name")
     order = Order(job=job, fingerprint=record["fingerprint"], given=record["given"])
     path.write_bytes(pack(Result(tensors=old.tensors, facts=old.facts | facts), order))
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.stats import t, ttest_ind
 
 from unplug.core import InputError
-from unplug.sdk.fleet import Job, Result, run_jobs
+from unplug.sdk.fleet import FleetJob, Result, run_jobs
 from unplug.sdk.statistics import auc
 
 from .conftest import TRUTHS, model, pool
@@ -150,7 +150,8 @@ def result_of(context: object, *, logits: int) -> Result:
 
 def test_results_of_other_data_are_refused(tmp_path: Path) -> None:
     jobs = [
-        Job(name=name, target=f"{__name__}:result_of", arguments={"logits": size}) for name, size in (("whole", 60), ("cut", 9))
+        FleetJob(name=name, target=f"{__name__}:result_of", arguments={"logits": size})
+        for name, size in (("whole", 60), ("cut", 9))
     ]
     assert not run_jobs(jobs, None, tmp_path, backend="loop", show=False).failed
     found, refused = read_pool(tmp_path, [("whole", 7), ("gone", 8)], TRUTHS, {"gone": "Traceback\nBoom: x"})

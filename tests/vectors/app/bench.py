@@ -13,8 +13,8 @@ import numpy as np
 
 from unplug.export import load_artifact
 from unplug.export.checkpoint import Reference
-from unplug.mobile_bench.apps.base import write_folder
-from unplug.mobile_bench.devices.base import Job, Plan
+from unplug.mobile_bench.apps.driven_app import write_folder
+from unplug.mobile_bench.devices.bench_device import BenchJob, Plan
 from unplug.mobile_bench.exchange import Exchange
 
 from .bundle import run
@@ -24,7 +24,7 @@ HERE = Path(__file__).parent / "bench"
 PLAN = Plan(threads=2, warmup=2, iterations=12, repeats=3, seed=7)
 
 
-def jobs(folder: Path) -> tuple[Job, ...]:
+def jobs(folder: Path) -> tuple[BenchJob, ...]:
     """The tiny age predictor on three delegates, one of which is not to be run."""
     artifact = load_artifact(write(folder, "age", "age"))
     inputs = np.random.default_rng(5).uniform(0, 1, (2, *SPECS["age"].inputs[0].shape[1:])).astype(np.float32)
@@ -32,7 +32,7 @@ def jobs(folder: Path) -> tuple[Job, ...]:
     outputs = {name: np.concatenate([item[name] for item in found]) for name in found[0]}
     reference = Reference(checkpoint_sha256=WEIGHTS, model_type="age", outputs=outputs)
     return tuple(
-        Job(
+        BenchJob(
             artifact=artifact, runtime="onnx-app", runtime_version=None, delegate=delegate, inputs={"image": inputs},
             reference=reference, not_run="nothing here has it" if delegate == "npu" else None,
         )

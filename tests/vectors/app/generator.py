@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from tests.vectors.pipeline.make import SCHEDULES
 
 from unplug.core import sha256_file
+from unplug.sdk.conditions import Steering
 from unplug.sdk.device import (
     Part,
     PartFile,
     Pipeline,
     PipelineDefaults,
     PluginPart,
-    Steer,
     Words,
     generate,
     load_pipeline,
@@ -120,11 +120,11 @@ def pictures(folder: Path) -> dict[str, Any]:
         words = Words(**(usual | {key: value for key, value in order.items() if key not in ("seed", "strength", "variant")}))
         lora_RK = None if variant is None else read_variant(pipeline, folder, variant)
         steers = (
-            (Steer(plugin="canny", condition_HWC=condition(pipeline.image_size), strength=order["strength"]),)
+            (Steering(plugin="canny", image=condition(pipeline.image_size), strength=order["strength"]),)
             if "strength" in order
             else ()
         )
-        made = generate(pipeline, networks, words, seed=order["seed"], steers=steers, lora_RK=lora_RK)
+        made = generate(pipeline, networks, words, seed=order["seed"], steerings=steers, lora_RK=lora_RK)
         rows.append({
             **order, "seed": str(order["seed"]), "tokens": made.prompt.tokens, "latent": floats(made.latent),
             "decoded": floats(made.decoded),

@@ -15,24 +15,23 @@ import struct
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from rfc8785 import dumps
 
-from unplug.core import Reply, TensorSpec
+from unplug.core import TensorSpec
 from unplug.export.metrics import compare, verdict
 from unplug.mobile_bench.statistics import drift, mean_interval, outlier_share, relative_spread, summarize, typical_latency
 from unplug.mobile_bench.sustained import windows
 from unplug.plugins.conditions.face_landmark import FaceLandmark, face_lines
-from unplug.plugins.conditions.lines import Figure, draw
+from unplug.plugins.conditions.lines import DrawnFigure, draw
 from unplug.plugins.conditions.picture import square_window
+from unplug.sdk.conditions import scaled
 from unplug.sdk.data import square
 from unplug.sdk.inference.answer import age_rows
-from unplug.sdk.inference.crop import _find_face
-from unplug.sdk.inference.pictures import scaled
+from unplug.sdk.inference.crop import face_box
 
 HERE = Path(__file__).parent
 SEED = 20261124
@@ -102,7 +101,7 @@ def faces() -> dict[str, Any]:
     cases = []
     for number, (width, height, size, style) in enumerate(FACES):
         points_K2 = points_of(width, height, number)
-        figure = Figure(points_K2=points_K2, visible_K=np.ones(478, bool), lines=face_lines(style))
+        figure = DrawnFigure(points_K2=points_K2, visible_K=np.ones(478, bool), lines=face_lines(style))
         window = square_window(np.zeros((height, width, 3), np.uint8))
         drawn = draw([figure], window, size, size, nearest=FaceLandmark(style=style).nearest)  # type: ignore[arg-type]
         cases.append({
@@ -116,13 +115,7 @@ def faces() -> dict[str, Any]:
 def box_of(points_K2: NDArray[np.float32], width: int, height: int) -> list[int]:
     """The box that an age model looks at, where the landmarker finds these points."""
     inside_K2 = points_K2.clip((1, 1), (width - 1, height - 1)).astype(np.float64)
-    found = Reply(values={"boxes": [[*inside_K2.min(axis=0).tolist(), *inside_K2.max(axis=0).tolist()]]})
-    with patch("unplug.core.call_in_child", return_value=found):
-        return [
-            *_find_face(
-                Path("face.png"), Image.new("RGB", (width, height)), HERE.parents[2] / "docs" / "images" / "faces.jpg", 0.01
-            )
-        ]
+    return [*face_box(inside_K2[None], width, height)]
 
 
 def ages() -> dict[str, Any]:

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from tests.sdk.device.toy import SIDE, networks, toy
 
-from unplug.sdk.device import Steer, Words, generate
+from unplug.sdk.conditions import Steering
+from unplug.sdk.device import Words, generate
 
 HERE = Path(__file__).parent
 TOLERANCE = 1e-5
@@ -48,8 +49,8 @@ def files() -> dict[str, str]:
     orders = []
     for order in ORDERS:
         words = {key: value for key, value in order.items() if key not in ("seed", "strength")}
-        steers = (Steer(plugin="canny", condition_HWC=condition(), strength=order["strength"]),) if "strength" in order else ()
-        made = generate(pipeline, networks(), Words(**words), seed=order["seed"], steers=steers)  # type: ignore[arg-type]
+        steers = (Steering(plugin="canny", image=condition(), strength=order["strength"]),) if "strength" in order else ()
+        made = generate(pipeline, networks(), Words(**words), seed=order["seed"], steerings=steers)  # type: ignore[arg-type]
         orders.append({
             **order, "seed": str(order["seed"]), "tokens": made.prompt.tokens,
             "latent": made.latent.ravel().astype(float).tolist(),

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from unplug.plugins.conditions.lines import Figure, Line, draw
-from unplug.plugins.conditions.picture import Window
+from unplug.plugins.conditions.lines import DrawnFigure, DrawnLine, draw
+from unplug.plugins.conditions.picture import PictureWindow
 from unplug.sdk.data import square
 
 HERE = Path(__file__).parent
@@ -64,22 +64,22 @@ def squares() -> dict[str, Any]:
     return {"tolerance": TOLERANCE, "cases": cases}
 
 
-def figures() -> list[Figure]:
+def figures() -> list[DrawnFigure]:
     """Stars of lines in every direction, single points, and ends outside of the picture."""
     rng = np.random.default_rng(7)
     points = np.concatenate([rng.uniform((0, 0), (200, 150), (24, 2)), rng.uniform((-60, -60), (260, 210), (8, 2))])
     points[3] = points[2]
     colours = [tuple(int(value) for value in rng.integers(1, 256, 3)) for _ in range(8)]
-    lines = [Line(start=0, end=end, colour=colours[end % 8]) for end in range(1, 12)]
-    lines += [Line(start=12 + step, end=13 + step, colour=colours[step % 8]) for step in range(19)]
-    lines += [Line(start=2, end=3, colour=(255, 255, 255)), Line(start=5, end=20, colour=(1, 2, 3))]
+    lines = [DrawnLine(start=0, end=end, colour=colours[end % 8]) for end in range(1, 12)]
+    lines += [DrawnLine(start=12 + step, end=13 + step, colour=colours[step % 8]) for step in range(19)]
+    lines += [DrawnLine(start=2, end=3, colour=(255, 255, 255)), DrawnLine(start=5, end=20, colour=(1, 2, 3))]
     visible = np.ones(len(points), bool)
     visible[20] = False
     far = np.array([[100.0, 75.0], [5000.0, 75.0], [20.0, 20.0], [20.0, 130.0], [180.0, 130.0]])
-    box = [Line(start=start, end=end, colour=(0, 255, 64)) for start, end in ((0, 1), (2, 3), (3, 4))]
+    box = [DrawnLine(start=start, end=end, colour=(0, 255, 64)) for start, end in ((0, 1), (2, 3), (3, 4))]
     return [
-        Figure(points_K2=points.astype(np.float32), visible_K=visible, lines=tuple(lines)),
-        Figure(points_K2=far.astype(np.float32), visible_K=np.ones(5, bool), lines=tuple(box)),
+        DrawnFigure(points_K2=points.astype(np.float32), visible_K=visible, lines=tuple(lines)),
+        DrawnFigure(points_K2=far.astype(np.float32), visible_K=np.ones(5, bool), lines=tuple(box)),
     ]
 
 
@@ -89,7 +89,7 @@ def drawings() -> dict[str, Any]:
     cases = []
     for case in DRAWINGS:
         left, top, width, height = case["window"]  # type: ignore[misc]
-        window = Window(left=left, top=top, width=width, height=height)
+        window = PictureWindow(left=left, top=top, width=width, height=height)
         picture = draw(made, window, int(case["height"]), int(case["width"]), nearest=bool(case["nearest"]))  # type: ignore[call-overload]
         cases.append({**case, "rgb": packed(picture)})
     told = [

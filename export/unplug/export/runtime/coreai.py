@@ -17,7 +17,7 @@ from .base import Placement, PythonPackage, Runner, check_tensors
 
 
 @dataclass(frozen=True)
-class CoreAI(PythonPackage):
+class CoreAIRuntime(PythonPackage):
     """Compiles the asset and runs its one function. The interpreter is there for numbers; its times say nothing of a phone."""
 
     name: str = "coreai"
@@ -47,7 +47,7 @@ class CoreAI(PythonPackage):
             raise ArtifactError(str(path), f"Core AI cannot load it ({error})", "Export it again") from error
         check_tensors(path, iospec.inputs, inputs)
         check_tensors(path, iospec.outputs, outputs)
-        return _Runner(loop, model, function, iospec, Placement(delegate_asked=delegate))
+        return _CoreAIRunner(loop, model, function, iospec, Placement(delegate_asked=delegate))
 
 
 async def _loaded(path: Path) -> tuple[Any, Any]:
@@ -62,7 +62,7 @@ def _form(described: Any) -> tuple[tuple[int, ...], str]:
     return tuple(-1 if size is None else int(size) for size in described.shape), str(described.dtype)
 
 
-class _Runner:
+class _CoreAIRunner:
     def __init__(self, loop: Any, model: Any, function: Any, iospec: IOSpec, placement: Placement) -> None:
         self.placement = placement
         self._loop, self._model, self._function, self._iospec = loop, model, function, iospec
@@ -81,4 +81,4 @@ class _Runner:
         return {tensor.name: np.array(self._outputs[tensor.name].numpy()) for tensor in self._iospec.outputs}
 
 
-RUNTIME = CoreAI()
+RUNTIME = CoreAIRuntime()

@@ -18,7 +18,7 @@ COMPUTE_UNITS = {"cpu": "CPU_ONLY", "gpu": "CPU_AND_GPU", "ane": "CPU_AND_NE", "
 
 
 @dataclass(frozen=True)
-class CoreML(PythonPackage):
+class CoreMLRuntime(PythonPackage):
     """Runs ML Programs with `coremltools.models.MLModel.predict`, on macOS alone."""
 
     name: str = "coreml"
@@ -38,10 +38,10 @@ class CoreML(PythonPackage):
 
         model = ct.models.MLModel(str(path), compute_units=ct.ComputeUnit[COMPUTE_UNITS[delegate]])
         # Core ML does not say where an operator ran, so what was got stays unknown.
-        return _Runner(model, iospec, Placement(delegate_asked=delegate))
+        return _CoreMLRunner(model, iospec, Placement(delegate_asked=delegate))
 
 
-class _Runner:
+class _CoreMLRunner:
     def __init__(self, model: Any, iospec: IOSpec, placement: Placement) -> None:
         self.placement = placement
         self._model, self._iospec = model, iospec
@@ -61,4 +61,4 @@ class _Runner:
         }
 
 
-RUNTIME = CoreML()
+RUNTIME = CoreMLRuntime()

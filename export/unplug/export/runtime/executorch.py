@@ -20,7 +20,7 @@ TYPES = {0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16"
 
 
 @dataclass(frozen=True)
-class ExecuTorch(PythonPackage):
+class ExecuTorchRuntime(PythonPackage):
     """Loads a program as an app does; the delegates were chosen when it was exported."""
 
     name: str = "executorch"
@@ -63,7 +63,7 @@ class ExecuTorch(PythonPackage):
             nodes_delegated=calls.delegated, nodes_total=None if calls.delegated is None else calls.delegated + kernels,
             partitions=len(calls.delegates),
         )  # fmt: skip
-        return _Runner(program, method, iospec, placement)
+        return _ExecuTorchRunner(program, method, iospec, placement)
 
 
 Tensors = dict[str, tuple[tuple[int, ...], str]]
@@ -88,7 +88,7 @@ def _describe(program: Any, meta: Any) -> tuple[Tensors, Tensors]:
     )
 
 
-class _Runner:
+class _ExecuTorchRunner:
     def __init__(self, program: Any, method: Any, iospec: IOSpec, placement: Placement) -> None:
         self.placement = placement
         self._program, self._method, self._iospec = program, method, iospec  # the method reads the program's memory
@@ -111,4 +111,4 @@ class _Runner:
         }
 
 
-RUNTIME = ExecuTorch()
+RUNTIME = ExecuTorchRuntime()

@@ -20,7 +20,7 @@ from .base import Placement, PythonPackage, Runner, check_tensors
 
 
 @dataclass(frozen=True)
-class LiteRT(PythonPackage):
+class LiteRTRuntime(PythonPackage):
     """An interpreter from the first of `modules`; names come from the file's first signature."""
 
     name: str = "litert"
@@ -207,8 +207,8 @@ class _OnGPU:
         return found
 
 
-RUNTIME = LiteRT()
-TENSORFLOW = LiteRT(
+RUNTIME = LiteRTRuntime()
+TENSORFLOW = LiteRTRuntime(
     name="tensorflow",
     modules=("tensorflow.lite.python.interpreter",),
     package="tensorflow",

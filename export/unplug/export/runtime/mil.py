@@ -41,10 +41,10 @@ class MIL(PythonPackage):
         outputs = {name: (declared[name].shape, declared[name].dtype) for name in program.outputs if name in declared}
         check_tensors(path, iospec.inputs, inputs)
         check_tensors(path, iospec.outputs, outputs)
-        return _Runner(Evaluator(program), Placement(delegate_asked=delegate, delegate_got=delegate))
+        return _MilRunner(Evaluator(program), Placement(delegate_asked=delegate, delegate_got=delegate))
 
 
-class _Runner:
+class _MilRunner:
     def __init__(self, evaluator: Any, placement: Placement) -> None:
         self.placement = placement
         self._evaluator = evaluator

@@ -71,7 +71,7 @@ class OnnxRuntime(PythonPackage):
         if got.split(",")[0] != delegate:
             raise ArtifactError(str(path), f"ONNX Runtime runs it on {got}, not on {delegate}", "See what its log says")
         placement = Placement(delegate_asked=delegate, delegate_got=got)
-        return _Runner(session, [tensor.name for tensor in iospec.outputs], placement)
+        return _OnnxRunner(session, [tensor.name for tensor in iospec.outputs], placement)
 
 
 def _describe(tensors: list[Any]) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -84,7 +84,7 @@ def _describe(tensors: list[Any]) -> dict[str, tuple[tuple[int, ...], str]]:
     }
 
 
-class _Runner:
+class _OnnxRunner:
     def __init__(self, session: Any, outputs: list[str], placement: Placement) -> None:
         self.placement = placement
         self._session, self._names = session, outputs

@@ -47,12 +47,12 @@ class Torch(PythonPackage):
         model = load_checkpoint(path).model.to(place or "cpu")
         network = torch.compile(model, fullgraph=True) if how == "compiled" else model
         adapter = torch.cuda.get_device_name() if place else None
-        return _Runner(
+        return _TorchRunner(
             network, iospec, place or "cpu", Placement(delegate_asked=delegate, delegate_got=delegate, adapter=adapter)
         )
 
 
-class _Runner:
+class _TorchRunner:
     def __init__(self, network: Any, iospec: IOSpec, device: str, placement: Placement) -> None:
         self.placement = placement
         self._network, self._iospec, self._device = network, iospec, device

@@ -16,7 +16,7 @@ OLDEST_IOS = IOS[0]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class TargetSource:
     """The model to convert, as its child process sees it.
 
     Args:
@@ -63,7 +63,7 @@ class Target(Protocol):
     @property
     def runtime(self) -> str: ...
 
-    def prepare(self, source: Source) -> Any:
+    def prepare(self, source: TargetSource) -> Any:
         """Does once what all precisions share, and returns it."""
         ...
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from unplug.core import Array
 
-from .base import Source
+from .base import TargetSource
 
 ENTRY = "main"
 """The one function of an asset."""
@@ -31,7 +31,7 @@ class CoreAI:
     extra: str = "coreai"
     runtime: str = "coreai"
 
-    def prepare(self, source: Source) -> tuple[Any, Source]:
+    def prepare(self, source: TargetSource) -> tuple[Any, TargetSource]:
         """The program in Core AI's operators."""
         import torch
         from coreai_torch import TorchConverter, get_decomp_table
@@ -49,7 +49,7 @@ class CoreAI:
         )
         return converter.to_coreai(), source
 
-    def write(self, prepared: tuple[Any, Source], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
+    def write(self, prepared: tuple[Any, TargetSource], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
         """Saves the asset, with the model's description."""
         from coreai.runtime import AIModelAssetMetadata
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from unplug.core import Array, ConversionError, UnknownOperatorError, temporary_folder
 
-from .base import Source
+from .base import TargetSource
 
 
 @dataclass(frozen=True)
 class CoreML:
-    """Tensors in and out are float32 multi-arrays with the IOSpec's names; for `Source.ios` and later."""
+    """Tensors in and out are float32 multi-arrays with the IOSpec's names; for `TargetSource.ios` and later."""
 
     name: str = "coreml"
     suffix: str = ".mlpackage"
@@ -24,7 +24,7 @@ class CoreML:
     extra: str = "coreml"
     runtime: str = "coreml"
 
-    def prepare(self, source: Source) -> tuple[Any, Source]:
+    def prepare(self, source: TargetSource) -> tuple[Any, TargetSource]:
         """The exported program in core ATen operators."""
         import torch  # before coremltools: the other order can end in SIGSEGV where tensorflow is installed
 
@@ -36,7 +36,7 @@ class CoreML:
 
         return lowered(program, lambda name: _TORCH_OPS_REGISTRY.get_func(name) is not None), source
 
-    def write(self, prepared: tuple[Any, Source], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
+    def write(self, prepared: tuple[Any, TargetSource], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
         """Converts with every operator in `precision`; what has fewer bits computes in float16."""
         import coremltools as ct
         import numpy as np

@@ -12,7 +12,7 @@ import numpy as np
 
 from unplug.core import Array
 
-from .base import Source
+from .base import TargetSource
 
 INPUT_NAMES, OUTPUT_NAMES = "input_names", "output_names"
 """Methods of the program that return the names of its tensors in order: the format itself keeps none."""
@@ -37,7 +37,7 @@ class ExecuTorch:
     extra: str = "executorch"
     runtime: str = "executorch"
 
-    def prepare(self, source: Source) -> tuple[Any, Source]:
+    def prepare(self, source: TargetSource) -> tuple[Any, TargetSource]:
         """The exported graph, from which both precisions are lowered."""
         import torch
 
@@ -45,7 +45,7 @@ class ExecuTorch:
 
         return torch.export.export(Positional(source), examples(source)), source
 
-    def write(self, prepared: tuple[Any, Source], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
+    def write(self, prepared: tuple[Any, TargetSource], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
         """Lowers the graph to XNNPACK and writes the program."""
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 
@@ -54,7 +54,7 @@ class ExecuTorch:
         path.write_bytes(lowered(graph, source, XnnpackPartitioner()).to_executorch().buffer)
 
 
-def lowered(exported: Any, source: Source, partitioner: Any) -> Any:
+def lowered(exported: Any, source: TargetSource, partitioner: Any) -> Any:
     """The program in ExecuTorch's operators, those that the partitioner's delegate takes in its own form.
 
     Args:
@@ -71,7 +71,7 @@ def lowered(exported: Any, source: Source, partitioner: Any) -> Any:
     return to_edge_transform_and_lower(exported, partitioner=[partitioner], constant_methods=names)
 
 
-def static(exported: Any, source: Source, calibration: Mapping[str, Array]) -> Any:
+def static(exported: Any, source: TargetSource, calibration: Mapping[str, Array]) -> Any:
     """The graph with int8 kernels, one scale an output channel, and int8 activations between convolutions and sums.
 
     The head behind the trunk stays float, as in the other targets.

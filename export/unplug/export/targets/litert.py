@@ -9,7 +9,7 @@ from typing import Any
 
 from unplug.core import Array
 
-from .base import Source
+from .base import TargetSource
 from .flatbuffer import float_outputs
 
 SIGNATURE = "serving_default"
@@ -28,7 +28,7 @@ class LiteRT:
     extra: str = "litert"
     runtime: str = "litert"
 
-    def prepare(self, source: Source) -> tuple[bytes, Source]:
+    def prepare(self, source: TargetSource) -> tuple[bytes, TargetSource]:
         """The fp32 flatbuffer, from which every other precision is made."""
         import litert_torch
 
@@ -39,7 +39,7 @@ class LiteRT:
         edge: Any = litert_torch.convert(ByName(source), sample_kwargs=keywords)
         return bytes(edge.model_content()), source
 
-    def write(self, prepared: tuple[bytes, Source], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
+    def write(self, prepared: tuple[bytes, TargetSource], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
         """Writes the flatbuffer, quantized, with short names and metadata."""
         from .flatbuffer import compact
         from .litert_metadata import described

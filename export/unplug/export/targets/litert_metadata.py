@@ -23,7 +23,7 @@ AXES = {"N": "batch", "C": "channels", "H": "height", "W": "width", "T": "tokens
 
 
 @dataclass(frozen=True)
-class Table:
+class MetadataTable:
     """A flatbuffer table: slot to text, table, list of one of them or of floats, or a `Number`."""
 
     slots: dict[int, Any]
@@ -61,8 +61,8 @@ def described(flatbuffer: bytes, iospec: IOSpec, name: str, description: str) ->
         named = {end.tensorIndex: bytes(end.name).decode() for end in ends}
         by_name = {spec.name: spec for spec in specs}
         sides.append([tensor_table(by_name[named[int(index)]], scaled=specs is iospec.inputs) for index in order])
-    subgraph = Table({0: name, 2: sides[0], 3: sides[1]})
-    facts = Table({0: name, 1: description, 3: [subgraph], 7: PARSER})
+    subgraph = MetadataTable({0: name, 2: sides[0], 3: sides[1]})
+    facts = MetadataTable({0: name, 1: description, 3: [subgraph], 7: PARSER})
     buffer, entry = schema.BufferT(), schema.MetadataT()
     buffer.data = np.frombuffer(packed(facts), np.uint8)
     entry.name, entry.buffer = FIELD, len(model.buffers)
@@ -71,23 +71,23 @@ def described(flatbuffer: bytes, iospec: IOSpec, name: str, description: str) ->
     return written(model, len(flatbuffer))
 
 
-def tensor_table(spec: TensorSpec, *, scaled: bool) -> Table:
+def tensor_table(spec: TensorSpec, *, scaled: bool) -> MetadataTable:
     """TensorMetadata; where `scaled`, an image's pixels of 0 to 255 become its range by (x - mean) / std, as inputs do."""
     slots: dict[int, Any] = {0: spec.name, 1: spec.description, 2: [AXES.get(axis, axis) for axis in spec.layout]}
     if spec.colour == "RGB":
         sides = dict(zip(spec.layout, spec.shape, strict=True))
-        size = Table({0: Number(sides["W"], 32), 1: Number(sides["H"], 32)})
-        slots[3] = Table({0: Number(IMAGE_PROPERTIES), 1: Table({0: Number(RGB), 1: size})})
+        size = MetadataTable({0: Number(sides["W"], 32), 1: Number(sides["H"], 32)})
+        slots[3] = MetadataTable({0: Number(IMAGE_PROPERTIES), 1: MetadataTable({0: Number(RGB), 1: size})})
     if spec.range is not None:
         low, high = spec.range
         if scaled and spec.colour == "RGB":
             std = 255.0 / (high - low)
-            slots[4] = [Table({0: Number(NORMALIZATION), 1: Table({0: [-low * std], 1: [std]})})]
-        slots[5] = Table({0: [high], 1: [low]})
-    return Table(slots)
+            slots[4] = [MetadataTable({0: Number(NORMALIZATION), 1: MetadataTable({0: [-low * std], 1: [std]})})]
+        slots[5] = MetadataTable({0: [high], 1: [low]})
+    return MetadataTable(slots)
 
 
-def packed(root: Table) -> bytes:
+def packed(root: MetadataTable) -> bytes:
     """The bytes of a metadata flatbuffer."""
     import flatbuffers
 
@@ -100,7 +100,7 @@ def _add(builder: Any, value: Any) -> int:
     """Writes what a slot refers to, and returns where it is."""
     if isinstance(value, str):
         return int(builder.CreateString(value))
-    if isinstance(value, Table):
+    if isinstance(value, MetadataTable):
         places = {slot: _add(builder, item) for slot, item in value.slots.items() if not isinstance(item, Number)}
         builder.StartObject(max(value.slots) + 1)
         for slot, item in value.slots.items():

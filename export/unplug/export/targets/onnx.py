@@ -9,7 +9,7 @@ from typing import Any
 
 from unplug.core import Array, temporary_folder
 
-from .base import Source
+from .base import TargetSource
 
 OPSET = 18  # the exporter's own; newer ones are converted from it, older runtimes lose nothing
 
@@ -27,7 +27,7 @@ class Onnx:
     runtime: str = "onnx"
     kernel_levels: int = 64  # see `static`
 
-    def prepare(self, source: Source) -> Any:
+    def prepare(self, source: TargetSource) -> Any:
         """Converts the checkpoint to the fp32 graph that every precision starts from."""
         import torch
 

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from unplug.core import TensorSpec
 
-from .base import Source
+from .base import TargetSource
 
 
 class Positional(nn.Module):
     """Takes the inputs by position and returns the outputs as a tuple, both in IOSpec order."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TargetSource) -> None:
         super().__init__()
         self.model, self.iospec = source.model, source.iospec
         self.eval()
@@ -31,7 +31,7 @@ class Positional(nn.Module):
 class ByName(nn.Module):
     """Takes the inputs by keyword and returns the outputs by name, in IOSpec order."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TargetSource) -> None:
         super().__init__()
         self.model, self.iospec = source.model, source.iospec
         self.eval()
@@ -43,7 +43,7 @@ class ByName(nn.Module):
 class ChannelsLast(nn.Module):
     """A model whose images come and go with their channels in the last axis."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TargetSource) -> None:
         super().__init__()
         self.model, self.iospec = source.model, source.iospec
         self.eval()
@@ -60,7 +60,7 @@ class ChannelsLast(nn.Module):
         }
 
 
-def channels_last(source: Source) -> Source:
+def channels_last(source: TargetSource) -> TargetSource:
     """The model with NHWC images."""
     return replace(source, model=ChannelsLast(source), iospec=source.iospec.images_in("NHWC"))
 
@@ -71,6 +71,6 @@ def example(tensor: TensorSpec) -> Tensor:
     return torch.zeros(tensor.shape, dtype=dtype)
 
 
-def examples(source: Source) -> tuple[Tensor, ...]:
+def examples(source: TargetSource) -> tuple[Tensor, ...]:
     """One example an input, in IOSpec order."""
     return tuple(example(tensor) for tensor in source.iospec.inputs)

@@ -62,7 +62,7 @@ _lock = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Answer:
+class ShellAnswer:
     """What a shell command said on standard output and on standard error, and its exit code."""
 
     text: str
@@ -89,7 +89,7 @@ class Adb:
     def __init__(self, serial: str) -> None:
         self.serial = serial
 
-    def shell(self, command: str, *, seconds: float = SECONDS) -> Answer:
+    def shell(self, command: str, *, seconds: float = SECONDS) -> ShellAnswer:
         """Runs a command in the device's shell.
 
         Args:
@@ -104,7 +104,7 @@ class Adb:
         found = ANSWER.search(re.sub(r"\r+\n", "\n", done.stdout.decode("utf-8", "replace")))  # a terminal's, up to Android 6
         if not found:
             raise self._lost(done)
-        return Answer(text=found[1].removesuffix("\n"), errors=found[3].strip("\n"), code=int(found[2]))
+        return ShellAnswer(text=found[1].removesuffix("\n"), errors=found[3].strip("\n"), code=int(found[2]))
 
     def size(self, remote: str) -> int | None:
         """Bytes of a file on the device, or None where there is none."""
@@ -224,7 +224,7 @@ def choose(place: str | None) -> Adb:
     if place is None:
         ready = [serial for serial, state in known.items() if state == "device"]
         if len(ready) > 1:
-            raise DeviceError("adb", f"there are {len(ready)} devices ({', '.join(ready)})", "Write --on adb:SERIAL")
+            raise DeviceError("adb", f"there are {len(ready)} devices ({', '.join(ready)})", "Write `on=adb:SERIAL`")
         place = ready[0] if ready else next(iter(known), None)
     if place is None:
         raise DeviceError("adb", "no device is connected", "Connect one, and switch USB debugging on in its developer options")

@@ -14,15 +14,15 @@ import numpy as np
 from unplug.core import Array, ArtifactError, DeviceError, temporary_folder
 from unplug.export import Artifact, Placement
 
-from ..devices.base import DeviceInfo, Job, Order, Plan, State, Timing, Untimed
+from ..bench_report import BenchRow, Window
+from ..devices.bench_device import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, Plan, State, Untimed
 from ..drive import drive
-from ..parity import Watch
-from ..report import BenchRow, Window
+from ..parity import ParityWatch
 from ..statistics import Summary
 from .client import Adb, claimed
 from .edges import Edges, read_edges
 from .phone import ABIS, ASK, ASK_STATE, elf_machine, read_info, read_properties, read_state
-from .result import DELEGATES, WHERE, Result, check_log, read_placement, read_result
+from .result import DELEGATES, WHERE, AdbResult, check_log, read_placement, read_result
 from .workspace import Workspace
 
 BINARY_VARIABLE = "UNPLUG_BENCHMARK_MODEL"
@@ -38,7 +38,7 @@ CHUNKS, MIN_CHUNK_S = 30, 2.0
 class Android:
     """Any Android device that adb knows."""
 
-    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+    def bench(self, place: str | None, order: DeviceOrder) -> tuple[BenchRow, ...]:
         """See `Device.bench`; whatever happens, nothing is left running and no mode on."""
         with claimed(place) as adb:
             workspace = Workspace(adb, order.say)
@@ -108,7 +108,7 @@ class Phone:
             return None
         return GPU_PEAK if delegate.startswith("gpu") else plan.threads * CPU_PEAK
 
-    def untimed(self, job: Job, plan: Plan) -> Untimed:
+    def untimed(self, job: BenchJob, plan: Plan) -> Untimed:
         """Every sample once, in a process of its own."""
         parts, peaks = [], []
         for sample in range(len(next(iter(job.inputs.values())))):
@@ -119,7 +119,7 @@ class Phone:
         outputs = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return Untimed(outputs=outputs, peak_memory_bytes=max(known, default=None), base_memory_bytes=None)
 
-    def timed(self, job: Job, plan: Plan) -> Timing:
+    def timed(self, job: BenchJob, plan: Plan) -> DeviceTiming:
         """One process; of a sustained run, many, with the temperature between them."""
         key = job.artifact.card.sha256, job.delegate
         sample = self._runs.get(key, 0) % len(next(iter(job.inputs.values())))
@@ -127,7 +127,7 @@ class Phone:
         if plan.sustain_s:
             return self._sustained(job, plan, sample, plan.sustain_s)
         result, log, outputs = self._process(job, plan, sample, runs=plan.iterations, warmup=plan.warmup + 1)
-        watch = Watch()
+        watch = ParityWatch()
         watch.look(sample, outputs)
         return _timing(result, read_logged(log, job.delegate), watch, summary=result.summary)
 
@@ -138,9 +138,9 @@ class Phone:
         self._space.open()
         return True
 
-    def _sustained(self, job: Job, plan: Plan, sample: int, seconds: float) -> Timing:
+    def _sustained(self, job: BenchJob, plan: Plan, sample: int, seconds: float) -> DeviceTiming:
         chunk, begun = max(seconds / CHUNKS, MIN_CHUNK_S), time.monotonic()
-        curve, found, placed, watch = list[Window](), list[Result](), list[Placement](), Watch()
+        curve, found, placed, watch = list[Window](), list[AdbResult](), list[Placement](), ParityWatch()
         while (start := time.monotonic() - begun) < seconds:
             warmup = plan.warmup + 1 if not found else 1
             result, log, outputs = self._process(job, plan, sample, runs=1, warmup=warmup, seconds=chunk)
@@ -158,8 +158,8 @@ class Phone:
         return _timing(found[0], placement, watch, summary=_merged(found), curve=tuple(curve))
 
     def _process(
-        self, job: Job, plan: Plan, sample: int, *, runs: int, warmup: int, memory: bool = False, seconds: float = 0.0
-    ) -> tuple[Result, bytes, dict[str, Array]]:
+        self, job: BenchJob, plan: Plan, sample: int, *, runs: int, warmup: int, memory: bool = False, seconds: float = 0.0
+    ) -> tuple[AdbResult, bytes, dict[str, Array]]:
         """One process of the tool: what it measured, its log and runtime details, its outputs."""
         self._space.ready()
         what, edges = job.artifact.path.name, self._push(job, sample)
@@ -185,7 +185,7 @@ class Phone:
             log = answer.said.encode() + b"\0" + files.get("info.pb", b"")
             return result, log, _outputs(files["out.bin"], edges, what)
 
-    def _push(self, job: Job, sample: int) -> Edges:
+    def _push(self, job: BenchJob, sample: int) -> Edges:
         digest = job.artifact.card.sha256
         if digest not in self._edges:
             self._edges[digest] = read_edges(job.artifact.path)
@@ -199,7 +199,7 @@ class Phone:
         return self._edges[digest]
 
 
-def _input_name(job: Job, name: str, sample: int) -> str:
+def _input_name(job: BenchJob, name: str, sample: int) -> str:
     array = job.inputs[name][sample : sample + 1]
     return f"{hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]}.bin"
 
@@ -224,14 +224,16 @@ def read_logged(log: bytes, delegate: str) -> Placement:
     return read_placement(text.decode("utf-8", "replace"), details or None, delegate)
 
 
-def _timing(result: Result, placement: Placement, watch: Watch, *, summary: Summary, curve: tuple[Window, ...] = ()) -> Timing:
-    return Timing(
+def _timing(
+    result: AdbResult, placement: Placement, watch: ParityWatch, *, summary: Summary, curve: tuple[Window, ...] = ()
+) -> DeviceTiming:
+    return DeviceTiming(
         init_ms=result.init_ms, first_inference_ms=result.first_inference_ms, latencies_ms=(), summary=summary,
         enqueue_ms=None, read_back_ms=None, outputs=watch.kept(), compared=watch.count, curve=curve, placement=placement,
     )  # fmt: skip
 
 
-def _merged(found: list[Result]) -> Summary:
+def _merged(found: list[AdbResult]) -> Summary:
     """Of several processes: means weighted by their runs; the median of medians, since no runs are told."""
     parts = [result.summary for result in found]
     count = sum(part.count for part in parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ..devices.base import DeviceInfo, State
+from ..devices.bench_device import DeviceInfo, State
 from ..validity import THERMAL_STATES
 
 PROPERTIES = (

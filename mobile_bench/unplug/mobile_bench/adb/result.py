@@ -62,7 +62,7 @@ FIELDS: dict[str, tuple[tuple[int, str, str], ...]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class AdbResult:
     """What one process of the tool measured.
 
     Args:
@@ -114,7 +114,7 @@ def _parsed(kind: str, raw: bytes, what: str) -> Any:
     return message
 
 
-def read_result(raw: bytes, runs: int | None, what: str) -> Result:
+def read_result(raw: bytes, runs: int | None, what: str) -> AdbResult:
     """The tool's ``result_file_path``.
 
     Args:
@@ -141,7 +141,7 @@ def read_result(raw: bytes, runs: int | None, what: str) -> Result:
     if problem is not None:
         raise ArtifactError(what, problem, "Run it again; if it stays so, use another build of benchmark_model")
     peak = message.memory_metrics.peak_mem_mb
-    return Result(
+    return AdbResult(
         init_ms=latency.init_ms,
         first_inference_ms=latency.first_inference_ms,
         summary=Summary(

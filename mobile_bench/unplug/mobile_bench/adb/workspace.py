@@ -15,7 +15,7 @@ from pathlib import Path
 
 from unplug.core import DeviceError, sha256_file, temporary_folder
 
-from .client import TRANSFER_SECONDS, Adb, Answer
+from .client import TRANSFER_SECONDS, Adb, ShellAnswer
 
 FOLDER_VARIABLE = "UNPLUG_ADB_FOLDER"
 FOLDER = "/data/local/tmp"
@@ -121,7 +121,7 @@ class Workspace:
             self.adb.serial, f"{local.name} arrived with another SHA-256 ({got})", "Check the cable and the storage"
         )
 
-    def run(self, command: str, seconds: float) -> Answer:
+    def run(self, command: str, seconds: float) -> ShellAnswer:
         """Runs one command in the folder; it can be ended from another connection."""
         self.keep(seconds + GRACE_S)
         line = shlex.quote(f"echo $$ > pid; exec {command}")

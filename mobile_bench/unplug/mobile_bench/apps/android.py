@@ -11,29 +11,29 @@ from unplug.core import DeviceError
 
 from ..adb.client import Adb, claimed
 from ..adb.phone import ASK, read_info
-from ..devices.base import DeviceInfo, Order
+from ..bench_report import BenchRow
+from ..devices.bench_device import DeviceInfo, DeviceOrder
 from ..jobs import RunsFiles
-from ..report import BenchRow
-from .base import bench_by_app
+from .driven_app import bench_by_app
 
 PACKAGE = "dev.unplug.demo"
 ACTIVITY = f"{PACKAGE}/.BenchmarkActivity"
 FOLDER_VARIABLE = "UNPLUG_APP_FOLDER"
 FOLDER = f"/sdcard/Android/data/{PACKAGE}/files"
 MAX_REPORT_BYTES = 64 * 2**20
-INSTALL = f"Install the demo app ({PACKAGE}) and open it once, or use --on adb"
+INSTALL = f"Install the demo app ({PACKAGE}) and open it once, or use `on=adb`"
 
 
 class AndroidApp:
     """Any phone that adb knows, with the demo app installed."""
 
-    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+    def bench(self, place: str | None, order: DeviceOrder) -> tuple[BenchRow, ...]:
         """Sends the jobs to the app on the phone and waits for its rows; see `Device.bench`."""
         with claimed(place) as adb:
-            return bench_by_app(_App(adb), order)
+            return bench_by_app(_AndroidApp(adb), order)
 
 
-class _App:
+class _AndroidApp:
     runs = RunsFiles(
         name="the app", by_suffix={".tflite": "litert-app", ".onnx": "onnx-app"},
         by_runtime={"litert-app": ("xnnpack", "gpu"), "onnx-app": ("cpu",)},

@@ -16,10 +16,10 @@ from typing import Any
 
 from unplug.core import DeviceError, DeviceLost, temporary_folder
 
-from ..devices.base import DeviceInfo, Order
+from ..bench_report import BenchRow
+from ..devices.bench_device import DeviceInfo, DeviceOrder
 from ..jobs import RunsFiles
-from ..report import BenchRow
-from .base import AppEnded, bench_by_app
+from .driven_app import AppEnded, bench_by_app
 
 BUNDLE = "dev.unplug.demo"
 FOLDER = "Documents/bench-"
@@ -38,7 +38,7 @@ UNITS = ("all", "cpu", "gpu", "ane")
 class Ios:
     """An iPhone or iPad that this Mac is paired with."""
 
-    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+    def bench(self, place: str | None, order: DeviceOrder) -> tuple[BenchRow, ...]:
         """See `Device.bench`.
 
         Raises:
@@ -46,8 +46,8 @@ class Ios:
         """
         if not on_a_mac():
             why = f"devicectl drives iPhones from macOS only, and this is {sys.platform}"
-            raise DeviceError("ios", why, "Run it on a Mac, open the page of --on web on the phone, or import a report")
-        return bench_by_app(_App(_choose(place)), order)
+            raise DeviceError("ios", why, "Run it on a Mac, open the page of `on=web` on the phone, or import a report")
+        return bench_by_app(_IosApp(_choose(place)), order)
 
 
 def on_a_mac() -> bool:
@@ -96,12 +96,12 @@ def _choose(place: str | None) -> Mapping[str, Any]:
     if not matching:
         raise DeviceError("ios", f"there is no such device (paired: {', '.join(names) or 'none'})", "Pair it in Xcode")
     if len(matching) > 1:
-        raise DeviceError("ios", f"there are {len(matching)} devices ({', '.join(names)})", "Write --on ios:UDID")
+        raise DeviceError("ios", f"there are {len(matching)} devices ({', '.join(names)})", "Write `on=ios:UDID`")
     found: Mapping[str, Any] = matching[0]
     return found
 
 
-class _App:
+class _IosApp:
     runs = RunsFiles(
         name="the app", by_suffix={".mlpackage": "coreml-app", ".tflite": "litert-app"},
         by_runtime={"coreml-app": UNITS, "litert-app": ("xnnpack", "gpu")},

@@ -42,9 +42,9 @@ from unplug.export import (
     verdict,
 )
 
-from ..devices.base import Job, Plan
+from ..devices.bench_device import BenchJob, Plan
 from ..exchange import Exchange
-from .base import write_folder
+from .driven_app import write_folder
 
 RUNTIME = "coreml-app"
 UNITS = ("all", "ane", "gpu", "cpu")
@@ -96,15 +96,15 @@ def parity_on_mac(
     )  # fmt: skip
 
 
-def _job(artifact: Artifact, reference: Reference, inputs: Mapping[str, Array], units: str) -> Job:
+def _job(artifact: Artifact, reference: Reference, inputs: Mapping[str, Array], units: str) -> BenchJob:
     reason = None if artifact.path.suffix == ".mlpackage" else f"Core ML does not run {artifact.card.target} files"
-    return Job(
+    return BenchJob(
         artifact=artifact, runtime=RUNTIME, runtime_version=None, delegate=units, inputs=inputs, reference=reference,
         not_run=reason,
     )  # fmt: skip
 
 
-def _allowed_bytes(jobs: Sequence[Job], samples: int) -> int:
+def _allowed_bytes(jobs: Sequence[BenchJob], samples: int) -> int:
     outputs = sum(_count(spec) * 4 + 2048 for job in jobs for spec in job.artifact.card.iospec.outputs)
     return samples * outputs + MAX_SPARE_BYTES
 
@@ -164,7 +164,12 @@ def _rows(raw: bytes | None, host: str) -> dict[int, dict[str, Any]]:
 
 
 def _compared(
-    number: int, job: Job, reference: Reference, samples: int, found: Mapping[str, bytes], told: Mapping[int, Mapping[str, Any]]
+    number: int,
+    job: BenchJob,
+    reference: Reference,
+    samples: int,
+    found: Mapping[str, bytes],
+    told: Mapping[int, Mapping[str, Any]],
 ) -> list[ParityRow]:
     """A row an output of one job."""
     card, said, rows = job.artifact.card, told.get(number, {}), []

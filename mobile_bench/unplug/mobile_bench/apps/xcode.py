@@ -14,7 +14,7 @@ from typing import Any
 from unplug.core import InputError, read_json
 from unplug.export import Artifact
 
-from ..report import BenchRow, Repeat
+from ..bench_report import BenchRow, Repeat
 from ..rows import derived
 from ..statistics import summarize
 
@@ -51,10 +51,10 @@ def read_xcode(
     if at is None or unit is None:
         likely = ", ".join(f"{name} = {value:g}" for name, value in _candidates(raw)) or "none found"
         why = "Apple documents neither its fields nor their units"
-        raise InputError(path.name, why, f"Say which number it is: --at PATH --unit s|ms|us|ns. Candidates: {likely}")
+        raise InputError(path.name, why, f"Say which number it is: `at` PATH, `unit` s|ms|us|ns. Candidates: {likely}")
     runs = [value * TO_MS[unit] for value in _numbers(raw, at, path.name)]
     if not all(0.0 < value < MAX_MS for value in runs):
-        raise InputError(f"--at {at}", f"{runs[0]:g} ms is no latency", "Look at the unit")
+        raise InputError(f"`at={at}`", f"{runs[0]:g} ms is no latency", "Look at the unit")
     card = artifact.card
     if card.target != "coreml":
         raise InputError(artifact.path.name, f"it is a file for {card.target}", "Give the .mlpackage that was measured")
@@ -78,11 +78,11 @@ def _numbers(raw: Any, at: str, what: str) -> list[float]:
             value = value[int(part)] if isinstance(value, list) else value[part]
         except (KeyError, ValueError, IndexError, TypeError) as error:
             raise InputError(
-                f"--at {at}", f"{what} has nothing there ({part!r})", "Leave --at out to see what it has"
+                f"`at={at}`", f"{what} has nothing there ({part!r})", "Leave `at` out to see what it has"
             ) from error
     found = value if isinstance(value, list) else [value]
     if not found or not all(isinstance(item, int | float) and not isinstance(item, bool) for item in found):
-        raise InputError(f"--at {at}", "it is neither a number nor a list of numbers", "Leave --at out to see what it has")
+        raise InputError(f"`at={at}`", "it is neither a number nor a list of numbers", "Leave `at` out to see what it has")
     return [float(item) for item in found]
 
 

@@ -2,7 +2,7 @@
 
 from unplug.core import Registry
 
-from .base import Device
+from .bench_device import Device
 
 DEVICES: Registry[Device] = Registry(
     "device",

@@ -11,11 +11,11 @@ from unplug.core import InputError, Reply, call_in_child, memory_for, require_mo
 from unplug.export import RUNTIMES, TARGETS, Artifact, Placement, run_values
 from unplug.export import TARGET as UNEXPORTED
 
+from ..bench_report import BenchRow, Window
 from ..drive import drive
-from ..report import BenchRow, Window
 from ..statistics import Summary
 from ..validity import peak_flops
-from .base import DeviceInfo, Job, Order, Plan, State, Timing, Untimed
+from .bench_device import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, Plan, State, Untimed
 from .host_child import unpacked
 
 NEVER_TIMED = ("mil", "litert-web", "onnx-web")
@@ -29,10 +29,10 @@ MARGIN_S = 600.0
 class Host:
     """The machine that runs this code."""
 
-    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+    def bench(self, place: str | None, order: DeviceOrder) -> tuple[BenchRow, ...]:
         """Times every file in a child process of its own; see `Device.bench`."""
         if place is not None:
-            raise InputError(f"host:{place}", "there is one host only", "Write --on host")
+            raise InputError(f"host:{place}", "there is one host only", "Write `on=host`")
         return drive(self, order, "host")
 
     def describe(self) -> DeviceInfo:
@@ -94,16 +94,16 @@ class Host:
         """The arithmetic bound of this machine; see `unplug.mobile_bench.validity.peak_flops`."""
         return peak_flops(artifact.card.precision, delegate, plan.threads)
 
-    def untimed(self, job: Job, plan: Plan) -> Untimed:
+    def untimed(self, job: BenchJob, plan: Plan) -> Untimed:
         """Runs a file once for its outputs; see `Driven.untimed`."""
         reply = self._call("measure_memory", job, plan)
         return Untimed(outputs=reply.arrays, **reply.values)
 
-    def timed(self, job: Job, plan: Plan) -> Timing:
+    def timed(self, job: BenchJob, plan: Plan) -> DeviceTiming:
         """Runs a file as the plan says; see `Driven.timed`."""
         reply = self._call("time_runs", job, plan)
         values = dict(reply.values)
-        return Timing(
+        return DeviceTiming(
             placement=Placement.from_dict(values.pop("placement")),
             latencies_ms=tuple(values.pop("latencies_ms")),
             summary=None if (told := values.pop("summary")) is None else Summary(**told),
@@ -116,7 +116,7 @@ class Host:
         """True: this machine cannot vanish as a phone can."""
         return True
 
-    def _call(self, function: str, job: Job, plan: Plan) -> Reply:
+    def _call(self, function: str, job: BenchJob, plan: Plan) -> Reply:
         values = {**run_values(job.artifact), **asdict(plan), "runtime": job.runtime, "delegate": job.delegate}
         return call_in_child(
             f"unplug.mobile_bench.devices.host_child:{function}", values, job.inputs,

@@ -16,7 +16,7 @@ import numpy as np
 from unplug.core import Array, IOSpec, Job, Reply, peak_rss_bytes, rss_bytes
 from unplug.export import RUNTIMES, Runner, Runtime
 
-from ..parity import Watch
+from ..parity import ParityWatch
 from ..statistics import summarize
 from ..sustained import windows
 
@@ -50,13 +50,13 @@ def time_runs(job: Job) -> Reply:
     runner.invoke()
     outputs = runner.read()
     first = time.perf_counter()
-    watch = Watch()
+    watch = ParityWatch()
     watch.look(0, outputs)
     for index in range(job.values["warmup"]):
         runner.feed(samples[index % len(samples)])
         runner.invoke()
         watch.look(index % len(samples), runner.read())
-    runs, meter = Runs(runner, samples, watch), Meter()
+    runs, meter = ChildRuns(runner, samples, watch), ProcessMeter()
     while not runs.enough(job.values["iterations"], job.values["sustain_s"]):
         runs.one()
     energy, sustained = meter.millijoules(), bool(job.values["sustain_s"])
@@ -79,10 +79,10 @@ def time_runs(job: Job) -> Reply:
     return Reply(values=values, arrays=arrays)
 
 
-class Runs:
+class ChildRuns:
     """Timed runs of a loaded artifact, outputs read and looked at between them."""
 
-    def __init__(self, runner: Runner, samples: Sequence[Mapping[str, Array]], watch: Watch) -> None:
+    def __init__(self, runner: Runner, samples: Sequence[Mapping[str, Array]], watch: ParityWatch) -> None:
         self._runner, self._samples, self._watch = runner, samples, watch
         self.enqueue, self.latencies, self.read_back, self.ends = (array("d") for _ in range(4))
         self._begun = time.perf_counter()
@@ -171,7 +171,7 @@ ZONE = "intel-rapl:[0-9]*"
 """Packages; their parts have a second colon. AMD's CPUs have the same name there."""
 
 
-class Meter:
+class ProcessMeter:
     """Counts from its making on.
 
     Args:

@@ -42,6 +42,6 @@ def pick_device(asked: str, known: Iterable[str]) -> str:
     if slug in names:
         return slug
     near = difflib.get_close_matches(slug, names, n=3)
-    listed = f"Known: {', '.join(names)}" if names else "Give measured rows of it with --rows"
+    listed = f"Known: {', '.join(names)}" if names else "Give measured rows of it as `rows`"
     hint = f"Did you mean {' or '.join(near)}? {listed}" if near else listed
     raise InputError(f"device {asked[:60]!r}", "no measured row that was given and no published number is of it", hint)

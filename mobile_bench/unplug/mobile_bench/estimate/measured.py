@@ -10,11 +10,11 @@ from pathlib import Path
 from unplug.core import ArtifactError, InputError, counted
 from unplug.export import Artifact, card_path, load_artifact
 
-from ..report import BenchReport, BenchRow
+from ..bench_report import BenchReport, BenchRow
 from .devices import HOST, device_slug
+from .estimate_report import HeldOut, Setting
 from .model import fit, leave_one_out
 from .operators import Features, read_features
-from .report import HeldOut, Setting
 
 MAX_FILES = 1000  # of one folder that is searched for artifacts
 
@@ -70,7 +70,7 @@ def find_files(reports: Sequence[Path], given: Iterable[Path]) -> dict[str, Arti
 def _in_folder(folder: Path) -> list[Artifact]:
     cards = sorted([*folder.glob("*.tflite.json"), *folder.glob("*/*.tflite.json")])
     if len(cards) > MAX_FILES:
-        raise InputError(str(folder), f"more than {MAX_FILES} artifacts in it", "Name those that were timed with --artifacts")
+        raise InputError(str(folder), f"more than {MAX_FILES} artifacts in it", "Name those that were timed as `artifacts`")
     found = []
     for card in cards:
         try:
@@ -107,7 +107,7 @@ def usable(reports: Sequence[BenchReport], device: str, files: dict[str, Artifac
         elif row.target != "litert":
             left["not of a LiteRT file, whose operators alone are read"] += 1
         elif row.artifact_sha256 not in files:
-            left["its file was not found (--artifacts)"] += 1
+            left["its file was not found (`artifacts`)"] += 1
         else:
             rows.append(row)
     wanted = list(dict.fromkeys(row.artifact_sha256 for row in rows))

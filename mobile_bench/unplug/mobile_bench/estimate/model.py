@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .estimate_report import HeldOut
 from .operators import KINDS, MAC_KINDS, Features
-from .report import HeldOut
 
 Array = NDArray[np.float64]
 COLUMNS = ("call", "operators", *(f"{kind} MACs" for kind in MAC_KINDS), *(f"{kind} bytes" for kind in KINDS))
@@ -27,7 +27,7 @@ SHRINK_GROUPS, SHRINK_KINDS = 0.01, 0.03
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predictor:
+class LatencyModel:
     """Costs in milliseconds, none of them negative: more work never takes less time.
 
     Args:
@@ -51,7 +51,7 @@ def columns(features: Features) -> Array:
     )  # fmt: skip
 
 
-def fit(features_N: Sequence[Features], latencies_N: Sequence[float]) -> Predictor:
+def fit(features_N: Sequence[Features], latencies_N: Sequence[float]) -> LatencyModel:
     """Fits the costs to measured latencies.
 
     min over c >= 0 of sum_i ((x_i c - t_i) / t_i)^2 + lambda sum_p ((c_p - m_p) / m_p)^2, twice: first with one coefficient a
@@ -83,7 +83,7 @@ def fit(features_N: Sequence[Features], latencies_N: Sequence[float]) -> Predict
     prior = np.array([_share(grouped[:, group], times_N, share) for group, share in enumerate(PRIOR_SHARES)])
     shared = _shrunk(grouped, times_N, prior, prior, SHRINK_GROUPS)
     costs = _shrunk(design_NP, times_N, shared[GROUPS], prior[GROUPS], SHRINK_KINDS)
-    return Predictor(costs=dict(zip(COLUMNS, costs.tolist(), strict=True)))
+    return LatencyModel(costs=dict(zip(COLUMNS, costs.tolist(), strict=True)))
 
 
 def _share(amounts_N: Array, times_N: Array, share: float) -> float:

@@ -60,7 +60,7 @@ def read_features(artifacts: Sequence[Artifact]) -> list[Features]:
     for artifact in artifacts:
         if artifact.card.target != "litert":
             why = f"an estimate reads the operators of LiteRT files, and this is for {artifact.card.target}"
-            raise InputError(str(artifact.path), why, "Export it with --to litert")
+            raise InputError(str(artifact.path), why, "Export it with `unplug export --to litert`")
     require_modules(("ai_edge_litert",), "run")
     paths: list[Path] = [artifact.path.resolve() for artifact in artifacts]
     reply = call_in_child(

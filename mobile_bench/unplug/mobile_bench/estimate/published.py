@@ -9,8 +9,8 @@ from typing import Literal
 
 from ..baselines import Baselines, PublishedRow
 from .devices import device_slug
+from .estimate_report import HeldOut, Setting
 from .model import leave_one_out
-from .report import HeldOut, Setting
 
 ORDER = ("cpu", "gpu", "npu", "coreml", "nnapi")
 """Of the accelerators, where none is asked for."""

@@ -1,9 +1,9 @@
 """The JSON Schemas of this package's reports, generated from their dataclasses."""
 
 from ..baselines import Baselines
+from ..bench_report import BenchReport
 from ..comparison import Comparison
-from ..estimate.report import EstimateReport
-from ..report import BenchReport
+from ..estimate.estimate_report import EstimateReport
 
 SCHEMAS: dict[str, type] = {
     "unplug-bench-1.json": BenchReport,

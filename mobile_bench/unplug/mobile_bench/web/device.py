@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from unplug.core import DeviceError, InputError, JsonLines, counted
 from unplug.export import BROWSER_VARIABLE, Artifact, find_browser, opened_browser
 
-from ..devices.base import DeviceInfo, Order
+from ..bench_report import BenchRow, Where
+from ..devices.bench_device import DeviceInfo, DeviceOrder
 from ..exchange import Exchange, rows_head
 from ..jobs import RunsFiles, expected_outputs, plan_jobs
-from ..report import BenchRow, Where
 from ..rows import stopped_row
 from .build import SOURCES, built_page
 from .server import PageServer
@@ -29,11 +29,11 @@ DELEGATES = ("wasm", "webgpu")
 OPEN_S = 15 * 60.0
 """How long somebody has to open the page."""
 POLL_S = 0.25
-HELP = "Write --on web, web:PORT, web:HOST:PORT, or web:headless"
+HELP = "Write `on=web`, web:PORT, web:HOST:PORT, or web:headless"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PagePlace:
     """Where the page is served, and whether a browser is started for it here."""
 
     host: str = "127.0.0.1"
@@ -41,7 +41,7 @@ class Place:
     headless: bool = False
 
 
-def parse_place(text: str | None) -> Place:
+def parse_place(text: str | None) -> PagePlace:
     """What follows ``--on web:``.
 
     Raises:
@@ -49,14 +49,14 @@ def parse_place(text: str | None) -> Place:
 
     Example:
         >>> parse_place("0.0.0.0:8080")
-        Place(host='0.0.0.0', port=8080, headless=False)
+        PagePlace(host='0.0.0.0', port=8080, headless=False)
     """
     if text is None or text == "headless":
-        return Place(headless=text is not None)
+        return PagePlace(headless=text is not None)
     found = re.fullmatch(r"(?:([A-Za-z0-9_.-]+):)?(\d{1,5})", text)
     if found is None or not 0 <= int(found[2]) <= 65535:
         raise InputError(f"web:{text}", "not a port, nor a host and a port", HELP)
-    return Place(host=found[1] or "127.0.0.1", port=int(found[2]))
+    return PagePlace(host=found[1] or "127.0.0.1", port=int(found[2]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +79,10 @@ class _Runs(RunsFiles):
 RUNS = _Runs(name="a browser", by_suffix=RUNTIMES, by_runtime=dict.fromkeys(PACKAGES, DELEGATES))
 
 
-class Web:
+class WebDevice:
     """A browser that opens our page: a phone's, or a headless one here."""
 
-    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+    def bench(self, place: str | None, order: DeviceOrder) -> tuple[BenchRow, ...]:
         """See `Device.bench`.
 
         Raises:
@@ -105,7 +105,7 @@ class Web:
         return tuple(row or stopped_row(info, job, order.plan, job.not_run or why) for row, job in zip(rows, jobs, strict=True))
 
 
-WEB = Web()
+WEB = WebDevice()
 
 
 def _last_info(exchange: Exchange) -> DeviceInfo:
@@ -115,14 +115,14 @@ def _last_info(exchange: Exchange) -> DeviceInfo:
     return DeviceInfo(where=exchange.where or "device", device="a browser that did not report", os="unknown")
 
 
-def _run(server: PageServer, exchange: Exchange, where: Place, order: Order) -> str:
+def _run(server: PageServer, exchange: Exchange, where: PagePlace, order: DeviceOrder) -> str:
     """Until the report is there, or the browser is gone; says why where it is not whole."""
     with _browser_for(server, where, order) as process:
         return _wait(exchange, order, process)
 
 
 @contextlib.contextmanager
-def _browser_for(server: PageServer, where: Place, order: Order) -> Iterator[subprocess.Popen[bytes] | None]:
+def _browser_for(server: PageServer, where: PagePlace, order: DeviceOrder) -> Iterator[subprocess.Popen[bytes] | None]:
     if not where.headless:
         invite(server, where, order.say)
         yield None
@@ -133,7 +133,7 @@ def _browser_for(server: PageServer, where: Place, order: Order) -> Iterator[sub
         yield process
 
 
-def invite(server: PageServer, where: Place, say: Callable[[str], None]) -> None:
+def invite(server: PageServer, where: PagePlace, say: Callable[[str], None]) -> None:
     """Says where the page is to be opened: here, by a QR code, on a phone with a cable."""
     here = where.host in ("127.0.0.1", "localhost")
     url = server.url(lan_address() if where.host == "0.0.0.0" else where.host)
@@ -158,7 +158,7 @@ def _qr(url: str) -> str | None:
     return text.getvalue()
 
 
-def _wait(exchange: Exchange, order: Order, process: subprocess.Popen[bytes] | None) -> str:
+def _wait(exchange: Exchange, order: DeviceOrder, process: subprocess.Popen[bytes] | None) -> str:
     plan = order.plan
     total, started = len(exchange.jobs) * plan.starts, time.monotonic()
     while not exchange.reported.wait(POLL_S):

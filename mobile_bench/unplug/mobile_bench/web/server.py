@@ -44,7 +44,7 @@ HEADERS = {
 }
 
 
-class Refused(Exception):
+class PageRefused(Exception):
     """A request that is answered with an error; private to this module."""
 
     def __init__(self, status: int, why: str) -> None:
@@ -74,14 +74,14 @@ class PageServer:
         self.used = False
         outer = self
 
-        class Handler(_Handler):
+        class PageHandler(_PageHandler):
             own = outer
 
         try:
-            self._http = _Server((host, port), Handler)
+            self._http = _Server((host, port), PageHandler)
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            raise DeviceError(f"{host}:{port}", why, "Name another port: --on web:HOST:PORT") from error
+            raise DeviceError(f"{host}:{port}", why, "Name another port: `on=web:HOST:PORT`") from error
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
 
     def __enter__(self) -> PageServer:
@@ -153,7 +153,7 @@ class _Server(ThreadingHTTPServer):
         """A connection that broke off is the browser's matter."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _PageHandler(BaseHTTPRequestHandler):
     own: PageServer
     server: _Server
     timeout = HEAD_S
@@ -174,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         try:
             act(self._path())
-        except Refused as refused:
+        except PageRefused as refused:
             self._json(refused.status, {"error": refused.why})
         except UnplugError as error:
             self._json(400, {"error": str(error)})
@@ -183,19 +183,19 @@ class _Handler(BaseHTTPRequestHandler):
         """Below the secret; whoever does not know it learns nothing."""
         first, _, rest = self.path.partition("?")[0].removeprefix("/").partition("/")
         if not secrets.compare_digest(first.encode(), self.own.token.encode()):
-            raise Refused(404, "nothing is here")
+            raise PageRefused(404, "nothing is here")
         self.server.know(self.connection)
         if self.own.used:
-            raise Refused(410, "this address has been used; run unplug bench again for a new one")
+            raise PageRefused(410, "this address has been used; run unplug bench again for a new one")
         if self.own.exchange is not None:
             self.own.exchange.sign()
         return rest
 
     @property
     def _exchange(self) -> Exchange:
-        """The benchmark. Raises `Refused` where there is none."""
+        """The benchmark. Raises `PageRefused` where there is none."""
         if self.own.exchange is None:
-            raise Refused(404, "nothing is here")
+            raise PageRefused(404, "nothing is here")
         return self.own.exchange
 
     def _get(self, path: str) -> None:
@@ -209,28 +209,28 @@ class _Handler(BaseHTTPRequestHandler):
             exchange, number, name = self._exchange, self._number(found[1]), found[2]
             body = exchange.vectors_json(number) if name == "vectors.json" else exchange.vector(number, name)
             if body is None:
-                raise Refused(404, "there is no such test vector")
+                raise PageRefused(404, "there is no such test vector")
             self._send(body, ".json" if name == "vectors.json" else "")
         else:
             self._page_file(path or "index.html")
 
     def _number(self, text: str) -> int:
         if int(text) >= len(self._exchange.jobs):
-            raise Refused(404, "there is no such job")
+            raise PageRefused(404, "there is no such job")
         return int(text)
 
     def _page_file(self, path: str) -> None:
         if not all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", part) for part in path.split("/")):
-            raise Refused(404, "there is no such file")
+            raise PageRefused(404, "there is no such file")
         file = (self.own.page / path).resolve()
         if not file.is_relative_to(self.own.page) or not file.is_file():
-            raise Refused(404, "there is no such file")
+            raise PageRefused(404, "there is no such file")
         self._file(file)
 
     def _post(self, path: str) -> None:
         found = re.fullmatch(r"(progress|report|row/(\d{1,6}))", path)
         if found is None:
-            raise Refused(404, "nothing is here")
+            raise PageRefused(404, "nothing is here")
         exchange = self._exchange
         number = self._number(found[2]) if found[2] else 0
         body = self._body(MAX_POSTS[path.partition("/")[0]])
@@ -249,10 +249,10 @@ class _Handler(BaseHTTPRequestHandler):
         """As many bytes as the upload says, and never more than the limit."""
         told = self.headers.get_all("Content-Length") or []
         if self.headers.get("Transfer-Encoding") or len(told) != 1 or not re.fullmatch(r"[0-9]{1,18}", told[0].strip()):
-            raise Refused(411, "an upload must tell its size, once, in Content-Length")
+            raise PageRefused(411, "an upload must tell its size, once, in Content-Length")
         size, begun = int(told[0]), time.monotonic()
         if size > limit:
-            raise Refused(413, f"an upload of {size} bytes is larger than the limit of {limit}")
+            raise PageRefused(413, f"an upload of {size} bytes is larger than the limit of {limit}")
         parts, left = [], size
         while left:
             try:
@@ -260,7 +260,7 @@ class _Handler(BaseHTTPRequestHandler):
             except (TimeoutError, OSError):
                 part = b""
             if not part or time.monotonic() - begun > UPLOAD_S:
-                raise Refused(400, f"the upload said {size} bytes and {size - left} came; nothing was taken, send it again")
+                raise PageRefused(400, f"the upload said {size} bytes and {size - left} came; nothing was taken, send it again")
             parts.append(part)
             left -= len(part)
         return b"".join(parts)

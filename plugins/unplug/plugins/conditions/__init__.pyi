@@ -10,7 +10,10 @@ from .depth import grey as grey
 from .face_landmark import POINTS as POINTS
 from .face_landmark import FaceLandmark as FaceLandmark
 from .face_landmark import Faces as Faces
+from .face_landmark import faces_of as faces_of
+from .face_landmark import open_face_landmarker as open_face_landmarker
 from .holistic import Holistic as Holistic
 from .picture import Picture as Picture
 from .picture import checked as checked
 from .picture import checked_size as checked_size
+from .picture import whole as whole

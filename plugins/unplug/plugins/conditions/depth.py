@@ -25,7 +25,7 @@ EXACT = "renderer:exact"
 """The model's name where no network estimates: the exact depth of the renderer that drew the pictures."""
 FIX = (
     "Name a folder or hub id of a transformers depth-estimation model with model.safetensors: "
-    f"--set model=NAME to `unplug condition`, `generate` and `train plugin`, or {VARIABLE}"
+    f"give `model=NAME`, or set {VARIABLE}"
 )
 
 

@@ -6,7 +6,7 @@ Ablavatski et al., "Real-time Pupil Tracking from Monocular Video for Digital Pu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from unplug.core import InputError, NoFaceError, SeveralFacesError
 
-from .landmarker import detect, open_task, pixels, resolve_task, vision
-from .lines import Colour, Figure, Line, LineDrawing
-from .picture import Picture, Window, checked, whole
+from .landmarker import detect, open_task, placed, resolve_task, vision
+from .lines import Colour, DrawnFigure, DrawnLine, LineDrawing
+from .picture import Picture, PictureWindow, checked, whole
 
 VARIABLE = "UNPLUG_FACE_LANDMARKER"
 FILE = "face_landmarker.task"
@@ -46,11 +46,11 @@ COLOURS: Mapping[str, Mapping[str, Colour]] = {
 
 
 @cache
-def face_lines(style: str) -> tuple[Line, ...]:
+def face_lines(style: str) -> tuple[DrawnLine, ...]:
     """The connections of a face mesh that are drawn, in drawing order."""
     connections = vision().FaceLandmarksConnections
     return tuple(
-        Line(start=item.start, end=item.end, colour=colour)
+        DrawnLine(start=item.start, end=item.end, colour=colour)
         for group, colour in COLOURS[style].items()
         for item in getattr(connections, f"FACE_LANDMARKS_{group}")
     )
@@ -105,35 +105,56 @@ class FaceLandmark(LineDrawing):
         """
         return self._chosen(checked(image_HWC), whole(image_HWC))[0]
 
-    def figures(self, image_HWC: Picture, window: Window) -> list[Figure]:
+    def figures(self, image_HWC: Picture, window: PictureWindow) -> list[DrawnFigure]:
         """One figure for each face that was found, in the detector's order."""
         lines = face_lines(self.style)
         everything = np.ones(POINTS, bool)
-        return [Figure(points_K2=face, visible_K=everything, lines=lines) for face in self._chosen(image_HWC, window)]
+        return [DrawnFigure(points_K2=face, visible_K=everything, lines=lines) for face in self._chosen(image_HWC, window)]
 
-    def _chosen(self, image_HWC: Picture, window: Window) -> list[NDArray[np.float32]]:
-        """Faces whose middle the window holds, the largest first, as `faces` says."""
-        found = detect(self._opened, image_HWC, self.task or FILE, PAGE).face_landmarks
-        faces = [pixels(face, image_HWC) for face in found]
+    def _chosen(self, image_HWC: Picture, window: PictureWindow) -> list[NDArray[np.float32]]:
+        return self.choose(faces_of(self._opened, image_HWC, self.task or FILE), window)
+
+    def choose(self, found: Sequence[NDArray[np.float64]], window: PictureWindow) -> list[NDArray[np.float32]]:
+        """Faces whose middle the window holds, the largest first, as `faces` says.
+
+        Args:
+            found: landmarks (478, 2) of each face that was found, in pixels.
+            window: a part of the picture.
+
+        Raises:
+            NoFaceError, SeveralFacesError: no face, or several where `faces` is "one".
+        """
+        faces = [face.astype(np.float32) for face in found]
         faces = sorted((face for face in faces if window.holds(face.mean(axis=0))), key=_area, reverse=True)
         if not faces:
             where = " in its centre square" if found else ""
             raise NoFaceError("picture", f"no face found{where}", "Give a picture that shows a face, upright and large enough")
         if self.faces == "one" and len(faces) > 1:
             number = f"{len(faces)} faces" if len(found) < MAX_FACES else f"{len(faces)} faces or more"
-            fix = 'Crop it to one, or choose with faces="largest" or "all" (--set faces=largest)'
+            fix = 'Crop it to one, or choose with faces="largest" or "all" (`faces=largest`)'
             raise SeveralFacesError("picture", f"{number} found", fix)
         return faces if self.faces == "all" else faces[:1]
 
     @cached_property
     def _opened(self) -> Any:
-        module, task = vision(), self.resolve().task
+        return open_face_landmarker(self.resolve().task)
 
-        def create(base: Any) -> Any:
-            options = module.FaceLandmarkerOptions(base_options=base, num_faces=MAX_FACES)
-            return module.FaceLandmarker.create_from_options(options)
 
-        return open_task(task, PAGE, create)
+def open_face_landmarker(task: str) -> Any:
+    """MediaPipe's Face Landmarker out of its task file; see `open_task`."""
+    module = vision()
+
+    def create(base: Any) -> Any:
+        options = module.FaceLandmarkerOptions(base_options=base, num_faces=MAX_FACES)
+        return module.FaceLandmarker.create_from_options(options)
+
+    return open_task(task, PAGE, create)
+
+
+def faces_of(landmarker: Any, image_HWC: Picture, task: str, *, enlarge: bool = True) -> list[NDArray[np.float64]]:
+    """Landmarks (478, 2) of each face in a picture, in its pixels, in the detector's order; see `detect`."""
+    found = detect(landmarker, image_HWC, task, PAGE, enlarge=enlarge).face_landmarks
+    return [placed(face, image_HWC) for face in found]
 
 
 def _area(face_K2: NDArray[np.float32]) -> float:

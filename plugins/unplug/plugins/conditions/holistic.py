@@ -17,8 +17,8 @@ from unplug.core import NoFaceError
 
 from .face_landmark import face_lines
 from .landmarker import detect, open_task, pixels, resolve_task, visible, vision
-from .lines import Colour, Figure, Line, LineDrawing
-from .picture import Picture, Window, checked
+from .lines import Colour, DrawnFigure, DrawnLine, LineDrawing
+from .picture import Picture, PictureWindow, checked
 
 VARIABLE = "UNPLUG_HOLISTIC_LANDMARKER"
 FILE = "holistic_landmarker.task"
@@ -36,11 +36,11 @@ POSE_RIGHT = frozenset({4, 5, 6, 8, 10, *range(12, 33, 2)})
 
 
 @cache
-def pose_lines(found: frozenset[str]) -> tuple[Line, ...]:
+def pose_lines(found: frozenset[str]) -> tuple[DrawnLine, ...]:
     """The connections of the pose, without those that a part in `found` shows more finely."""
     finer = frozenset(POSE_FACE if "face" in found else ()).union(*(POSE_FINGERS[hand] for hand in HANDS if hand in found))
     return tuple(
-        Line(start=item.start, end=item.end, colour=_side(item.start, item.end))
+        DrawnLine(start=item.start, end=item.end, colour=_side(item.start, item.end))
         for item in vision().PoseLandmarksConnections.POSE_LANDMARKS
         if item.start not in finer and item.end not in finer
     )
@@ -53,10 +53,10 @@ def _side(start: int, end: int) -> Colour:
 
 
 @cache
-def hand_lines(hand: str) -> tuple[Line, ...]:
+def hand_lines(hand: str) -> tuple[DrawnLine, ...]:
     """The connections of a hand."""
     connections = vision().HandLandmarksConnections.HAND_CONNECTIONS
-    return tuple(Line(start=item.start, end=item.end, colour=HANDS[hand]) for item in connections)
+    return tuple(DrawnLine(start=item.start, end=item.end, colour=HANDS[hand]) for item in connections)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,12 +95,12 @@ class Holistic(LineDrawing):
         image_HWC = checked(image_HWC)
         return {part: pixels(points, image_HWC) for part, points in self._found(image_HWC).items()}
 
-    def figures(self, image_HWC: Picture, window: Window) -> list[Figure]:
+    def figures(self, image_HWC: Picture, window: PictureWindow) -> list[DrawnFigure]:
         """One figure for each part that was found: the pose, the hands, the face."""
         found = self._found(image_HWC)
         lines = {"pose": pose_lines(frozenset(found)), "face": face_lines("unplug")}
         return [
-            Figure(
+            DrawnFigure(
                 points_K2=pixels(points, image_HWC), visible_K=visible(points),
                 lines=lines[part] if part in lines else hand_lines(part),
             )

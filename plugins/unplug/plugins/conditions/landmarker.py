@@ -58,8 +58,7 @@ def resolve_task(kind: str, task: str, variable: str, file: str, page: str) -> s
         InputError: neither names a file.
     """
     name = task or os.environ.get(variable, "")
-    doors = "`unplug condition`, `generate` and `train plugin` (in Python: task=FILE)"
-    fix = f"Get {file} from {page} and set {variable} to it, or pass --task FILE to {doors}"
+    fix = f"Get {file} from {page} and set {variable} to it, or give `task=FILE`"
     if not name:
         raise InputError(f"condition {kind}", "it needs a MediaPipe task file and none is named", fix)
     check_content(Path(name))
@@ -90,36 +89,47 @@ def open_task(task: str, page: str, create: Callable[[Any], Any]) -> Any:
         raise InputError(task, f"MediaPipe cannot use it ({reason})", f"Get it again from {page}") from error
 
 
-def detect(landmarker: Any, image_HWC: Picture, task: str, page: str) -> Any:
-    """What a landmarker finds in a picture.
+def detect(landmarker: Any, image_HWC: Picture, task: str, page: str, *, enlarge: bool = True) -> Any:
+    """What a landmarker finds in a picture; with `enlarge` a small one is enlarged first.
 
     Raises:
         InputError: MediaPipe stops with an error, which a sound task file does not bring about.
     """
     try:
-        return landmarker.detect(mediapipe_image(image_HWC))
+        return landmarker.detect(mediapipe_image(enlarged(image_HWC) if enlarge else image_HWC))
     except (RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(task, f"MediaPipe stops on a picture ({reason})", f"Get it again from {page}") from error
 
 
+def enlarged(image_HWC: Picture) -> Picture:
+    """A small picture enlarged (landmarks are relative, so nothing else changes); a larger one as it is."""
+    height, width = image_HWC.shape[:2]
+    if max(height, width) >= ENLARGE_BELOW:
+        return image_HWC
+    factor = ENLARGE_BELOW / max(height, width)
+    larger = (max(1, round(width * factor)), max(1, round(height * factor)))
+    resized = Image.fromarray(image_HWC).resize(larger, Image.Resampling.BICUBIC)
+    return np.asarray(resized, dtype=np.uint8)
+
+
 def mediapipe_image(image_HWC: Picture) -> Any:
-    """The picture as MediaPipe takes it; a small one enlarged (landmarks are relative, so nothing else changes)."""
+    """The picture as MediaPipe takes it."""
     from mediapipe import Image as MediaPipeImage
     from mediapipe import ImageFormat
 
-    height, width = image_HWC.shape[:2]
-    if max(height, width) < ENLARGE_BELOW:
-        factor = ENLARGE_BELOW / max(height, width)
-        larger = (max(1, round(width * factor)), max(1, round(height * factor)))
-        image_HWC = np.asarray(Image.fromarray(image_HWC).resize(larger, Image.Resampling.BICUBIC), dtype=np.uint8)
     return MediaPipeImage(image_format=ImageFormat.SRGB, data=np.ascontiguousarray(image_HWC))
 
 
-def pixels(landmarks: Sequence[Any], image_HWC: Picture) -> NDArray[np.float32]:
+def placed(landmarks: Sequence[Any], image_HWC: Picture) -> NDArray[np.float64]:
     """Landmarks as (K, 2), x and y in pixels of the picture; the left edge of the first pixel is 0."""
     relative_K2 = np.array([(point.x, point.y) for point in landmarks], dtype=np.float64).reshape(-1, 2)
-    return (relative_K2 * (image_HWC.shape[1], image_HWC.shape[0])).astype(np.float32)
+    return relative_K2 * (image_HWC.shape[1], image_HWC.shape[0])
+
+
+def pixels(landmarks: Sequence[Any], image_HWC: Picture) -> NDArray[np.float32]:
+    """The same in single precision, as they are drawn."""
+    return placed(landmarks, image_HWC).astype(np.float32)
 
 
 def visible(landmarks: Sequence[Any]) -> NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from unplug.core import NoFaceError
 
 from .condition import OPENCV, PILLOW, Condition, Parallel
-from .picture import Picture, Window, checked, checked_size, square_window, whole
+from .picture import Picture, PictureWindow, checked, checked_size, square_window, whole
 
 CANVAS = 512
 REACH = 512  # pixels of the canvas; a line with an end farther outside is left out, a nearer one is cut at the edge
@@ -27,7 +27,7 @@ Colour = tuple[int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class DrawnLine:
     """A connection between two landmarks, in RGB."""
 
     start: int
@@ -36,7 +36,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
+class DrawnFigure:
     """Landmarks and what is drawn between them.
 
     Args:
@@ -47,10 +47,10 @@ class Figure:
 
     points_K2: NDArray[np.float32]
     visible_K: NDArray[np.bool_]
-    lines: tuple[Line, ...]
+    lines: tuple[DrawnLine, ...]
 
 
-def draw(figures: Sequence[Figure], window: Window, height: int, width: int, *, nearest: bool = False) -> Picture:
+def draw(figures: Sequence[DrawnFigure], window: PictureWindow, height: int, width: int, *, nearest: bool = False) -> Picture:
     """Figures within a window of their picture, on black.
 
     Args:
@@ -77,7 +77,9 @@ def draw(figures: Sequence[Figure], window: Window, height: int, width: int, *, 
     return np.asarray(cv2.resize(canvas_HWC, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8)
 
 
-def _cut(figures: Sequence[Figure], placed: Sequence[NDArray[np.int64]], height: int, width: int, thickness: int) -> Picture:
+def _cut(
+    figures: Sequence[DrawnFigure], placed: Sequence[NDArray[np.int64]], height: int, width: int, thickness: int
+) -> Picture:
     """Draws with a margin and cuts it off: the utilities drop whole lines that leave the canvas."""
     margin = _margin(figures, placed, height, width)
     larger = np.zeros((height + 2 * margin, width + 2 * margin, 3), np.uint8)
@@ -86,7 +88,7 @@ def _cut(figures: Sequence[Figure], placed: Sequence[NDArray[np.int64]], height:
     return np.ascontiguousarray(larger[margin : margin + height, margin : margin + width])
 
 
-def _margin(figures: Sequence[Figure], placed: Sequence[NDArray[np.int64]], height: int, width: int) -> int:
+def _margin(figures: Sequence[DrawnFigure], placed: Sequence[NDArray[np.int64]], height: int, width: int) -> int:
     outside = [0]
     for figure, points_K2 in zip(figures, placed, strict=True):
         shown_V2 = points_K2[figure.visible_K]
@@ -95,7 +97,7 @@ def _margin(figures: Sequence[Figure], placed: Sequence[NDArray[np.int64]], heig
     return min(REACH, max(outside))
 
 
-def _lines(canvas_HWC: Picture, figure: Figure, points_K2: NDArray[np.int64], thickness: int) -> None:
+def _lines(canvas_HWC: Picture, figure: DrawnFigure, points_K2: NDArray[np.int64], thickness: int) -> None:
     from mediapipe.tasks.python.components.containers.landmark import NormalizedLandmark
     from mediapipe.tasks.python.vision import drawing_utils
 
@@ -124,7 +126,7 @@ class LineDrawing(Condition):
         return False
 
     @abstractmethod
-    def figures(self, image_HWC: Picture, window: Window) -> list[Figure]:
+    def figures(self, image_HWC: Picture, window: PictureWindow) -> list[DrawnFigure]:
         """What was found in a picture, of which `window` will be shown; at least one figure."""
 
     def __call__(self, image_HWC: Picture) -> Picture:
@@ -137,7 +139,7 @@ class LineDrawing(Condition):
         image_HWC = checked(image_HWC)
         return self._draw(image_HWC, square_window(image_HWC), checked_size(size), size)
 
-    def _draw(self, image_HWC: Picture, window: Window, height: int, width: int) -> Picture:
+    def _draw(self, image_HWC: Picture, window: PictureWindow, height: int, width: int) -> Picture:
         drawn_HWC = draw(self.figures(image_HWC, window), window, height, width, nearest=self.nearest)
         if not drawn_HWC.any():
             raise NoFaceError("picture", f"nothing that {self.kind} draws lies inside it", ELSEWHERE)

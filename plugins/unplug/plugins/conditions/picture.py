@@ -16,7 +16,7 @@ MAX_SIZE = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
+class PictureWindow:
     """A part of a picture, in pixels of the picture; pixel i covers [i, i + 1)."""
 
     left: float
@@ -56,21 +56,21 @@ def checked_size(size: int) -> int:
     return size
 
 
-def whole(image_HWC: Picture) -> Window:
+def whole(image_HWC: Picture) -> PictureWindow:
     """The box that holds all of a picture, for conditions that crop nothing."""
-    return Window(left=0.0, top=0.0, width=float(image_HWC.shape[1]), height=float(image_HWC.shape[0]))
+    return PictureWindow(left=0.0, top=0.0, width=float(image_HWC.shape[1]), height=float(image_HWC.shape[0]))
 
 
-def square_window(image_HWC: Picture) -> Window:
+def square_window(image_HWC: Picture) -> PictureWindow:
     """The centre square of a picture, the one that `centre_square` shows.
 
     Example:
         >>> square_window(np.zeros((40, 65, 3), np.uint8))
-        Window(left=12.5, top=0.0, width=40.0, height=40.0)
+        PictureWindow(left=12.5, top=0.0, width=40.0, height=40.0)
     """
     height, width = image_HWC.shape[:2]
     side = float(min(height, width))
-    return Window(left=(width - side) / 2, top=(height - side) / 2, width=side, height=side)
+    return PictureWindow(left=(width - side) / 2, top=(height - side) / 2, width=side, height=side)
 
 
 def centre_square(image_HWC: Picture, size: int) -> Picture:

@@ -18,8 +18,9 @@ from unplug.core import Array, InputError, progress
 from unplug.export import Artifact, Session, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.bundle import Trust, artifact_paths
+from unplug.sdk.conditions import scaled
 from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, load_split, parse_spec
-from unplug.sdk.inference import face_faults, over_probability, scaled
+from unplug.sdk.inference import face_faults, over_probability
 
 from .copies import Training, training_data
 from .people import Part, People, people_of
@@ -81,7 +82,7 @@ class _Subject:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class JudgedModels:
     """Which models are asked about whom.
 
     Args:
@@ -107,7 +108,7 @@ class Asked:
     on_bad: OnBad = "error"
 
 
-def ask(asked: Asked, *, device: torch.device | None = None, show: bool = True) -> tuple[Answers, ...]:
+def ask(asked: JudgedModels, *, device: torch.device | None = None, show: bool = True) -> tuple[Answers, ...]:
     """Runs every model on the same people, whom none of them learned from as far as splits tell.
 
     Args:
@@ -124,7 +125,7 @@ def ask(asked: Asked, *, device: torch.device | None = None, show: bool = True) 
         ArtifactError, CheckpointError, BundleCheckFailed: a model that is broken.
 
     Example:
-        ``ask(Asked(models=[Path("model/")], data="utkface:faces/"))[0].over(18.0)``
+        ``ask(JudgedModels(models=[Path("model/")], data="utkface:faces/"))[0].over(18.0)``
     """
     for spec in asked.training:  # what a record says may be gone; what somebody says now is meant
         parse_spec(spec)
@@ -198,7 +199,7 @@ def _training(
     return found
 
 
-def _learned(asked: Asked, subjects: Sequence[_Subject]) -> list[tuple[Split, str | None]]:
+def _learned(asked: JudgedModels, subjects: Sequence[_Subject]) -> list[tuple[Split, str | None]]:
     """What is known of the trainings of all models, each once, and where its data lay; every file belongs to a checkpoint."""
     given = [load_checkpoint(path, expect="age") for path in asked.checkpoints]
     known = [subject.checkpoint for subject in subjects if subject.checkpoint is not None]
@@ -206,7 +207,7 @@ def _learned(asked: Asked, subjects: Sequence[_Subject]) -> list[tuple[Split, st
     for subject in subjects if given else ():
         if subject.facts["checkpoint_sha256"] not in held:
             why = "it was not exported from any of the checkpoints given"
-            raise InputError(subject.facts["name"], why, "Give the --checkpoint that it was exported from")
+            raise InputError(subject.facts["name"], why, "Give the `checkpoint` that it was exported from")
     splits: list[tuple[Split, str | None]] = [(load_split(path), None) for path in asked.splits]
     owners = {item.sha256: item for item in (*given, *known) if "split" in item.record}
     if not splits and any(subject.facts["checkpoint_sha256"] not in owners for subject in subjects):
@@ -222,9 +223,7 @@ def _spec(found: Checkpoint) -> str | None:
     return spec if isinstance(spec, str) else None
 
 
-def _subjects(
-    model: Path | Checkpoint, trust: Trust | None, device: torch.device | None
-) -> Iterator[_Subject]:
+def _subjects(model: Path | Checkpoint, trust: Trust | None, device: torch.device | None) -> Iterator[_Subject]:
     if isinstance(model, Checkpoint):
         yield _of_checkpoint(model, device)
         return

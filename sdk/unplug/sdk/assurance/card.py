@@ -9,7 +9,7 @@ from unplug.core import OutputError, atomic_path, percent, plain
 from unplug.sdk.statistics import Estimate
 
 from .copies import Copies, copies_left_out
-from .records import Challenge, EvaluationReport, ModelEvaluation, Processing, Rate
+from .evaluation_report import Challenge, EvaluationReport, ModelEvaluation, Processing, Rate
 
 HEADING = "## Age assurance, under the headings of ISO/IEC 27566-1"
 """What the part of a card begins with; all below it is written anew with every evaluation."""

@@ -60,10 +60,10 @@ def names_alone(copies: Copies) -> str:
 
     Example:
         >>> names_alone(Copies(left_out=0, compared=0, trained=70, why="its pictures are gone"))
-        '0 of 70 were compared by their pixels, the others by their names (its pictures are gone): give --training-data SPEC'
+        '0 of 70 were compared by their pixels, the others by their names (its pictures are gone): give `training_data`'
     """
     how = f"{copies.compared} of {copies.trained} were compared by their pixels, the others by their names"
-    return f"{how} ({copies.why}): give --training-data SPEC"
+    return f"{how} ({copies.why}): give `training_data`"
 
 
 def pixel_digests(dataset: Dataset, index_N: Sequence[int] | NDArray[np.int64]) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ from scipy.stats import beta
 from unplug.core import InputError
 from unplug.sdk.statistics import CONFIDENCE, MIN_SUBJECTS
 
-from .records import Claim, Rate
+from .evaluation_report import Claim, Rate
 
 MAX_MISSING = 10_000_000
 

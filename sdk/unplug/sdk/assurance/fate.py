@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import Array
-from unplug.sdk.statistics import MIN_SUBJECTS, Estimate, interval
+from unplug.sdk.statistics import MIN_SUBJECTS, Estimate, PeopleDraws, interval
 
+from .evaluation_report import Challenge, Curve, Rate, Teenagers, YearRow
 from .exact import claim, rate
 from .groups import Mask
-from .records import Challenge, Curve, Rate, Teenagers, YearRow
-from .resampling import Drawn
 
 ADULT = 18.0
 FATE_MINORS = (14.0, 18.0)
@@ -40,7 +39,7 @@ def between(age_N: Array, span: tuple[float, float]) -> Mask:
     return np.asarray((age_N >= span[0]) & (age_N < span[1]))
 
 
-def year_rows(age_N: Array, error_N: Array, drawn: Drawn) -> tuple[YearRow, ...]:
+def year_rows(age_N: Array, error_N: Array, drawn: PeopleDraws) -> tuple[YearRow, ...]:
     """Mean absolute and mean signed error by year of age.
 
     Args:
@@ -62,14 +61,14 @@ def year_rows(age_N: Array, error_N: Array, drawn: Drawn) -> tuple[YearRow, ...]
     )
 
 
-def cumulative(error_N: Array, drawn: Drawn) -> dict[str, Estimate]:
+def cumulative(error_N: Array, drawn: PeopleDraws) -> dict[str, Estimate]:
     """CS(a), the share of pictures with an error of at most a years, by a."""
     everybody = np.ones(len(error_N), dtype=bool)
     found = drawn.means({str(a): ((np.abs(error_N) <= a).astype(np.float64), everybody) for a in CUMULATIVE})
     return {name: item for name, item in found.items() if item is not None}
 
 
-def balanced_mae(age_N: Array, error_N: Array, sex_N: Sequence[str], drawn: Drawn) -> tuple[Estimate | None, int]:
+def balanced_mae(age_N: Array, error_N: Array, sex_N: Sequence[str], drawn: PeopleDraws) -> tuple[Estimate | None, int]:
     """The mean of the errors of 26 cells, both sexes of each age of 18 to 30: one number that no mix of ages decides.
 
     Returns:

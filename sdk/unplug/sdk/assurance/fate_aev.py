@@ -7,16 +7,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from unplug.core import Array, DataError
-from unplug.sdk.statistics import Estimate
+from unplug.sdk.statistics import Estimate, PeopleDraws
 
 from .answers import Answers
+from .evaluation_report import ModelEvaluation, Rate
 from .exact import people_needed, rate
 from .fate import ADULT, BALANCED_SEXES, balanced_mae, challenge, cumulative, det, teenagers, year_rows
 from .groups import cells, group_rows, usable, worst_of
 from .people import People
 from .protocol import AgeProtocol, Asking
-from .records import ModelEvaluation, Rate
-from .resampling import Drawn
 
 CHALLENGES = (18.0, 21.0, 23.0, 25.0)
 DET_AGE = 18.0
@@ -57,7 +56,7 @@ def measure(answers: Answers, first: Answers | None, asking: Asking) -> ModelEva
     people = answers.people
     age_N, estimate_N, person_N = people.age_N, answers.expected_age_N, people.person_N
     error_N = estimate_N - age_N
-    drawn = Drawn(person_N=person_N, seed=asking.seed, replicates=asking.replicates)
+    drawn = PeopleDraws(person_N=person_N, seed=asking.seed, replicates=asking.replicates)
     kept, refused = usable(people.attributes)
     masks = cells(kept)
     groups = group_rows(masks, age_N, error_N, drawn)
@@ -79,7 +78,7 @@ def measure(answers: Answers, first: Answers | None, asking: Asking) -> ModelEva
     )  # fmt: skip
 
 
-def _overall(error_N: Array, first: Answers | None, age_N: Array, drawn: Drawn) -> dict[str, Estimate]:
+def _overall(error_N: Array, first: Answers | None, age_N: Array, drawn: PeopleDraws) -> dict[str, Estimate]:
     everybody = np.ones(len(error_N), dtype=bool)
     wanted = {"mae": (np.abs(error_N), everybody), "bias": (error_N, everybody)}
     if first is not None:
@@ -90,7 +89,7 @@ def _overall(error_N: Array, first: Answers | None, age_N: Array, drawn: Drawn) 
 
 
 def _balanced(
-    kept: Mapping[str, tuple[str, ...]], age_N: Array, error_N: Array, drawn: Drawn, refused: dict[str, str]
+    kept: Mapping[str, tuple[str, ...]], age_N: Array, error_N: Array, drawn: PeopleDraws, refused: dict[str, str]
 ) -> Estimate | None:
     if "sex" not in kept:
         said = " or ".join(BALANCED_SEXES)

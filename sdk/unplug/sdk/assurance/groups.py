@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import Array
-from unplug.sdk.statistics import simultaneous
+from unplug.sdk.statistics import PeopleDraws, simultaneous
 
+from .evaluation_report import GroupRow
 from .people import UNKNOWN
-from .records import GroupRow
-from .resampling import Drawn
 
 BANDS = (0.0, 6.0, 13.0, 18.0, 25.0, 35.0, 50.0, 65.0, np.inf)
 """Borders of ages that count as the same: errors grow with age, so a group of older people is no worse off by that alone."""
@@ -71,7 +70,7 @@ def cells(attributes: Mapping[str, Sequence[str]]) -> dict[str, Mask]:
     return found
 
 
-def group_rows(masks: Mapping[str, Mask], age_N: Array, error_N: Array, drawn: Drawn) -> tuple[GroupRow, ...]:
+def group_rows(masks: Mapping[str, Mask], age_N: Array, error_N: Array, drawn: PeopleDraws) -> tuple[GroupRow, ...]:
     """Error of every cell, and how far it lies above everybody else's at the same ages.
 
     gap_c = sum over bands b of n_cb (mean error of c in b - mean error of others in b) / sum of n_cb
@@ -104,7 +103,7 @@ def group_rows(masks: Mapping[str, Mask], age_N: Array, error_N: Array, drawn: D
     return tuple(replace(row, gap=together.get(row.cell)) for row in rows)
 
 
-def _gaps(masks: Mapping[str, Mask], age_N: Array, size_N: Array, drawn: Drawn) -> dict[str, tuple[float, Array]]:
+def _gaps(masks: Mapping[str, Mask], age_N: Array, size_N: Array, drawn: PeopleDraws) -> dict[str, tuple[float, Array]]:
     """The gap of each cell, and of each draw (R,); cells that share no band with others are left out."""
     band_N = np.digitize(age_N, BANDS[1:-1])
     bands = [band_N == band for band in range(len(BANDS) - 1)]

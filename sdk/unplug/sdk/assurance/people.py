@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import Array, DataError
-from unplug.sdk.data import Dataset, Problem, Split, opened, parse_spec
+from unplug.sdk.data import Dataset, SampleProblem, Split, opened, parse_spec
 
 from .copies import Copies, Training, pixel_digests, trained_pixels
 
@@ -59,7 +59,7 @@ class People:
     attributes: Mapping[str, tuple[str, ...]]
     ranges: tuple[float, ...] | None
     listed: int
-    failures: tuple[Problem, ...]
+    failures: tuple[SampleProblem, ...]
     left_out: int
     without_age: int
     copies: Copies | None = None
@@ -147,7 +147,7 @@ def _check(dataset: Dataset, found: int, known: int, part: Part) -> None:
         raise DataError(f"data {dataset.spec}", f"none of its {found} pictures has an age", "Give data with ages in years")
 
 
-def _unread(dataset: Dataset) -> Iterator[Problem]:
+def _unread(dataset: Dataset) -> Iterator[SampleProblem]:
     """What the source lists and nobody could decode: a label that is wrong is a fault of the data, not of processing."""
     if dataset.problems:
         listed = {sample.id for sample in parse_spec(dataset.spec).listing().samples} - set(dataset.ids)

@@ -10,8 +10,8 @@ from unplug.core import Registry
 
 if TYPE_CHECKING:
     from .answers import Answers
+    from .evaluation_report import ModelEvaluation
     from .people import People
-    from .records import ModelEvaluation
 
 
 @dataclass(frozen=True, kw_only=True)

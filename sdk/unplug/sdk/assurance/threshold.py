@@ -106,7 +106,7 @@ class GroupCuts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fitted:
+class FittedThreshold:
     """A decision that holds its limits.
 
     Args:
@@ -194,7 +194,7 @@ def cut_of(score_P: Array, limits: Limits, side: Side) -> Cut:
 def fit_decision(
     over_N: Array, age_N: Array, person_N: NDArray[np.int64], limits: Limits, group_N: Sequence[str | None] | None = None,
     attribute: str = "group",
-) -> Fitted:  # fmt: skip
+) -> FittedThreshold:  # fmt: skip
     """The rule that calls at most so many minors over and so many adults under, as often as it can say anything.
 
     With groups, the threshold is that of the worst among all people and those groups that have enough of them: the limits then
@@ -227,7 +227,7 @@ def fit_decision(
         over_from = (over_from + under_to) / 2
         under_to = over_from - STEP
     rule = Decision(age=limits.age, over_from=over_from, under_to=under_to)
-    return Fitted(decision=rule, limits=limits, whole=whole, groups=groups, unknown=unknown)
+    return FittedThreshold(decision=rule, limits=limits, whole=whole, groups=groups, unknown=unknown)
 
 
 def _check(age_N: Array, minor_N: Array, adult_N: Array, limits: Limits) -> None:
@@ -257,7 +257,7 @@ def _too_few(cut: Cut, side: str, limits: Limits) -> str:
 
 
 def _more(limits: Limits) -> str:
-    other = "" if limits.method == "conformal" else ", or take --method conformal, which says less with fewer people"
+    other = "" if limits.method == "conformal" else ", or take `method=conformal`, which says less with fewer people"
     return f"Give more people or a larger limit{other}"
 
 
@@ -273,7 +273,7 @@ def _by_group(
     total = len(np.unique(person_N[counted_N]))
     if total - known > MOST_UNKNOWN * total:
         why = f"nobody knows it of {total - known} of {total} people, so no limit by group would hold of them"
-        raise DataError(f"the attribute {attribute!r}", why, "Complete it in the data, or leave --by out")
+        raise DataError(f"the attribute {attribute!r}", why, "Complete it in the data, or leave `by` out")
     names = sorted(set(label_N[counted_N].tolist()) - {""})
     found = [_cuts(name, over_N, person_N, minor_N & (label_N == name), adult_N & (label_N == name), limits) for name in names]
     return tuple(found), total - known

@@ -20,12 +20,12 @@ from unplug.sdk.tasks import StoredTask, task_of
 from unplug.sdk.training import Sets, split_of
 from unplug.sdk.unlearning import check_oracle, forget, request_split
 
+from .audit_report import SWITCHED_OFF, AuditReport, Relearning, Role
+from .audit_run import audit, check_forget_size
 from .evidence import gather
 from .exports import Exports, Form, Inputs, form_of, load_exports, make_exports, not_run_here
 from .predictor import ArtifactPredictor, CheckpointPredictor, Predictor
 from .relearning import Censored, forget_loss, relearn
-from .report import SWITCHED_OFF, AuditReport, Relearning, Role
-from .run import audit, check_forget_size
 
 Say = Callable[[str], None]
 
@@ -100,7 +100,7 @@ def _load(config: AuditConfig, device: torch.device, show: bool) -> _Loaded:
             unlearned["unlearned" if len(checkpoints) == 1 else checkpoint.path.name] = checkpoint
         elif checkpoint.record.get("role") in ("unlearned", "retrained"):
             why = "its weights are the original's: nothing was forgotten"
-            raise CheckpointError(str(checkpoint.path), why, "Run `unplug forget` again, with a larger --budget")
+            raise CheckpointError(str(checkpoint.path), why, "Run `unplug forget` again, with a larger budget")
     expect = original.model_type
     retrained = None if config.retrained is None else load_checkpoint(config.retrained, expect=expect)
     references = [load_checkpoint(path, expect=expect) for path in config.references]
@@ -124,12 +124,12 @@ def _load(config: AuditConfig, device: torch.device, show: bool) -> _Loaded:
 def _exports(config: AuditConfig, loaded: _Loaded, folder: Path, say: Say) -> tuple[list[Exports], dict[str, str]]:
     """What each file's rounding is measured against."""
     if config.retrained_artifacts and loaded.retrained is None:
-        raise InputError("--retrained-artifact", "there is no retrained model that it belongs to", "Give --retrained as well")
+        raise InputError("`retrained_artifacts`", "there is no retrained model that it belongs to", "Give `retrained` as well")
     ends = {loaded.original.sha256, *(() if loaded.retrained is None else (loaded.retrained.sha256,))}
     edited = [item for item in loaded.artifacts if item.card.checkpoint_sha256 not in ends]
-    given = load_exports(config.original_artifacts, loaded.original, "--original-artifact")
+    given = load_exports(config.original_artifacts, loaded.original, "`original_artifacts`")
     oracle = {} if loaded.retrained is None else load_exports(
-        config.retrained_artifacts, loaded.retrained, "--retrained-artifact"
+        config.retrained_artifacts, loaded.retrained, "`retrained_artifacts`"
     )  # fmt: skip
     if not edited:
         return [], {}
@@ -244,7 +244,7 @@ def _check_unlearned(checkpoint: Checkpoint, original: Checkpoint, split: Split,
     """Refuses a model that was made from another original, or for another request."""
     lineage = checkpoint.record.get("lineage") or {}
     if lineage.get("original_sha256") != original.sha256:
-        raise CheckpointError(str(checkpoint.path), "it was not made from this original", "Pass its own --original DIR")
+        raise CheckpointError(str(checkpoint.path), "it was not made from this original", "Pass its own `original`")
     if set(split_of(checkpoint, dataset).forget) != set(split.forget):
         raise CheckpointError(
             str(checkpoint.path), "it forgot another forget set than this one", "Give the file of its request"
@@ -265,7 +265,7 @@ def _check_references(references: Sequence[Checkpoint], known: Set[str]) -> None
     for reference in references:
         if reference.sha256 in seen:
             why = "it is given already, as a model or as another reference"
-            raise CheckpointError(str(reference.path), why, "Train references with other seeds: --train-references 1")
+            raise CheckpointError(str(reference.path), why, "Train references with other seeds: `train_references=1`")
         seen.add(reference.sha256)
 
 
@@ -285,4 +285,4 @@ def _original_path(checkpoints: Mapping[Path, Checkpoint]) -> Path:
             weights = weights_file(place)
             if weights.is_file() and sha256_file(weights) == (lineage or {}).get("original_sha256"):
                 return place
-    raise InputError("audit", "the original that the forget step started from is not where it was", "Pass --original DIR")
+    raise InputError("audit", "the original that the forget step started from is not where it was", "Pass `original`")

@@ -31,15 +31,15 @@ from unplug.core import (
 )
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.data import Dataset, OnBad, load_dataset
-from unplug.sdk.fleet import Context, Job, References, Result, load_references, read_result, run_jobs
+from unplug.sdk.fleet import Context, FleetJob, References, Result, load_references, read_result, run_jobs
 from unplug.sdk.statistics import Estimate
 from unplug.sdk.tasks import StoredTask, task_of
 from unplug.sdk.training import ClassPredictions, Predictions, SampleSet, Sets, describe_device, predict
 from unplug.sdk.unlearning import RetrainCost, apply_method, build_method, estimate_retraining, own_split
 
 from .attack import Array
+from .audit_report import EQUIVALENCE
 from .pooled import Certification, exact_passes, judge
-from .report import EQUIVALENCE
 from .surrogates import surrogates
 
 FILE = "certification.json"
@@ -121,7 +121,7 @@ def certify(
         "torch": torch.__version__, "device": device.type,
     })  # fmt: skip
     jobs = [
-        Job(
+        FleetJob(
             name=f"request-{number:04d}", target=JOB,
             arguments={**step, "people": people.tolist(), "seed": config.seed + number},
         )
@@ -168,14 +168,14 @@ def read_certification(
             why = (
                 f"it is of another {what} than this release's{shown}"
                 if what != "references"
-                else ("it was judged by other references than this release's: give them with --fleet")
+                else ("it was judged by other references than this release's: give them as `fleet`")
             )
             raise InputError(str(path), why, "Make one of this kind of request: `unplug certify`")
     return found
 
 
 @dataclass(frozen=True, kw_only=True)
-class _World:
+class _CertifiedWorld:
     """What the jobs share: built anew in each worker."""
 
     model: torch.nn.Module
@@ -186,13 +186,13 @@ class _World:
     cost: RetrainCost
 
 
-def _world(original: Checkpoint, dataset: Dataset, task: StoredTask, fleet: Path, device: torch.device) -> _World:
+def _world(original: Checkpoint, dataset: Dataset, task: StoredTask, fleet: Path, device: torch.device) -> _CertifiedWorld:
     """`people` are those of the training set, as subject numbers: whom it has forgotten already is no surrogate."""
     sets = task.sets(dataset, own_split(original, dataset), device)
     model = task.network(original.model)
     references = load_references(fleet, original, task, dataset)
     people = tuple(np.unique(sets.train.subject_N).tolist())
-    return _World(
+    return _CertifiedWorld(
         model=model, task=task, sets=sets, fleet=references, people=people, cost=estimate_retraining(model, sets, task)
     )  # fmt: skip
 
@@ -202,7 +202,7 @@ def _settings(method: str, options: Mapping[str, str]) -> dict[str, Any]:
     return asdict(built)
 
 
-def request_context(original: str, spec: str, on_bad: OnBad, base: str | None, device: str, fleet: str) -> _World:
+def request_context(original: str, spec: str, on_bad: OnBad, base: str | None, device: str, fleet: str) -> _CertifiedWorld:
     """Task, sets and references on the device."""
     where, checkpoint = torch.device(device), load_checkpoint(Path(original))
     task = task_of(checkpoint, device=where, base=base)
@@ -211,7 +211,7 @@ def request_context(original: str, spec: str, on_bad: OnBad, base: str | None, d
 
 
 def request_job(
-    world: _World, method: str, options: dict[str, str], budget: float | None, people: list[int], seed: int
+    world: _CertifiedWorld, method: str, options: dict[str, str], budget: float | None, people: list[int], seed: int
 ) -> Result:
     """Forgets some people and keeps their statistics, and what it cost everybody else."""
     built = build_method(method, options)
@@ -239,9 +239,9 @@ def _subset(part: SampleSet, chosen_T: NDArray[np.bool_]) -> Any:
     return part.subset(np.flatnonzero(chosen_T).tolist())
 
 
-def _check_wanted(config: CertifyConfig, world: _World) -> None:
+def _check_wanted(config: CertifyConfig, world: _CertifiedWorld) -> None:
     if config.method == "retrain":
-        raise InputError("--method retrain", "it is exact: nothing has to be certified", "Release with it as it is")
+        raise InputError("`method=retrain`", "it is exact: nothing has to be certified", "Release with it as it is")
     build_method(config.method, config.options)
     if not LEAST_REQUESTS <= config.requests <= MOST_REQUESTS or config.people < 1:
         why = f"{config.requests} requests of {config.people} people"
@@ -249,7 +249,7 @@ def _check_wanted(config: CertifyConfig, world: _World) -> None:
     record = world.fleet.record
     if record.models // record.folds < LEAST_ROUNDS + 1:
         why = f"{record.models // record.folds} models never saw a person, one of which may be what she is fitted to"
-        raise InputError("references", why, f"{LEAST_ROUNDS + 1} are needed: grow them with a larger --models")
+        raise InputError("references", why, f"{LEAST_ROUNDS + 1} are needed: grow them with a larger `models`")
 
 
 def _numbers(said: Predictions) -> Array:
@@ -278,7 +278,7 @@ def _cost(said: Predictions) -> float:
     return float(error_N.mean() if years else -np.mean(said.log_prob_N))
 
 
-def _strangers(world: _World, people: Sequence[int]) -> Array:
+def _strangers(world: _CertifiedWorld, people: Sequence[int]) -> Array:
     """What the model of each round that never saw a person says of her (K, Q, S)."""
     fleet, train = world.fleet, world.sets.train
     rounds, folds = fleet.record.models // fleet.record.folds, fleet.record.folds
@@ -295,7 +295,7 @@ def _strangers(world: _World, people: Sequence[int]) -> Array:
 
 
 def _certification(
-    world: _World, config: CertifyConfig, chosen_MN: NDArray[np.int64], results: Sequence[Result], device: str,
+    world: _CertifiedWorld, config: CertifyConfig, chosen_MN: NDArray[np.int64], results: Sequence[Result], device: str,
     original: Checkpoint, dataset: Dataset,
 ) -> Certification:  # fmt: skip
     for item in results:

@@ -35,7 +35,7 @@ PAIRS = 2**18  # values by values at once, about what a processor's cache holds
 
 
 @dataclass(frozen=True, kw_only=True)
-class Challenge:
+class ChallengeMetric:
     """F and F / F_null of one method.
 
     Args:
@@ -70,7 +70,7 @@ def challenge(
     variant: Variant = "code",
     replicates: int = 100,
     seed: int = 0,
-) -> Challenge:
+) -> ChallengeMetric:
     """F, F_null and their ratio, with intervals.
 
     F_null comes from random halves of the retrained models; F in the ratio from as many unlearned and retrained ones, since F
@@ -100,7 +100,7 @@ def challenge(
         return credits_of(epsilons(first, second, variant), variant)
 
     draws = draw_halves(credit_S, phi_unlearned_US, phi_retrained_NS, subjects_S, draws=replicates, seed=seed)
-    return Challenge(
+    return ChallengeMetric(
         forgetting=estimate(draws.own_DS, draws.weight_DS, weighted_mean, center=value),
         null=estimate(draws.null_DS, draws.weight_DS, weighted_mean),
         ratio=_ratio(draws),

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unplug.sdk.fleet import References
-from unplug.sdk.statistics import Refused
+from unplug.sdk.statistics import NotGiven
 from unplug.sdk.training import Sets
 
+from .audit_report import ModelAudit
 from .measure import Measured
-from .report import ModelAudit
 from .usage import usage
 from .vulnerable import vulnerable
 
@@ -29,21 +29,21 @@ def add_critic(
     if original is None:
         missing["usage"] = "it needs the original, and none was given"
     if fleet is None:
-        missing["vulnerable"] = "it needs a fleet of references (--fleet), and none was given"
+        missing["vulnerable"] = "it needs a fleet of references (`fleet`), and none was given"
     found = []
     for model, item in zip(models, measured, strict=True):
         shares = None if original is None else usage(item.own, original, sets, seed)
-        if isinstance(shares, Refused):
+        if isinstance(shares, NotGiven):
             missing["usage"] = shares.reason
         other = None if item.own is oracle else oracle
         people = None if fleet is None else vulnerable(item.own, other, fleet, sets, seed)
-        if isinstance(people, Refused):
+        if isinstance(people, NotGiven):
             missing["vulnerable"] = people.reason
         found.append(
             replace(
                 model,
-                usage=None if isinstance(shares, Refused) else shares,
-                vulnerable=None if isinstance(people, Refused) else people,
+                usage=None if isinstance(shares, NotGiven) else shares,
+                vulnerable=None if isinstance(people, NotGiven) else people,
             )
         )
     return tuple(found), missing

@@ -41,7 +41,7 @@ def task_deltas(
     split = split_of(checkpoint)
     if split.data_digest != dataset.digest:
         why = "it is not what the model was trained on, so nothing says which samples it has not seen"
-        raise InputError(f"data {dataset.spec}", why, "Give the data of its training, or leave --task out")
+        raise InputError(f"data {dataset.spec}", why, "Give the data of its training, or leave `task` out")
     split = opened(split, dataset)
     few = replace(split, train=split.train[:1], forget=(), validation=split.validation[:1], test=split.test[:most])
     part = task.sets(dataset, few, device).test

@@ -30,7 +30,7 @@ PER_PERSON = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class AuditEvidence:
     """Further sets that every model is asked about.
 
     Args:
@@ -61,7 +61,7 @@ class Evidence:
         return replace(own, views=tuple(views), others=others)
 
 
-def gather(sets: Sets, dataset: Dataset, task: StoredTask, *, others: Dataset | None = None) -> Evidence:
+def gather(sets: Sets, dataset: Dataset, task: StoredTask, *, others: Dataset | None = None) -> AuditEvidence:
     """Evidence of a request.
 
     Args:
@@ -76,11 +76,11 @@ def gather(sets: Sets, dataset: Dataset, task: StoredTask, *, others: Dataset | 
     try:
         views = tuple(zip(moved(pictures(sets.forget)), moved(pictures(sets.test)), strict=True))
     except InputError as error:
-        return Evidence(missing=dict.fromkeys(("views", "others"), error.why))
+        return AuditEvidence(missing=dict.fromkeys(("views", "others"), error.why))
     found = _others(sets, dataset, task, others)
     if isinstance(found, str):
-        return Evidence(views=views, missing={"others": found})
-    return Evidence(views=views, others=found)
+        return AuditEvidence(views=views, missing={"others": found})
+    return AuditEvidence(views=views, others=found)
 
 
 def moved(part: ImageSet) -> Iterator[ImageSet]:
@@ -118,7 +118,7 @@ def _others(sets: Sets, dataset: Dataset, task: StoredTask, given: Dataset | Non
     people = [_people(part, dataset) for part in (sets.forget, sets.test)]
     source = drawn_again(dataset, [name for side in people for name in side]) if given is None else given
     if source is None:
-        return "it needs other pictures of the same people: give them with --others SPEC (procedural faces are drawn)"
+        return "it needs other pictures of the same people: give them as `others` (procedural faces are drawn)"
     if given is not None:
         _refuse_known(dataset, given)
     mine: dict[str, list[str]] = {}

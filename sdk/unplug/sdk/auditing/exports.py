@@ -112,7 +112,7 @@ def make_exports(
     blind = {form_of(item) for item in artifacts if item.card.calibration} - calibrations.keys()
     for target, precision in sorted(blind):
         why = "the samples that calibrated it are not known here, so nothing can be calibrated alike"
-        unable[f"rounding ({target} {precision})"] = f"{why}; give --original-artifact and --retrained-artifact"
+        unable[f"rounding ({target} {precision})"] = f"{why}; give `original_artifact` and `retrained_artifact`"
     models = {form_of(item): item for item in reversed(artifacts)}
     missing = [form for form in forms if form not in given and form not in blind]
     before = given | _make(original, missing, models, folder / "original", say, unable, workers, calibrations)
@@ -144,7 +144,7 @@ def _make(
         if precision in TARGETS.get(target).precisions:
             wanted.setdefault(target, []).append(precision)
         else:
-            unable[f"rounding ({target} {precision})"] = "this unplug cannot export it, so give --original-artifact"
+            unable[f"rounding ({target} {precision})"] = "this unplug cannot export it, so give `original_artifact`"
     for target, precisions in wanted.items():
         say(f"exporting {checkpoint.path.name} to {target} {', '.join(precisions)} to compare with ...")
 

@@ -14,17 +14,17 @@ from unplug.sdk.statistics import resamples
 from unplug.sdk.training import Sets
 
 from .attack import ATTACKS, Attack
+from .audit_report import AuditReport
+from .audit_run import enough_people, signals_of, with_old_file
 from .critic import add_critic
-from .evidence import Evidence
+from .evidence import AuditEvidence
 from .measure import attack_results, measure, run_attacks
 from .predictor import CheckpointPredictor, fitted_to
-from .report import AuditReport
-from .run import enough_people, signals_of, with_old_file
 from .threats import threat_model
 
 
 def criticise(
-    report: AuditReport, predictors: Sequence[CheckpointPredictor], sets: Sets, evidence: Evidence, *,
+    report: AuditReport, predictors: Sequence[CheckpointPredictor], sets: Sets, evidence: AuditEvidence, *,
     fleet: References | None = None, seed: int = 0,
 ) -> AuditReport:  # fmt: skip
     """A report with ``further`` attacks, the shares used and the threat model that these leave.
@@ -61,7 +61,7 @@ def criticise(
     return replace(report, threats=threat_model(report))
 
 
-def _readable(evidence: Evidence) -> tuple[dict[str, Attack], dict[str, str]]:
+def _readable(evidence: AuditEvidence) -> tuple[dict[str, Attack], dict[str, str]]:
     """The attacks that read more than the sets, by name, and why some of them cannot."""
     attacks, reasons = {}, {}
     for name in ATTACKS:

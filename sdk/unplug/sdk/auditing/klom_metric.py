@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .half_samples import draw_halves, estimate, weighted_p95
-from .population import Comparison, comparison
+from .population import PopulationComparison, comparison
 
 Array = NDArray[np.float64]
 
@@ -35,8 +35,8 @@ class Klom:
         per_side: models a side in every histogram.
     """
 
-    mean: Comparison
-    p95: Comparison
+    mean: PopulationComparison
+    p95: PopulationComparison
     per_side: int
 
 
@@ -66,7 +66,7 @@ def klom(
     """
     draws = draw_halves(divergence, phi_unlearned_US, phi_retrained_NS, subjects_S, draws=replicates, seed=seed)
     models, oracle_models = len(phi_unlearned_US), len(phi_retrained_NS)
-    p95 = Comparison(
+    p95 = PopulationComparison(
         unlearned=estimate(draws.own_DS, draws.weight_DS, weighted_p95),
         oracle=estimate(draws.null_DS, draws.weight_DS, weighted_p95),
         models=models, oracle_models=oracle_models, samples=phi_retrained_NS.shape[1],
@@ -97,7 +97,7 @@ def years_from_oracle(
     *,
     replicates: int = 200,
     seed: int = 0,
-) -> Comparison:
+) -> PopulationComparison:
     """Mean over models and samples of |E[age] - the retrained models' mean E[age]|, in years.
 
     The mean is over half of the retrained models; `oracle` is the distance of the other half from it, so 0 is out of reach.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from unplug.core import InputError
 from unplug.sdk.statistics import (
-    Refused,
+    NotGiven,
     Resamples,
     auc,
     bootstrap_auc,
@@ -25,8 +25,8 @@ from unplug.sdk.statistics import (
 from unplug.sdk.training import ClassPredictions, Predictions, Sets, summarize
 
 from .attack import Array, Attack, Lacks, Signals
+from .audit_report import AttackResult, Estimate, GroupRow, ModelAudit, SubjectRows, Utility
 from .predictor import Predictor
-from .report import AttackResult, Estimate, GroupRow, ModelAudit, SubjectRows, Utility
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 
@@ -149,7 +149,7 @@ def audit_model(
             "test": _utility(own.unseen, sets.test.subject_N, edges, seed),
         },
         attacks=attack_results(one, oracle, draws),
-        logistic_accuracy=None if isinstance(logistic, Refused) else logistic,
+        logistic_accuracy=None if isinstance(logistic, NotGiven) else logistic,
         distance=None
         if oracle is None
         else {
@@ -182,9 +182,9 @@ def _result(scored: Scored, oracle: Scored | None, together: Estimate | None, dr
         auc=Estimate(value=scored.auc, low=low, high=high),
         minus_retrained=None if oracle is None else scored.minus(oracle),
         threshold_accuracy=threshold_accuracy(forget_F, unseen_U),
-        tpr={name: None if isinstance(value, Refused) else value for name, value in rates.items()},
+        tpr={name: None if isinstance(value, NotGiven) else value for name, value in rates.items()},
         tpr_interval={name: value for name, value in found.items() if value is not None},
-        tpr_missing={name: value.reason for name, value in rates.items() if isinstance(value, Refused)},
+        tpr_missing={name: value.reason for name, value in rates.items() if isinstance(value, NotGiven)},
         minus_retrained_together=together,
         forget_scores=tuple(float(score) for score in forget_F),
         unseen_scores=tuple(float(score) for score in unseen_U),

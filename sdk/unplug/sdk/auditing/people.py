@@ -20,8 +20,8 @@ from unplug.sdk.fleet import References
 from unplug.sdk.training import Predictions, Sets
 
 from .attack import Array, Signals
+from .audit_report import PersonRow, Standing
 from .half_samples import MIN_MODELS
-from .report import PersonRow, Standing
 
 STATISTICS: tuple[Callable[[Predictions], Array], ...] = (lambda said: said.confidence_N, lambda said: said.error_N)
 TINY = 1e-12

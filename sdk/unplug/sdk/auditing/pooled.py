@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import STRICT
-from unplug.sdk.statistics import CONFIDENCE, Estimate, simultaneous
+from unplug.sdk.statistics import CONFIDENCE, Estimate, drawn_again, simultaneous
 
 from .attack import Array
 
@@ -194,8 +194,7 @@ def _weights(count: int, rounds: int, people: int, replicates: int, seed: int) -
     """How often each person and each round is drawn in each replicate (B, K) and (B, Q)."""
     rng = np.random.default_rng([seed, 59])
     requests = count // people
-    weight_BM = rng.multinomial(requests, np.full(requests, 1 / requests), size=replicates)
-    weight_BQ = rng.multinomial(rounds, np.full(rounds, 1 / rounds), size=replicates)
+    weight_BM, weight_BQ = drawn_again(requests, replicates, rng), drawn_again(rounds, replicates, rng)
     return weight_BM.repeat(people, axis=1).astype(np.float64), weight_BQ.astype(np.float64)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from unplug.core import InputError
-from unplug.sdk.statistics import Estimate, Resamples, auc, bootstrap_auc, interval, resamples
+from unplug.sdk.statistics import Estimate, Resamples, auc, bootstrap_auc, drawn_again, interval, resamples
 
 from .attack import Signals
 from .attacks.rmia import RMIA
@@ -28,7 +28,7 @@ TINY = 1e-12  # variance of models that all say the same
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class PopulationComparison:
     """A statistic of the unlearned models beside the same statistic of the retrained ones.
 
     Args:
@@ -54,8 +54,8 @@ class ULira:
         per_side: models a side in each game.
     """
 
-    auc: Comparison
-    accuracy: Comparison
+    auc: PopulationComparison
+    accuracy: PopulationComparison
     per_side: int
 
 
@@ -123,7 +123,7 @@ def ulira(
     draws = draw_halves(held_out_pairs, phi_unlearned_US, phi_never_NS, subjects_S, draws=replicates, seed=seed)
     samples = phi_never_NS.shape[1]
 
-    def compare(part: slice) -> Comparison:
+    def compare(part: slice) -> PopulationComparison:
         own, null = draws.own_DS[:, part], draws.null_DS[:, part]
         return comparison(
             Draws(own_DS=own, null_DS=null, weight_DS=draws.weight_DS, per_side=draws.per_side),
@@ -133,9 +133,9 @@ def ulira(
     return ULira(auc=compare(slice(samples)), accuracy=compare(slice(samples, None)), per_side=draws.per_side)
 
 
-def comparison(draws: Draws, models: int, oracle_models: int) -> Comparison:
+def comparison(draws: Draws, models: int, oracle_models: int) -> PopulationComparison:
     """The mean over samples of both sides of `draw_halves`."""
-    return Comparison(
+    return PopulationComparison(
         unlearned=estimate(draws.own_DS, draws.weight_DS, weighted_mean),
         oracle=estimate(draws.null_DS, draws.weight_DS, weighted_mean),
         models=models, oracle_models=oracle_models, samples=draws.weight_DS.shape[1],
@@ -184,7 +184,7 @@ def rmia_population(
     original: Sequence[Signals] = (),
     replicates: int = 200,
     seed: int = 0,
-) -> Comparison:
+) -> PopulationComparison:
     """Mean RMIA AUC over models, forget against unseen, each with N - 1 of the retrained models as references.
 
     The oracle's value is that of each retrained model against the N - 1 others; unlearned model u leaves out number u mod N, so
@@ -198,7 +198,7 @@ def rmia_population(
             "attack rmia", f"{len(unlearned)} unlearned and {len(retrained)} retrained models", "Give at least 1 and 3"
         )
     draws = resamples(forget_subjects_F, unseen_subjects_U, replicates=replicates, seed=seed)
-    return Comparison(
+    return PopulationComparison(
         unlearned=_mean_auc(unlearned, retrained, draws, seed),
         oracle=_mean_auc(retrained, retrained, draws, seed),
         original=_mean_auc(original, retrained, draws, seed) if original else None,
@@ -215,6 +215,6 @@ def _mean_auc(targets: Sequence[Signals], retrained: Sequence[Signals], draws: R
         replicates.append(bootstrap_auc(*scores, draws))
     value_TR = np.stack(replicates)
     count, size = value_TR.shape
-    weight_TR = np.random.default_rng([seed, 31]).multinomial(count, np.full(count, 1 / count), size=size).T
+    weight_TR = drawn_again(count, size, np.random.default_rng([seed, 31])).T
     low, high = interval((value_TR * weight_TR).sum(axis=0) / count)
     return Estimate(value=float(np.mean(values)), low=low, high=high)

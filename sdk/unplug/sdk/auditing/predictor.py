@@ -13,8 +13,8 @@ from unplug.plugins import Checkpoint
 from unplug.sdk.training import ClassPredictions, Predictions, Sets, predict
 
 from .attack import Signals
-from .evidence import Evidence
-from .report import NEVER_SAW, Role
+from .audit_report import NEVER_SAW, Role
+from .evidence import AuditEvidence
 from .white_box import look_inside
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Predictor(Protocol):
 class Asked(Protocol):
     """A predictor that can be asked about more than the sets of a split; stored answers cannot."""
 
-    def further(self, own: Signals, sets: Sets, evidence: Evidence) -> Signals:
+    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
         """`own`, with what the model says of the evidence."""
 
 
@@ -79,7 +79,7 @@ class CheckpointPredictor:
             person_U=sets.test.subject_N,
         )  # fmt: skip
 
-    def further(self, own: Signals, sets: Sets, evidence: Evidence) -> Signals:
+    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
         """What torch says of views and other pictures, and what the last layer reads of the forget and the test set."""
         model = self.task.network(self.checkpoint.model).to(sets.train.device)
         own = evidence.said(own, [predict(model, part) for part in evidence.parts])
@@ -136,7 +136,7 @@ class ArtifactPredictor:
             person_U=sets.test.subject_N,
         )  # fmt: skip
 
-    def further(self, own: Signals, sets: Sets, evidence: Evidence) -> Signals:
+    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
         """What the file says of views and other pictures; it shows no features."""
         parts = evidence.parts
         return evidence.said(own, self.task.predict_artifact(self.artifact, parts)) if parts else own

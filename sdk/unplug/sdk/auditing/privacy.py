@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from unplug.sdk.statistics import Estimate, Refused, auc, bootstrap_auc, interval, resamples
+from unplug.sdk.statistics import Estimate, NotGiven, auc, bootstrap_auc, interval, resamples
 from unplug.sdk.training import Sets
 
 from .attack import Signals
+from .audit_report import ModelAudit, RetainPrivacy, WorstSubject
 from .measure import Measured
-from .report import ModelAudit, RetainPrivacy, WorstSubject
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -44,9 +44,9 @@ def add_privacy(
         worst = worst_subject(
             item.own.forget.log_prob_N, item.own.unseen.log_prob_N, sets.forget.subject_N, sets.test.subject_N
         )
-        if isinstance(worst, Refused):
+        if isinstance(worst, NotGiven):
             missing["worst subject"] = worst.reason
-        told = None if isinstance(worst, Refused) else worst
+        told = None if isinstance(worst, NotGiven) else worst
         found.append(replace(model, worst_subject=told, retain_privacy=_retain(item, original, oracle, sets, seed)))
     if any(item.item.role in JUDGED for item in measured) and (original is None or oracle is None):
         missing["retain privacy"] = "it is compared with the original's and the retrained model's, and one is not given"
@@ -103,7 +103,7 @@ def worst_subject(
     *,
     replicates: int = 1000,
     seed: int = 0,
-) -> WorstSubject | Refused:
+) -> WorstSubject | NotGiven:
     """Largest over forget subjects of t_k = (mean score - mean unseen) / sqrt(s_b^2 + s_w^2 / n_k).
 
     Scores become normal scores by their rank among the unseen ones; s_b and s_w, between and within people, come from the
@@ -126,7 +126,7 @@ def worst_subject(
     people, number_F, count_K = np.unique(forget_subjects_F, return_inverse=True, return_counts=True)
     _, number_U, count_J = np.unique(unseen_subjects_U, return_inverse=True, return_counts=True)
     if reason := _too_few(len(people), count_J):
-        return Refused(reason=reason)
+        return NotGiven(reason=reason)
     score_U = _normal_scores(unseen_U, unseen_U)
     mean_J = np.bincount(number_U, weights=score_U) / count_J
     squares = np.array([((score_U - mean_J[number_U]) ** 2).sum()])

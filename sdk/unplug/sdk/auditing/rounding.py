@@ -18,9 +18,9 @@ from unplug.sdk.statistics import MIN_SUBJECTS, interval, mean_estimate
 from unplug.sdk.training import Predictions, Sets
 
 from .attack import Array
+from .audit_report import Estimate, OutputDistance, Rounding
 from .exports import Exports, not_run_here
 from .predictor import check_finite
-from .report import Estimate, OutputDistance, Rounding
 
 if TYPE_CHECKING:
     from unplug.sdk.tasks import StoredTask

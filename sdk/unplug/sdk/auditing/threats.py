@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .report import AuditReport, Threat
+from .audit_report import AuditReport, Threat
 
 NOT_TRIED = "not part of this audit"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ThreatLine:
     """What somebody holds, the attacks that try it, and the measures of a report that do; `never` where nothing here does."""
 
     holds: str
@@ -21,25 +21,29 @@ class Row:
 
 
 ROWS = (
-    Row(holds="the file, a picture and its label", attacks=("loss", "error", "task-loss", "gain")),
-    Row(holds="the file and a picture, not its label", attacks=("entropy",)),
-    Row(holds="the file and a picture that is cut a little differently", attacks=("views", "best-view")),
-    Row(holds="the file and all pictures of a person", attacks=("person",)),
-    Row(holds="the file and other pictures of a person, none of them trained on", attacks=("other-pictures",)),
-    Row(holds="the file, and data to train models of their own", attacks=("rmia", "lira", "error-lira"), measures=("people",)),
-    Row(holds="the file, and whose pictures are remembered most", measures=("vulnerable",)),
-    Row(holds="the weights", attacks=("features",)),
-    Row(holds="the weights, and the means to train on", measures=("relearning",)),
-    Row(holds="the old file as well", attacks=("two-versions",)),
-    Row(holds="the old weights as well, of a linear head over a fixed trunk", attacks=("head-difference",)),
-    Row(holds="the exported file", measures=("rounding",)),
-    Row(holds="a set of pictures, to ask how much of it was used", measures=("usage",)),
-    Row(holds="the pictures of those who stay", measures=("retain privacy",)),
-    Row(
+    ThreatLine(holds="the file, a picture and its label", attacks=("loss", "error", "task-loss", "gain")),
+    ThreatLine(holds="the file and a picture, not its label", attacks=("entropy",)),
+    ThreatLine(holds="the file and a picture that is cut a little differently", attacks=("views", "best-view")),
+    ThreatLine(holds="the file and all pictures of a person", attacks=("person",)),
+    ThreatLine(holds="the file and other pictures of a person, none of them trained on", attacks=("other-pictures",)),
+    ThreatLine(
+        holds="the file, and data to train models of their own",
+        attacks=("rmia", "lira", "error-lira"),
+        measures=("people",),
+    ),
+    ThreatLine(holds="the file, and whose pictures are remembered most", measures=("vulnerable",)),
+    ThreatLine(holds="the weights", attacks=("features",)),
+    ThreatLine(holds="the weights, and the means to train on", measures=("relearning",)),
+    ThreatLine(holds="the old file as well", attacks=("two-versions",)),
+    ThreatLine(holds="the old weights as well, of a linear head over a fixed trunk", attacks=("head-difference",)),
+    ThreatLine(holds="the exported file", measures=("rounding",)),
+    ThreatLine(holds="a set of pictures, to ask how much of it was used", measures=("usage",)),
+    ThreatLine(holds="the pictures of those who stay", measures=("retain privacy",)),
+    ThreatLine(
         holds="a say in what is trained on (planted people)",
         never="it needs canaries: people with wrong labels in the training set of a model of its own (docs/attacks.md)",
     ),
-    Row(
+    ThreatLine(
         holds="several later versions, or many requests in a row",
         never="an audit is about one request and two versions",
     ),
@@ -74,7 +78,7 @@ def _measures(report: AuditReport) -> set[str]:
     return {name for name, there in held.items() if there}
 
 
-def _threat(row: Row, ran: set[str], skipped: Mapping[str, str]) -> Threat:
+def _threat(row: ThreatLine, ran: set[str], skipped: Mapping[str, str]) -> Threat:
     tried = (*row.attacks, *row.measures)
     covered = tuple(name for name in tried if name in ran)
     missing = {name: _reason(name, skipped) for name in tried if name not in ran}

@@ -10,19 +10,19 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.sdk.statistics import Estimate, Refused, interval, subject_weights
+from unplug.sdk.statistics import Estimate, NotGiven, interval, subject_weights
 from unplug.sdk.training import Sets
 
 from .attack import Array, Signals
 from .attacks.task_loss import strongest
-from .report import Usage
+from .audit_report import Usage
 
 REPLICATES = 500
 CLEAR = 0.05
 """Least difference between the original's rates: below it a share would be a ratio of noise."""
 
 
-def usage(own: Signals, original: Signals, sets: Sets, seed: int = 0) -> Usage | Refused:
+def usage(own: Signals, original: Signals, sets: Sets, seed: int = 0) -> Usage | NotGiven:
     """Shares of the forget and of the retain set that a model still uses, as one threshold sees it.
 
     share(S) = (P[s > t in S] - P[s > t in unseen]) of the model / the same of the original, which used all of both sets;
@@ -56,7 +56,7 @@ def usage(own: Signals, original: Signals, sets: Sets, seed: int = 0) -> Usage |
         if interval(whole_R)[0] <= CLEAR:
             told = f"in {100 * whole:.0f} of 100" if whole >= 0.005 else "no better than chance"
             why = f"a threshold tells the {name} set from unseen samples {told} even in the original"
-            return Refused(reason=f"{why}, too few for a share")
+            return NotGiven(reason=f"{why}, too few for a share")
         low, high = interval(value_R / whole_R)
         found[name] = Estimate(value=value / whole, low=low, high=high)
     return Usage(forget=found["forget"], retain=found["retain"])

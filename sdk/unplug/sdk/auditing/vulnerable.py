@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from unplug.core import InputError
 from unplug.sdk.fleet import References
-from unplug.sdk.statistics import Estimate, Refused, auc, bootstrap_auc, interval, resamples
+from unplug.sdk.statistics import Estimate, NotGiven, auc, bootstrap_auc, interval, resamples
 from unplug.sdk.training import Predictions, Sets
 
 from .attack import Array, Signals
-from .report import Vulnerable
+from .audit_report import Vulnerable
 
 SHARE = 0.25
 """Of the forgotten people, those remembered most."""
@@ -71,7 +71,9 @@ def most_memorised(references: References, ids: Sequence[str], subject_N: NDArra
     return people[np.argsort(-gap_J, kind="stable")[:count]]
 
 
-def vulnerable(own: Signals, oracle: Signals | None, references: References, sets: Sets, seed: int = 0) -> Vulnerable | Refused:
+def vulnerable(
+    own: Signals, oracle: Signals | None, references: References, sets: Sets, seed: int = 0
+) -> Vulnerable | NotGiven:
     """AUC of the most remembered forgotten people against unseen ones, all pictures of a person at once.
 
     t = (x - mean_out) / s_out of a person's mean phi x, over models that never saw her: without the division those whom models
@@ -90,11 +92,11 @@ def vulnerable(own: Signals, oracle: Signals | None, references: References, set
     forgotten = len(np.unique(sets.forget.subject_N))
     count = round(SHARE * forgotten)
     if count < LEAST:
-        return Refused(reason=f"it needs {round(LEAST / SHARE)} forgotten people, and has {forgotten}")
+        return NotGiven(reason=f"it needs {round(LEAST / SHARE)} forgotten people, and has {forgotten}")
     try:
         gap_J, people = memorised(references, sets.forget.ids, sets.forget.subject_N)
     except InputError as error:
-        return Refused(reason=error.why)
+        return NotGiven(reason=error.why)
     chosen = np.sort(np.argsort(-gap_J, kind="stable")[:count])
     draws = resamples(people[chosen], np.unique(sets.test.subject_N), seed=seed)
     found = [_scores(model, references, sets) for model in (own, oracle) if model is not None]

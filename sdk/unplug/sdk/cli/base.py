@@ -6,7 +6,6 @@ import contextlib
 import functools
 import json
 import math
-import re
 import signal
 import sys
 import textwrap
@@ -31,6 +30,7 @@ from unplug.core import (
     printable,
 )
 
+from .flags import with_flags
 from .main import missing_for
 
 GO_ON = "Run the same command again: it goes on from what is saved, and nothing is half-written"
@@ -88,7 +88,7 @@ class Common:
     def say(self, line: str) -> None:
         """A progress line for people, on standard error."""
         if not self.as_json:
-            echo(line, err=True)
+            echo(with_flags(line), err=True)
 
 
 def tell_foreign(loras: Iterable[Path], base: str, common: Common) -> list[str]:
@@ -111,7 +111,7 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
         try:
             with _terminable(), nullcontext() if kwargs.get("out") is None else hold(kwargs["out"]):
                 outcome = function(*args, common=common, **kwargs)
-            echo(_json(clean(outcome.value), sort_keys=True) if as_json else outcome.text)
+            echo(_json(clean(outcome.value), sort_keys=True) if as_json else with_flags(outcome.text))
         except UnplugError as error:
             _fail(error, as_json)
         except KeyboardInterrupt:
@@ -180,21 +180,11 @@ def _bug(error: Exception) -> UnplugError:
 
 
 def _fail(error: UnplugError, as_json: bool) -> NoReturn:
-    what, why, fix = (in_flags(part) for part in (error.what, error.why, error.fix))
-    if (what, why, fix) != (error.what, error.why, error.fix):
-        error = type(error)(what, why, fix)
     if as_json:
-        kind = type(error).__name__
-        echo(_json({"error": {"type": kind, "what": error.what, "why": error.why, "fix": error.fix}}))
-    echo(f"error: {' '.join(str(error).split())}", err=True)
+        parts = {name: with_flags(getattr(error, name)) for name in ("what", "why", "fix")}
+        echo(_json({"error": {"type": type(error).__name__, **parts}}))
+    echo(f"error: {with_flags(' '.join(str(error).split()))}", err=True)
     sys.exit(error.exit_code)
-
-
-def in_flags(text: str) -> str:
-    """A text of what lies below, with the flags of the command in the place of the fields that it names in backticks."""
-    options = click.get_current_context().command.params
-    flags = {option.name: option.opts[0] for option in options if option.param_type_name == "option"}
-    return re.sub(r"`(\w+)`", lambda field: flags.get(field[1], field[0]), text)
 
 
 def _json(value: Any, *, sort_keys: bool = False) -> str:

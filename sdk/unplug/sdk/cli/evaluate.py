@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     help="Limit of false positives over minors that is to be shown; the report says how many people are missing to that.",
 )  # fmt: skip
 @click.option(
-    "--face-landmarker", type=click.Path(path_type=Path), envvar="UNPLUG_FACE_LANDMARKER",
+    "--face-landmarker", "landmarker", type=click.Path(path_type=Path), envvar="UNPLUG_FACE_LANDMARKER",
     help="MediaPipe's face_landmarker.task: says of how many pictures nothing could be said, and why (extra [conditions]).",
 )  # fmt: skip
 @click.option("--card", is_flag=True, help="Put the numbers on the card (README.md) of each checkpoint too.")
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 def evaluate(
     models: tuple[Path, ...], spec: str, on_bad: Any, protocol: str, part: Any, checkpoints: tuple[Path, ...],
     splits: tuple[Path, ...], training: tuple[str, ...], challenge: str | None, max_fpr: float,
-    face_landmarker: Path | None, card: bool, trusted: tuple[Path, ...], out: Path, common: Common,
+    landmarker: Path | None, card: bool, trusted: tuple[Path, ...], out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Judge MODELS (checkpoints, exported files, bundles) at age limits, on people whom they never saw.
 
@@ -60,12 +60,12 @@ def evaluate(
     Challenge-T over minors, 13 to 16, false rejections, the worst group, failures to process and time a picture, with
     intervals over people. What the sample cannot support is said, with how many people are missing.
     """
-    from unplug.sdk.assurance import Asked, Asking, add_to_card, card_text, evaluate
+    from unplug.sdk.assurance import Asking, JudgedModels, add_to_card, card_text, evaluate
 
     asking = Asking(limit=max_fpr, challenges=_years(challenge), seed=common.seed)
-    asked = Asked(
+    asked = JudgedModels(
         models=models, data=spec, part=part, checkpoints=checkpoints, splits=splits, training=training,
-        trust=trust_of(trusted), landmarker=face_landmarker, on_bad=on_bad,
+        trust=trust_of(trusted), landmarker=landmarker, on_bad=on_bad,
     )  # fmt: skip
     folders = [path for path in models if (path / "config.json").is_file()]
     if card and not folders:

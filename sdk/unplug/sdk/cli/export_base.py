@@ -14,6 +14,7 @@ from unplug.core import InputError, counted, sha256_file, table, temporary_folde
 from .bars import progress_bar
 from .base import Common, Outcome, tell_foreign
 from .options import given_option
+from .parity import parity_table
 
 if TYPE_CHECKING:
     from unplug.export import Artifact
@@ -158,8 +159,6 @@ def _compare(outcome: Outcome, checkpoint: Path, made: Sequence[Artifact], order
     """Compares one part's files with its checkpoint; ``parity.json`` goes beside them."""
     from unplug.export import measure_parity
     from unplug.sdk.conditions import example_inputs
-
-    from .export import parity_table
 
     card = made[0].card
     inputs: dict[str, Any] = dict(example_inputs(card.model_type, card.iospec, order.check or 1))

@@ -43,16 +43,13 @@ def forget(
 
     `--method retrain` trains from scratch on the retain set: the oracle that audits compare with.
     """
-    from unplug.core import InputError
     from unplug.plugins import load_checkpoint
     from unplug.sdk.data import describe_request, load_dataset, read_forget_file
-    from unplug.sdk.fleet import out_of_fold
+    from unplug.sdk.journey import unlearn
     from unplug.sdk.tasks import task_of
-    from unplug.sdk.unlearning import forget as run
-    from unplug.sdk.unlearning import learned_by_design, needs_answers, request_price, slow_clock
+    from unplug.sdk.unlearning import check_fleet, learned_by_design, request_price, slow_clock
 
-    if fleet is not None and not needs_answers(method):
-        raise InputError(f"--fleet {fleet}", "the method reads no out-of-fold answers", "Use --method folds, or leave it out")
+    check_fleet(fleet, method)  # before a data set is read
     original = load_checkpoint(checkpoint)
     task = task_of(original, device=common.device, base=base)
     oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None
@@ -61,12 +58,23 @@ def forget(
     common.say(folded(describe_request(ids, dataset)))
     if method != "retrain" and (price := request_price(original, dataset, ids)) is not None:
         common.say(f"costs {100 * price:.3g} % of a refit without them")
-    done = run(
-        original, dataset, ids, method, out,
-        budget=budget, options=settings(pairs), withhold=without, oracle=oracle, task=task, seed=common.seed,
-        outside=None if fleet is None else out_of_fold(fleet, original, task, dataset, ids, common.seed),
-        device=common.device, restart=restart, show=common.show,
-    )  # fmt: skip
+    done = unlearn(
+        original,
+        dataset,
+        ids,
+        out=out,
+        method=method,
+        budget=budget,
+        options=settings(pairs),
+        withhold=without,
+        retrained=oracle,
+        fleet=fleet,
+        task=task,
+        seed=common.seed,
+        device=common.device_name,
+        restart=restart,
+        show=common.show,
+    )
     facts, metrics = done.record["forget"], done.record["metrics"]
     cost = facts["cost"]
     beside = f" ({facts['held_out']} more, held out, left validation and test)" if facts["held_out"] else ""

@@ -11,7 +11,6 @@ from unplug.core import InputError, progress
 
 from .base import Common, Outcome, tell_foreign
 from .generate_order import DrawOrder, deliver
-from .guides import Guide
 
 
 def generate_on_base(order: DrawOrder, updates: Sequence[Path], common: Common) -> Outcome:
@@ -21,11 +20,10 @@ def generate_on_base(order: DrawOrder, updates: Sequence[Path], common: Common) 
 
     for name in order.guides.plugins:
         find_plugin(name)
-    guides = order.guides.guides(_kind_of)  # before torch and diffusers are loaded, which takes seconds
+    steerings = order.guides.steerings(_kind_of)  # before torch and diffusers are loaded, which takes seconds
     from unplug.sdk.diffusion import draw_pictures, drawing_dtype, foreign_loras, load_base, load_loras, sampling_of
 
     check_writable(order.out.parent)
-    steerings = _steerings(guides)
     usual = sampling_of(order.base)
     steps, guidance = order.steps or usual.steps, order.guidance or usual.guidance
     solver = order.solver or usual.solver
@@ -48,7 +46,9 @@ def generate_on_base(order: DrawOrder, updates: Sequence[Path], common: Common) 
     precision = str(dtype).removeprefix("torch.")
     facts = {"base": order.base, "steps": steps, "guidance": guidance, "solver": solver, "guidance_schedule": usual.schedule,
              "size": pictures[0].width, "precision": precision}  # fmt: skip
-    return deliver(order, pictures, drawn, facts, {"foreign_loras": foreign}, guides, seconds=seconds, how=precision)
+    return deliver(
+        order, pictures, drawn, facts, {"foreign_loras": foreign}, steerings, _kind_of, seconds=seconds, how=precision
+    )
 
 
 def _kind_of(plugin: str) -> str:
@@ -69,13 +69,3 @@ def _tell_words(tokenizer: Any, text: str, common: Common) -> None:
         common.say(f"{text[:40]!r}... has {found.tokens} tokens: the base reads the first {len(found.ids)} only")
     if (line := untaught(found.spelled, len(tokenizer))) is not None:
         common.say(line)
-
-
-def _steerings(guides: tuple[Guide, ...]) -> list[Any]:
-    from unplug.sdk.diffusion import Steering
-
-    return [
-        Steering(plugin=item.plugin, image=item.image, photo=item.photo, strength=item.strength, options=item.options,
-                 frame=item.frame)
-        for item in guides
-    ]  # fmt: skip

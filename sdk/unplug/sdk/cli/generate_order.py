@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from unplug.core import InputError, counted
 
 from .base import MAX_SEED, Outcome, folded
-from .guides import Guide, GuideOrder
+from .guides import GuideOrder, described, told
 
 if TYPE_CHECKING:
     from PIL import Image
+
+    from unplug.sdk.conditions import Steering
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,7 @@ class DrawOrder:
 
 def deliver(
     order: DrawOrder, pictures: Sequence[Image.Image], conditions: Sequence[Image.Image], facts: Mapping[str, Any],
-    more: Mapping[str, Any], guides: Sequence[Guide], *, seconds: float, how: str,
+    more: Mapping[str, Any], steerings: Sequence[Steering], kind_of: Callable[[str], str], *, seconds: float, how: str,
 ) -> Outcome:  # fmt: skip
     """Writes each picture, and of several a grid behind their conditions.
 
@@ -77,7 +79,8 @@ def deliver(
         pictures, conditions: what was drawn, and what it follows.
         facts: of the drawing, kept in each file.
         more: of this run, told in JSON alone.
-        guides: the plugins with their pictures.
+        steerings: the plugins with their pictures.
+        kind_of: the condition that a plugin follows, by its name.
         seconds: it took.
         how: behind the seconds in the line for people.
     """
@@ -91,8 +94,8 @@ def deliver(
         save_marked(image_grid([[*conditions, *pictures]]), order.out, {**known, "seeds": list(order.seeds)})
     value = {
         "out": str(order.out), "pictures": [str(file) for file in order.files], "seconds": round(seconds, 3),
-        "guides": [item.to_dict() for item in guides], **known, **more,
+        "guides": [described(item) for item in steerings], **known, **more,
     }  # fmt: skip
     saved = f"saved {order.out} ({counted(len(pictures), 'picture')}, {seconds:.1f} s, {how})"
-    told = [item.told for item in guides if item.photo]
-    return Outcome(value=value | {"notes": told}, text="\n".join([saved, *map(folded, told)]))
+    notes = [told(item, kind_of(item.plugin)) for item in steerings if item.photo]
+    return Outcome(value=value | {"notes": notes}, text="\n".join([saved, *map(folded, notes)]))

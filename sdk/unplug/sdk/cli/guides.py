@@ -12,7 +12,7 @@ import click
 from unplug.core import DataError, InputError, counted
 
 if TYPE_CHECKING:
-    from unplug.sdk.conditions import FaceFrame
+    from unplug.sdk.conditions import FaceFrame, Steering
 
 Crop = Literal["auto", "face", "none"]
 EXAMPLE = Path("example")
@@ -34,45 +34,28 @@ class OrderedCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Guide:
-    """One plugin with what it follows.
+def crop_of(steering: Steering) -> str | None:
+    """What the condition is drawn of; None where it is drawn already."""
+    return ("face" if steering.frame else "centre square") if steering.photo else None
 
-    Args:
-        plugin: as it was named.
-        image: a drawn condition, or with `photo` a photograph.
-        photo: whether `image` is a photograph.
-        strength: factor on the plugin's residuals.
-        options: settings of the condition, for a photograph.
-        frame: how the face of a photograph is cropped; None takes its centre square.
-        kind: the condition that the plugin follows.
-    """
 
-    plugin: str
-    image: Path
-    photo: bool
-    strength: float
-    options: Mapping[str, str]
-    frame: FaceFrame | None
-    kind: str = ""
+def told(steering: Steering, kind: str) -> str:
+    """A line about a photograph: its crop, and what that means where no face was looked for."""
+    line = f"{steering.image}: drawn of its {crop_of(steering)}"
+    if steering.frame or kind == BODY:
+        return line
+    return f"{line}; no face was looked for, and the base may draw a stranger. Give --crop face"
 
-    @property
-    def crop(self) -> str | None:
-        """What the condition is drawn of; None where it is drawn already."""
-        return ("face" if self.frame else "centre square") if self.photo else None
 
-    @property
-    def told(self) -> str:
-        """A line about a photograph: its crop, and what that means where no face was looked for."""
-        if self.frame or self.kind == BODY:
-            return f"{self.image}: drawn of its {self.crop}"
-        sought = "no face was looked for, and the base may draw a stranger. Give --crop face"
-        return f"{self.image}: drawn of its {self.crop}; {sought}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """What the command says of it."""
-        options = {**self.options}
-        return {"plugin": self.plugin, "image": str(self.image), "photo": self.photo, "crop": self.crop, "options": options}
+def described(steering: Steering) -> dict[str, Any]:
+    """What the command says of a plugin and its picture."""
+    return {
+        "plugin": steering.plugin,
+        "image": str(steering.image),
+        "photo": steering.photo,
+        "crop": crop_of(steering),
+        "options": {**steering.options},
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +87,7 @@ class GuideOrder:
             if not path.exists() and (path != EXAMPLE or path in self.photos):
                 raise DataError(str(path), "no such file", "Check the path of the condition or photograph")
 
-    def guides(self, kind_of: Callable[[str], str]) -> tuple[Guide, ...]:
+    def steerings(self, kind_of: Callable[[str], str]) -> tuple[Steering, ...]:
         """One a plugin.
 
         Args:
@@ -113,6 +96,8 @@ class GuideOrder:
         Raises:
             InputError: pictures, strengths or settings that do not fit the plugins.
         """
+        from unplug.sdk.conditions import Steering
+
         if (why := self._mismatch()) is not None:
             raise why
         photo_of = [name == "photos" for name in self._order()]
@@ -123,12 +108,18 @@ class GuideOrder:
         cropped = [photo and self._crops(kind) for photo, kind in zip(photo_of, kinds, strict=True)]
         options = self._options([kind if photo else None for kind, photo in zip(kinds, photo_of, strict=True)], cropped)
         strengths = self.strengths or (1.0,) * len(self.plugins)
-        rows = zip(self.plugins, images, photo_of, strengths, cropped, kinds, options, strict=True)
+        rows = zip(self.plugins, images, photo_of, strengths, cropped, options, strict=True)
         return tuple(
-            Guide(plugin=plugin, image=image, photo=photo, strength=strength, options=own,
-                  frame=self._frame(of_face) if crops else None, kind=kind)
-            for plugin, image, photo, strength, crops, kind, (own, of_face) in rows
-        )  # fmt: skip
+            Steering(
+                plugin=plugin,
+                image=image,
+                photo=photo,
+                strength=strength,
+                options=settings,
+                frame=self._frame(of_face) if crops else None,
+            )
+            for plugin, image, photo, strength, crops, (settings, of_face) in rows
+        )
 
     def _mismatch(self) -> InputError | None:
         count, pictures = len(self.plugins), len(self.conditions) + len(self.photos)

@@ -115,12 +115,12 @@ def answer(head: Path, trunk: Path, image: Path, common: Common, **face: Any) ->
 
 
 def _opened(
-    path: Path, trunk: Path, image: Path, *, box: str | None, face_landmarker: Path | None, margin: float
+    path: Path, trunk: Path, image: Path, *, box: str | None, landmarker: Path | None, margin: float
 ) -> tuple[DeviceHead, Any]:
     """The head, and the trunk's features (C,) of the face in a picture."""
     from unplug.sdk.inference import load_head, run
 
-    opened, said = load_head(path), run(trunk, [image], box=box, landmarker=face_landmarker, margin=margin)
+    opened, said = load_head(path), run(trunk, [image], box=box, landmarker=landmarker, margin=margin)
     if said.model_type != "age-trunk":
         raise InputError(f"--trunk {trunk}", f"it is a model of type {said.model_type}", OWN)
     if opened.facts.trunk_sha256 != _weights_of(trunk):

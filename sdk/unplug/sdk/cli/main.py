@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate": ("unplug.sdk.cli.evaluate:evaluate", "Judge age models at age limits, by year and group."),
     "audit": ("unplug.sdk.cli.audit:audit", "Attack a checkpoint or an exported file; compare with retraining."),
     "export": ("unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX."),
-    "parity": ("unplug.sdk.cli.export:parity", "Compare exported files with their checkpoint."),
+    "parity": ("unplug.sdk.cli.parity:parity", "Compare exported files with their checkpoint."),
     "run": ("unplug.sdk.cli.run:run", "Run any exported file or checkpoint on pictures or arrays."),
     "threshold": ("unplug.sdk.cli.threshold:threshold", "Find from where on over, under or unsure holds an error limit."),
     "bench": ("unplug.sdk.cli.bench:bench", "Time exported files; compare two reports."),

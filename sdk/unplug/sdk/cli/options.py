@@ -12,16 +12,11 @@ from typing import Any, TypeVar
 import click
 
 from unplug.core import key_file
+from unplug.sdk.tasks import NEEDS
 
 from .base import folded
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-NEEDS = (
-    "retain data", "forget data", "labels", "validation data", "ages", "training-time hooks", "class logits",
-    "out-of-fold answers",
-)  # fmt: skip
-"""`unplug.sdk.unlearning.method.NEEDS`, which imports torch; a help text must not."""
 
 
 class FloatRange(click.FloatRange):
@@ -61,7 +56,7 @@ def face_options(function: F) -> F:
             help="Around the found face, as a fraction of its box; the default frames it as UTKFace does.",
         ),
         click.option(
-            "--face-landmarker", type=click.Path(path_type=Path), envvar="UNPLUG_FACE_LANDMARKER",
+            "--face-landmarker", "landmarker", type=click.Path(path_type=Path), envvar="UNPLUG_FACE_LANDMARKER",
             help="MediaPipe's face_landmarker.task: finds and crops the face (needs the extra [conditions]).",
         ),
         click.option("--box", help="Where the face is, in pixels: LEFT,TOP,RIGHT,BOTTOM."),

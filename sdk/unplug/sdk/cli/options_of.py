@@ -1,7 +1,7 @@
 """Options of a command from a frozen dataclass: a new field is a new option, and its line of
 ``Args`` is the help.
 
-What lies below the command line names fields; here each gets its flag, and `in_flags` puts that
+What lies below the command line names fields; here each gets its flag, and `with_flags` puts that
 into what it says.
 """
 
@@ -91,9 +91,7 @@ def field_options(config: Any, types: Mapping[str, Any]) -> list[click.Option]:
     ]
 
 
-def _option(
-    field: dataclasses.Field[Any], hint: Any, told: str, ends: tuple[int, int] | None
-) -> click.Option:
+def _option(field: dataclasses.Field[Any], hint: Any, told: str, ends: tuple[int, int] | None) -> click.Option:
     flag = field.metadata.get("flag", f"--{field.name.replace('_', '-')}")
     metavar = field.metadata.get("metavar")
     hint = _without_none(hint)
@@ -129,9 +127,7 @@ def _type(hint: Any, ends: tuple[int, int] | None) -> Any:
     return {int: click.INT, float: click.FLOAT}.get(hint, click.STRING)
 
 
-def _listed(
-    _context: click.Context, _option: click.Parameter, value: str | None
-) -> tuple[str, ...] | None:
+def _listed(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     return None if value is None else names(value)
 
 

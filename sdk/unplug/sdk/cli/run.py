@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @command
 def run(
-    model: Path, images: tuple[Path, ...], array: Path | None, random: bool, box: str | None, face_landmarker: Path | None,
+    model: Path, images: tuple[Path, ...], array: Path | None, random: bool, box: str | None, landmarker: Path | None,
     margin: float, aligned: bool, decided: Path | None, trusted: tuple[Path, ...], outs: tuple[Path, ...], common: Common,
 ) -> Outcome:  # fmt: skip
     """Run MODEL on pictures or arrays and show what comes out.
@@ -60,7 +60,7 @@ def run(
 
     if bool(images) + (array is not None) + random != 1:
         raise InputError("unplug run", "it needs one kind of input", "Give --image FILE, --array FILE.npz or --random")
-    if aligned and (face_landmarker is None or box is not None):
+    if aligned and (landmarker is None or box is not None):
         raise InputError("--align", "it needs eyes to go by", "Give --face-landmarker FILE, and no --box")
     inputs: Any = common.seed if random else array or images
     model, record, framed = _opened(model, trusted)
@@ -69,7 +69,7 @@ def run(
     rule = record.rule if record is not None and holds else None
     frame = framed or Frame() if aligned else framed
     answer = answer_of(
-        model, inputs, box=box, landmarker=face_landmarker, margin=margin, frame=frame, decision=rule
+        model, inputs, box=box, landmarker=landmarker, margin=margin, frame=frame, decision=rule
     )  # fmt: skip
     for out in outs:
         answer.save(out)

@@ -15,7 +15,7 @@ from .base import Common, Outcome, command, percent
 from .options import data_option, out_option, training_data_option
 
 if TYPE_CHECKING:
-    from unplug.sdk.assurance import Answers, Fitted, Limits
+    from unplug.sdk.assurance import Answers, FittedThreshold, Limits
     from unplug.sdk.inference import DecisionRecord
 
 
@@ -57,7 +57,7 @@ def threshold(
     MODELS are checkpoints, exported files or bundles. The decision holds on each of them, for people like those of the data,
     whom none of them learned from. `unplug run --decision FILE` answers by it, `unplug release --decision FILE` ships it.
     """
-    from unplug.sdk.assurance import Asked, Limits, ask, decide, runnable
+    from unplug.sdk.assurance import JudgedModels, Limits, ask, decide, runnable
 
     limits = Limits(
         age=age, max_fpr=max_fpr, max_fnr=max_fpr if max_fnr is None else max_fnr, method=method, confidence=confidence,
@@ -67,7 +67,7 @@ def threshold(
     if not paths:
         raise InputError(str(models[0]), f"nothing of it can run here ({'; '.join(skipped.values())})", "Give another file")
     answers = ask(
-        Asked(models=paths, data=spec, part=part, checkpoints=checkpoints, training=training, on_bad=on_bad),
+        JudgedModels(models=paths, data=spec, part=part, checkpoints=checkpoints, training=training, on_bad=on_bad),
         device=common.device,
         show=common.show,
     )
@@ -82,7 +82,7 @@ def threshold(
 
 
 def _lines(
-    record: DecisionRecord, answers: Sequence[Answers], fitted: Sequence[Fitted], limits: Limits
+    record: DecisionRecord, answers: Sequence[Answers], fitted: Sequence[FittedThreshold], limits: Limits
 ) -> Iterator[str]:  # fmt: skip
     from unplug.sdk.assurance import copies_left_out, names_alone
 
@@ -125,7 +125,7 @@ def _near(answers: Sequence[Answers], record: DecisionRecord) -> Iterator[str]:
         )
 
 
-def _who(answer: Answers, record: DecisionRecord, fitted: Fitted) -> str:
+def _who(answer: Answers, record: DecisionRecord, fitted: FittedThreshold) -> str:
     people = answer.people
     how = {
         "held out": f"the {people.part} set of the training's own data",

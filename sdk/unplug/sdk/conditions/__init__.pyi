@@ -3,6 +3,7 @@ from .arrays import landmarks_in_worker as landmarks_in_worker
 from .exact import exact_depths as exact_depths
 from .exact import with_exact as with_exact
 from .examples import example_condition as example_condition
+from .face_finder import FaceFinder as FaceFinder
 from .face_frame import FaceFrame as FaceFrame
 from .files import Drawn as Drawn
 from .files import condition_file as condition_file
@@ -10,6 +11,8 @@ from .files import condition_folder as condition_folder
 from .inputs import example_inputs as example_inputs
 from .inputs import real_inputs as real_inputs
 from .picture import check_condition as check_condition
-from .picture import condition_picture as condition_picture
+from .picture import draw_conditions as draw_conditions
 from .rows import load_finished as load_finished
 from .rows import open_rows as open_rows
+from .scaling import scaled as scaled
+from .steering import Steering as Steering

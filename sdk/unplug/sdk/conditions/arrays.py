@@ -15,7 +15,7 @@ from unplug.core import InputError, NoFaceError, Reply, SeveralFacesError, json_
 from unplug.plugins.conditions import POINTS, Condition, FaceLandmark, Faces, build_condition, checked_size, identity
 from unplug.sdk.data import workers as cores
 
-from .pool import Pool
+from .pool import ConditionPool
 from .rows import load_finished, open_rows
 
 CHUNK = 1000  # pictures a child process; then a fresh one takes over, so that nothing a runtime keeps can pile up
@@ -174,7 +174,7 @@ def _chunks(
     values: Mapping[str, int],
 ) -> Generator[tuple[Array, Found], None, None]:
     """Results of the pictures from `start` on, a chunk at a time."""
-    pool = Pool(condition, workers=workers or cores(), total=len(images_NHWC), done=start, show=show)
+    pool = ConditionPool(condition, workers=workers or cores(), total=len(images_NHWC), done=start, show=show)
     step = _pieces(max(row_bytes, int(np.prod(images_NHWC.shape[1:]))))
 
     def run(first: int) -> tuple[Array, Found]:

@@ -16,7 +16,7 @@ from unplug.sdk.data import Dataset, SynthSource, parse_spec
 from unplug.sdk.faces.depth import REVISION
 
 from .arrays import Array, Found, in_file, in_memory
-from .pool import Pool
+from .pool import ConditionPool
 
 CHUNK = 200
 """Depths a write: what a kill costs at most."""
@@ -81,7 +81,7 @@ def exact_depths(
     count = len(dataset)
 
     def chunks(start: int) -> Generator[tuple[Array, Found], None, None]:
-        pool = Pool(condition, workers=1, total=count, done=start, show=show)
+        pool = ConditionPool(condition, workers=1, total=count, done=start, show=show)
 
         def draw(first: int) -> tuple[Array, Found]:
             samples = dataset.samples[first : first + CHUNK]

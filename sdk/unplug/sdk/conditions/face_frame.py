@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from unplug.core import DataError, InputError, Reply, call_in_child, memory_for, seconds_for
-from unplug.plugins.conditions import build_condition
-from unplug.sdk.data import decode_upright
+from unplug.core import Child, DataError, InputError
+from unplug.plugins.conditions import FaceLandmark, Picture, whole
+
+from .face_finder import FaceFinder
 
 FRAME_MARGIN, FRAME_LIFT = 0.39, 0.15
 """How synthetic faces stand, in sides of the box of all landmarks: room beside it, and how far it is below the middle of the
@@ -45,7 +46,7 @@ class FaceFrame:
         if not 0.0 <= self.margin <= MAX_MARGIN:  # not a number, either
             raise InputError(f"margin {self.margin}", "out of range", f"Use 0 to {MAX_MARGIN:g}")
         if self.faces not in ("one", "largest"):
-            raise InputError(f"faces={self.faces}", "one face is cropped", "Use faces=one or largest, or --crop none")
+            raise InputError(f"faces={self.faces}", "one face is cropped", "Use `faces=one` or `faces=largest`, or `crop=none`")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,30 +72,30 @@ class FramedFace:
         return shown
 
 
-def frame_face(path: Path, frame: FaceFrame) -> FramedFace:
+def frame_face(image_HWC: Picture, frame: FaceFrame, child: Child | None = None) -> FramedFace:
     """Finds the face of a photograph and cuts out the square around it.
 
     The side is (1 + 2 margin) times the longer side of the landmarks' box; the box stands 0.15 of that side below the middle.
 
     Args:
-        path: the photograph.
+        image_HWC: the photograph, RGB.
         frame: how it is found and framed.
+        child: the process that finds it, see `FaceFinder`.
 
     Raises:
-        DataError: the photograph is broken or the face too small.
+        DataError: the face is too small.
         NoFaceError, SeveralFacesError: no face in it, or several where one is meant.
         InputError: no task file, or a broken one.
         MissingExtraError: MediaPipe is not installed.
     """
-    image = decode_upright(path)
-    points_K2 = _landmarks(path, image, frame)
+    points_K2 = _landmarks(image_HWC, frame, child)
     low_2, high_2 = points_K2.min(axis=0), points_K2.max(axis=0)
     box = float((high_2 - low_2).max())
     if box < LEAST_BOX:
-        raise DataError(str(path), f"its face is {box:.0f} pixels wide", f"Give one of {LEAST_BOX} pixels or more")
+        raise DataError("picture", f"its face is {box:.0f} pixels wide", f"Give one of {LEAST_BOX} pixels or more")
     middle_x, middle_y = ((low_2 + high_2) / 2).tolist()
     side = box * (1 + 2 * frame.margin)
-    return cut_square(image, middle_x - side / 2, middle_y - FRAME_LIFT * box - side / 2, side)
+    return cut_square(Image.fromarray(image_HWC), middle_x - side / 2, middle_y - FRAME_LIFT * box - side / 2, side)
 
 
 def cut_square(image: Image.Image, left: float, top: float, side: float) -> FramedFace:
@@ -122,23 +123,9 @@ def cut_square(image: Image.Image, left: float, top: float, side: float) -> Fram
     return FramedFace(image=Image.fromarray(whole_HWC), inside=(inside[0], inside[1], inside[2], inside[3]))
 
 
-def _landmarks(path: Path, image: Image.Image, frame: FaceFrame) -> NDArray[np.float32]:
+def _landmarks(image_HWC: Picture, frame: FaceFrame, child: Child | None) -> NDArray[np.float32]:
     """Points (K, 2) of the face, in pixels."""
-    options = {"task": str(frame.task), "faces": frame.faces}
-    resolved: Any = build_condition("face_landmark", options).resolve()
-    try:
-        reply = call_in_child(
-            "unplug.sdk.conditions.face_frame:landmarks_in_child", {"options": options | {"task": resolved.task}},
-            {"image": np.asarray(image, dtype=np.uint8)}, what="MediaPipe's face landmarker", timeout=seconds_for(1),
-            memory=memory_for(),
-        )  # fmt: skip
-    except DataError as error:
-        raise type(error)(str(path), error.why, error.fix) from error
-    return np.asarray(reply.arrays["points"])
-
-
-def landmarks_in_child(job: Any) -> Reply:
-    """Child process: the landmarks of the job's ``image``."""
-    condition: Any
-    with build_condition("face_landmark", job.values["options"]) as condition:
-        return Reply(values={}, arrays={"points": condition.landmarks(job.arrays["image"])})
+    condition = FaceLandmark(task=frame.task, faces=frame.faces).resolve()
+    with FaceFinder(Path(condition.task), enlarge=True, child=child) as finder:
+        (points_K2,) = condition.choose(list(finder.faces(image_HWC)), whole(image_HWC))
+    return points_K2

@@ -17,11 +17,11 @@ import numpy as np
 
 from unplug.core import DataError, InputError, NoFaceError, OutputError, Reply, SeveralFacesError
 from unplug.plugins.conditions import Condition, build_condition, checked_size, identity
-from unplug.sdk.data import Problem, decode_upright, fingerprint_file, image_files
+from unplug.sdk.data import SampleProblem, decode_upright, fingerprint_file, image_files
 from unplug.sdk.data import workers as cores
 
 from .outputs import SCHEMA, drawn_before, remove_outdated, save, scratch_folder
-from .pool import Pool
+from .pool import ConditionPool
 
 CHUNK, SMALL_CHUNK = 250, 50  # pictures a child process, at most and (where there are enough) at least
 
@@ -74,9 +74,9 @@ def condition_file(
         OutputError: `out` is the picture itself, or cannot be written.
     """
     if out.suffix.lower() != ".png":
-        raise InputError(str(out), "conditions are written as PNG", "Give --out a name that ends in .png")
+        raise InputError(str(out), "conditions are written as PNG", "Give `out` a name that ends in .png")
     if out.exists() and source.exists() and out.samefile(source):
-        raise OutputError(str(out), "it is the picture itself", "Choose another --out")
+        raise OutputError(str(out), "it is the picture itself", "Choose another `out`")
     (drawn,) = _draw_all(
         kind, options, [(source, out)], size, place=out.parent, folder=False, on_missing="error", on_bad="error", show=show
     )
@@ -114,7 +114,7 @@ def condition_folder(
     """
     pairs, problems = _pairs(source, out)
     if problems and on_bad == "error":
-        raise DataError(str(source / problems[0].id), problems[0].reason, "Repair or remove it, or pass --on-bad skip")
+        raise DataError(str(source / problems[0].id), problems[0].reason, "Repair or remove it, or pass `on_bad=skip`")
     bad = [
         Drawn(image=str(source / item.id), out=str(out / f"{item.id}.png"), status="bad", reason=item.reason)
         for item in problems
@@ -123,12 +123,12 @@ def condition_folder(
     return sorted([*rows, *bad], key=lambda row: Path(row.image))
 
 
-def _pairs(source: Path, out: Path) -> tuple[list[tuple[Path, Path]], list[Problem]]:
+def _pairs(source: Path, out: Path) -> tuple[list[tuple[Path, Path]], list[SampleProblem]]:
     if not source.is_dir():
         raise DataError(str(source), "no such folder", "Check the path")
     inner, outer = source.resolve(), out.resolve()
     if outer == inner:
-        raise OutputError(str(out), "it is the folder of the pictures", "Choose another --out")
+        raise OutputError(str(out), "it is the folder of the pictures", "Choose another `out`")
     pairs, found = [], image_files(source)
     for path in found.files:
         name = path.relative_to(source)
@@ -136,7 +136,7 @@ def _pairs(source: Path, out: Path) -> tuple[list[tuple[Path, Path]], list[Probl
             continue
         target = out / name.with_name(f"{name.name}.png")
         if not target.parent.resolve().is_relative_to(outer):
-            raise OutputError(str(target), "a link leads outside the --out folder", "Remove the link or choose another --out")
+            raise OutputError(str(target), "a link leads outside the folder `out`", "Remove the link or choose another `out`")
         pairs.append((path, target))
     if not pairs:
         raise DataError(str(source), "it holds no pictures", "Give a folder with JPEG, PNG, WebP or BMP files")
@@ -151,12 +151,12 @@ def _draw_all(
     if size is not None:
         checked_size(size)
     order = _Order(made_of=identity(condition), size=size, folder=folder, on_missing=on_missing, on_bad=on_bad)
-    pool = Pool(condition, workers=cores(), total=len(pairs), show=show)
+    pool = ConditionPool(condition, workers=cores(), total=len(pairs), show=show)
     with scratch_folder(place) as scratch:
         return _drawn(pool, order, pairs, scratch)
 
 
-def _drawn(pool: Pool, order: _Order, pairs: Sequence[tuple[Path, Path]], scratch: Path) -> list[Drawn]:
+def _drawn(pool: ConditionPool, order: _Order, pairs: Sequence[tuple[Path, Path]], scratch: Path) -> list[Drawn]:
     condition = pool.condition
     if condition.parallel != "process":
         return list(pool.run(partial(_draw, condition, order, pool, scratch), pairs))
@@ -181,7 +181,7 @@ def files_of_job(job: Any) -> Reply:
     return Reply(values={"rows": rows})
 
 
-def _draw(condition: Condition, order: _Order, pool: Pool, scratch: Path, pair: tuple[Path, Path]) -> Drawn:
+def _draw(condition: Condition, order: _Order, pool: ConditionPool, scratch: Path, pair: tuple[Path, Path]) -> Drawn:
     drawn = _file(condition, order, scratch, *pair)
     pool.tick()
     return drawn
@@ -202,13 +202,13 @@ def _file(condition: Condition, order: _Order, scratch: Path, source: Path, targ
         if order.on_missing == "skip":
             remove_outdated(target)
             return row(status="missing", reason=error.why)
-        hint = ", or pass --on-missing skip" if order.folder else ""
+        hint = ", or pass `on_missing=skip`" if order.folder else ""
         raise type(error)(str(source), error.why, error.fix + hint) from error
     except DataError as error:
         if order.on_bad == "skip":
             remove_outdated(target)
             return row(status="bad", reason=error.why)
-        hint = ", or pass --on-bad skip" if order.folder else ""
+        hint = ", or pass `on_bad=skip`" if order.folder else ""
         raise DataError(str(source), error.why, error.fix + hint) from error
     save(drawn_HWC, target, stamp, scratch)
     return row(status="written")

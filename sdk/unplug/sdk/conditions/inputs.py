@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from unplug.sdk.data import Dataset, Split, load_dataset, opened
 
 from .arrays import conditions_in_worker
 from .exact import exact_depths
+from .scaling import scaled
 
 Part = Literal["retain", "test"]
 SEED = 20231
@@ -72,7 +73,7 @@ def example_inputs(
     if images is None and tensor.name == CONDITION:
         with build_condition(DRAWN_AS) as condition:
             pixels_NHWC = np.stack([condition(image_HWC) for image_HWC in pixels_NHWC])
-    return {tensor.name: as_input(pixels_NHWC, tensor)}
+    return {tensor.name: scaled(pixels_NHWC, tensor)}
 
 
 def real_inputs(
@@ -122,7 +123,7 @@ def real_inputs(
         pixels_NHWC = pixels_NHWC[np.asarray(found_N)]
     if not len(pixels_NHWC):
         raise InputError(f"data {dataset.spec}", f"no sample is left of {where}", "Give other data")
-    return {tensor.name: as_input(pixels_NHWC, tensor)}
+    return {tensor.name: scaled(pixels_NHWC, tensor)}
 
 
 def part_of(checkpoint: Checkpoint, dataset: Dataset, part: Part) -> tuple[list[int], str]:
@@ -155,17 +156,3 @@ def _image_of(model_type: str, iospec: IOSpec) -> TensorSpec:
         )
         raise InputError(f"model of type {model_type}", why, "Give its inputs through the Python interface")
     return tensor
-
-
-def as_input(pixels_NHWC: NDArray[Any], tensor: TensorSpec) -> NDArray[np.float32]:
-    """Pixels of 0 to 255 in the layout and range of an image input.
-
-    Example:
-        >>> spec = TensorSpec(name="x", shape=(1, 1, 1, 2), layout="NCHW", range=(-1.0, 1.0))
-        >>> as_input(np.array([[[[0], [255]]]], np.uint8), spec).tolist()
-        [[[[-1.0, 1.0]]]]
-    """
-    low, high = tensor.range or (0.0, 1.0)
-    axes = ["NHWC".index(axis) for axis in tensor.layout]
-    unit = np.ascontiguousarray(pixels_NHWC.transpose(axes)).astype(np.float32) / np.float32(255.0)
-    return unit if (low, high) == (0.0, 1.0) else unit * np.float32(high - low) + np.float32(low)

@@ -33,7 +33,7 @@ def scratch_folder(place: Path) -> Iterator[Path]:
 
 
 def _unwritable(path: Path, error: OSError) -> OutputError:
-    return OutputError(str(path), error.strerror or str(error), "Free some space, or choose an --out that you can write to")
+    return OutputError(str(path), error.strerror or str(error), "Free some space, or choose an `out` that you can write to")
 
 
 def _stamp(target: Path) -> str | None:
@@ -60,7 +60,7 @@ def drawn_before(target: Path, stamp: str) -> bool:
     if not target.exists() and not target.is_symlink():
         return False
     if (found := _stamp(target)) is None:
-        raise OutputError(str(target), "it exists and is no condition that unplug drew", "Choose another --out or remove it")
+        raise OutputError(str(target), "it exists and is no condition that unplug drew", "Choose another `out` or remove it")
     return found == stamp
 
 
@@ -79,7 +79,7 @@ def save(drawn_HWC: Picture, target: Path, stamp: str, scratch: Path) -> None:
     text = PngImagePlugin.PngInfo()
     text.add_text("unplug", stamp)
     if target.exists() and not target.is_file():
-        raise OutputError(str(target), "it is a folder, a device or a pipe", "Choose an --out that is a file")
+        raise OutputError(str(target), "it is a folder, a device or a pipe", "Choose an `out` that is a file")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = scratch / f"{secrets.token_hex(8)}.png"

@@ -17,7 +17,7 @@ START_SECONDS, PICTURE_SECONDS = 120.0, 10.0  # before a child counts as stuck; 
 
 
 @dataclass
-class Pool:
+class ConditionPool:
     """Runs pieces of work the way a condition asks for.
 
     Args:

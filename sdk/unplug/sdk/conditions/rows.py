@@ -21,7 +21,7 @@ ROWS, NOTES = "rows.npy", "notes.json"
 AGAIN = "Free some space or choose another place; the same call then goes on where this one stopped"
 
 
-class Rows:
+class ConditionRows:
     """What is written so far: uint8 rows, and one byte a row that says whether anything was found.
 
     Args:
@@ -72,7 +72,7 @@ class Rows:
 
 
 @contextlib.contextmanager
-def open_rows(out: Path, key: str, shape: Sequence[int]) -> Iterator[Rows]:
+def open_rows(out: Path, key: str, shape: Sequence[int]) -> Iterator[ConditionRows]:
     """Opens the unfinished file that belongs to `out`, or a new one where there is none with this key.
 
     Args:
@@ -94,7 +94,7 @@ def open_rows(out: Path, key: str, shape: Sequence[int]) -> Iterator[Rows]:
                 for name in ("key", ROWS, "found"):
                     (folder / name).unlink(missing_ok=True)
                 (folder / "key").write_text(key, encoding="ascii")
-            rows = Rows(folder, shape)
+            rows = ConditionRows(folder, shape)
             try:
                 yield rows
             finally:

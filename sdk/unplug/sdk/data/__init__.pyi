@@ -1,4 +1,3 @@
-from .cache import workers as workers
 from .captions import captions_digest as captions_digest
 from .captions import captions_of as captions_of
 from .dataset import Dataset as Dataset
@@ -23,6 +22,7 @@ from .people import note_people as note_people
 from .people import picked as picked
 from .people import purge as purge
 from .people import whole_spec as whole_spec
+from .picture_cache import workers as workers
 from .request import describe_request as describe_request
 from .request import named_samples as named_samples
 from .request import pick_forget as pick_forget
@@ -33,15 +33,14 @@ from .request import same_pictures as same_pictures
 from .request import split_for as split_for
 from .source import SOURCES as SOURCES
 from .source import Captioned as Captioned
-from .source import LeftOut as LeftOut
 from .source import Listing as Listing
-from .source import Problem as Problem
 from .source import Sample as Sample
+from .source import SampleProblem as SampleProblem
 from .source import Source as Source
 from .source import parse_spec as parse_spec
-from .sources.canaries import CanariesSource as CanariesSource
-from .sources.canaries import Planted as Planted
 from .sources.listed import image_files as image_files
+from .sources.planted import CanariesSource as CanariesSource
+from .sources.planted import Planted as Planted
 from .sources.synth import SynthSource as SynthSource
 from .split import Split as Split
 from .split import load_split as load_split

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from unplug.core import DataError, InputError, settled, spoilt_name, tell
 
-from .cache import fingerprints, pixels
 from .naming import told_of_people
-from .source import Captioned, Eyes, LeftOut, Listing, Problem, Sample, parse_spec
-from .sources.records import shown
+from .picture_cache import fingerprints, pixels
+from .source import Captioned, Eyes, LeftOut, Listing, Sample, SampleProblem, parse_spec
+from .sources.caption_records import shown
 
 OnBad = Literal["error", "skip"]
 MIN_SIZE = 8
@@ -44,7 +44,7 @@ class Dataset:
     images: NDArray[np.uint8]
     rows: NDArray[np.int64]
     samples: tuple[Sample, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[SampleProblem, ...]
     digest: str
     left_out: tuple[LeftOut, ...] = ()
     classes: tuple[str, ...] = ()
@@ -121,11 +121,11 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
     listing: Listing = source.listing()
     prints = _checked_ids(listing.samples, fingerprints(source, listing.samples, show))
     problems = list(listing.problems)
-    problems += [item for item in prints if isinstance(item, Problem)]
+    problems += [item for item in prints if isinstance(item, SampleProblem)]
     positions = [position for position, item in enumerate(prints) if isinstance(item, bytes)]
     readable = [(listing.samples[position], item) for position, item in enumerate(prints) if isinstance(item, bytes)]
     array, bad = pixels(spec, source, [sample for sample, _ in readable], positions, [item for _, item in readable], size, show)
-    problems += [Problem(id=readable[position][0].id, reason=reason) for position, reason in sorted(bad.items())]
+    problems += [SampleProblem(id=readable[position][0].id, reason=reason) for position, reason in sorted(bad.items())]
     kept = [(row, sample, item) for row, (sample, item) in enumerate(readable) if row not in bad]
     _report(spec, problems, len(kept), on_bad)
     told = (*listing.told, *told_of_people(listing.samples))
@@ -150,19 +150,19 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
     )
 
 
-def _checked_ids(samples: Sequence[Sample], prints: Sequence[bytes | Problem]) -> list[bytes | Problem]:
+def _checked_ids(samples: Sequence[Sample], prints: Sequence[bytes | SampleProblem]) -> list[bytes | SampleProblem]:
     """Refuses ids that a deletion request could not name, or that would stand on both sides of a split."""
     seen: dict[str, str] = {}
-    checked: list[bytes | Problem] = []
+    checked: list[bytes | SampleProblem] = []
     for sample, item in zip(samples, prints, strict=True):
         name, same = sample.id, unicodedata.normalize("NFC", sample.id)
         if any("\ud800" <= letter <= "\udfff" for letter in name):
-            item = Problem(id=ascii(name)[1:-1], reason="its name is not UTF-8, so no forget file could name it")
+            item = SampleProblem(id=ascii(name)[1:-1], reason="its name is not UTF-8, so no forget file could name it")
         elif same in seen:
             form = "" if seen[same] == name else ", in another Unicode form"
-            item = Problem(id=name, reason=f"the id appears twice{form}")
+            item = SampleProblem(id=name, reason=f"the id appears twice{form}")
         elif why := _unaskable(sample):
-            item = Problem(id=name, reason=f"{sample.place}: {why}" if sample.place else why)
+            item = SampleProblem(id=name, reason=f"{sample.place}: {why}" if sample.place else why)
         checked.append(item)
         seen.setdefault(same, name)
     return checked
@@ -182,14 +182,14 @@ def _unaskable(sample: Sample) -> str | None:
     return None
 
 
-def _report(spec: str, problems: Sequence[Problem], kept: int, on_bad: OnBad) -> None:
+def _report(spec: str, problems: Sequence[SampleProblem], kept: int, on_bad: OnBad) -> None:
     if not problems or (on_bad == "skip" and kept):
         return
     first = problems[0]
     raise DataError(
         f"data {spec}",
         f"{len(problems)} of {len(problems) + kept} samples cannot be used (first: {first.id}: {first.reason})",
-        "Repair or remove them, or pass --on-bad skip to go on without them"
+        "Repair or remove them, or pass `on_bad=skip` to go on without them"
         if kept
         else "Repair them, or check that this is the right place",
     )

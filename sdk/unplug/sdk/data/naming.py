@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from unplug.core import counted, name_key, padded_name
 
 from .source import Sample
-from .sources.records import shown
+from .sources.caption_records import shown
 
 DIGITS = 15
 """What a spreadsheet keeps of a number; it writes zeros for the rest."""

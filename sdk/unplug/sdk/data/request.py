@@ -25,7 +25,7 @@ from unplug.core import (
 from .dataset import Dataset
 from .digests import stored_name
 from .source import Sample
-from .sources.records import shown
+from .sources.caption_records import shown
 from .split import Split, check_forget
 
 MAX_BYTES = 64 * 2**20

@@ -64,7 +64,7 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class SampleProblem:
     """A sample that cannot be used, and why."""
 
     id: str
@@ -101,7 +101,7 @@ class Listing:
     """
 
     samples: tuple[Sample, ...]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SampleProblem, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     classes: tuple[str, ...] = ()
     age_edges: tuple[float, ...] | None = None
@@ -152,7 +152,7 @@ SOURCES: Registry[Callable[[str], Source]] = Registry(
         "cifar10": "unplug.sdk.data.sources.cifar10:CIFAR10Source",
         "imagefolder": "unplug.sdk.data.sources.imagefolder:ImageFolderSource",
         "csv": "unplug.sdk.data.sources.csv:CSVSource",
-        "canaries": "unplug.sdk.data.sources.canaries:CanariesSource",
+        "canaries": "unplug.sdk.data.sources.planted:CanariesSource",
         "captions": "unplug.sdk.data.sources.captions:CaptionsSource",
         "webdataset": "unplug.sdk.data.sources.webdataset:WebDatasetSource",
     },
@@ -192,7 +192,7 @@ def existing_dir(argument: str, kind: str) -> Path:
 
 
 def not_empty(
-    samples: Sequence[Sample], problems: Sequence[Problem], where: str, expected: str, left_out: Sequence[LeftOut] = ()
+    samples: Sequence[Sample], problems: Sequence[SampleProblem], where: str, expected: str, left_out: Sequence[LeftOut] = ()
 ) -> None:
     """Refuses a folder in which nothing usable was found."""
     if samples:

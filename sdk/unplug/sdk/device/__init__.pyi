@@ -2,13 +2,8 @@ from .build import GeneratorSource as GeneratorSource
 from .build import check_source as check_source
 from .build import export_generator as export_generator
 from .build import is_base as is_base
-from .drawing import Drawing as Drawing
 from .drawing import condition_of as condition_of
 from .drawing import draw as draw
-from .drawing import open_networks as open_networks
-from .drawing import read_steer as read_steer
-from .loop import DevicePicture as DevicePicture
-from .loop import Steer as Steer
 from .loop import Words as Words
 from .loop import generate as generate
 from .loop import to_pixels as to_pixels
@@ -36,13 +31,11 @@ from .pipeline import PartFile as PartFile
 from .pipeline import Pipeline as Pipeline
 from .pipeline import PipelineDefaults as PipelineDefaults
 from .pipeline import PluginPart as PluginPart
-from .pipeline import Variant as Variant
 from .pipeline import is_generator as is_generator
 from .pipeline import load_pipeline as load_pipeline
 from .pipeline import open_files as open_files
 from .sampler import MAX_LEVELS as MAX_LEVELS
 from .sampler import SOLVERS as SOLVERS
-from .sampler import SamplingTable as SamplingTable
 from .sampler import Schedule as Schedule
 from .sampler import Solver as Solver
 from .sampler import advance as advance

@@ -106,7 +106,7 @@ def export_generator(
     pairs = plan_pairs(targets, precisions)
     if any("int8-static" in found for found in pairs.values()):
         why = "its activations get their ranges from samples, and a whole base has none"
-        raise InputError("precision 'int8-static'", why, "Export the parts by themselves with --calibrate, or choose another")
+        raise InputError("precision 'int8-static'", why, "Export the parts by themselves with `calibrate`, or choose another")
     check_source(source)
     facts, slots = _facts(source), _slots(source)
     packed = {} if slots is None else pack_variants(slots, source.variants)
@@ -143,7 +143,7 @@ def check_source(source: GeneratorSource) -> None:
         if not NAME.fullmatch(name):
             raise InputError(f"variant {name[:100]!r}", "it names a file", "Use letters, digits and _ . + -, the first no sign")
     if source.variants and not source.lora_slots:
-        raise InputError("variants", "the base has no slots for their weights", "Export it with --lora-slots")
+        raise InputError("variants", "the base has no slots for their weights", "Export it with `lora_slots`")
     if not is_base(source.folder):
         raise CheckpointError(str(source.folder), f"it is no whole base: there is no {MARK} in it", fix)
     own = {
@@ -161,7 +161,7 @@ def check_source(source: GeneratorSource) -> None:
             found.append(f"conditions of {plugin.get('image_size')} pixels for pictures of {latent * shrink}")
         if found:
             why = f"it was made for another base ({'; '.join(found)})"
-            raise CheckpointError(str(path), why, "Train it with --base of this one, or leave it out")
+            raise CheckpointError(str(path), why, "Train it beside this base, or leave it out")
 
 
 def _facts(source: GeneratorSource) -> dict[str, Any]:

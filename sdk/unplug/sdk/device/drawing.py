@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,21 @@ from unplug.core import (
     seconds_for,
 )
 from unplug.export import RUNTIMES, Artifact, relaid, runtime_of
-from unplug.sdk.conditions import FaceFrame, condition_picture
+from unplug.sdk.conditions import Steering, draw_conditions
 
-from .loop import Network, Steer, Words, generate
+from .loop import Network, Words, generate
 from .lora import pack_loras
-from .pipeline import LORA, PARTS, PIPELINE, Pipeline, load_pipeline, open_files
+from .pipeline import (
+    LORA,
+    PARTS,
+    PIPELINE,
+    Pipeline,
+    load_pipeline,
+    open_files,
+    pipeline_of,
+    without_words,
+)
+from .tokenizer import Encoded
 from .variants import read_variant
 
 STEPS_A_SAMPLE = 10
@@ -49,8 +59,8 @@ class Drawing:
         peak_bytes: of memory in the process that drew.
         target, precision, runtime: what drew them.
         runtime_version: of its package.
-        prompt_tokens, negative_tokens: as many as the texts have; see `length`.
-        length: tokens that the base reads.
+        conditions: what the plugins followed, one (H, W, 3) each.
+        prompt, negative: as they were read; `Encoded.cut` says whether the base read only their beginning.
     """
 
     images: tuple[NDArray[np.uint8], ...]
@@ -63,23 +73,33 @@ class Drawing:
     precision: str
     runtime: str
     runtime_version: str | None
-    prompt_tokens: int
-    negative_tokens: int
-    length: int
+    conditions: tuple[NDArray[np.uint8], ...]
+    prompt: Encoded
+    negative: Encoded
 
 
 def draw(
-    folder: Path, words: Words, *, seeds: tuple[int, ...] = (0,), steers: tuple[Steer, ...] = (),
-    variant: str | None = None, loras: tuple[Path, ...] = (), target: str | None = None, precision: str | None = None,
-    threads: int = 1, progress: Progress | None = None,
-) -> Drawing:  # fmt: skip
+    folder: Path,
+    words: Words,
+    *,
+    pipeline: Pipeline | None = None,
+    seeds: Sequence[int] = (0,),
+    steerings: Sequence[Steering] = (),
+    variant: str | None = None,
+    loras: tuple[Path, ...] = (),
+    target: str | None = None,
+    precision: str | None = None,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> Drawing:
     """Pictures of some words, one a seed.
 
     Args:
         folder: with ``pipeline.json``, or that file itself.
         words: see `Words`.
+        pipeline: what `load_pipeline` made of the folder, where the caller has it; None reads it.
         seeds: of the pictures.
-        steers: plugins with their conditions.
+        steerings: plugins with the pictures that they follow.
         variant: of the folder, by name; what `words` leave open is then what suits it.
         loras: instead, LoRA weights, see `pack_loras`; all of them act.
         target, precision: see `open_files`.
@@ -94,42 +114,60 @@ def draw(
         ConversionError: the runtime crashed.
     """
     folder = folder.parent if folder.name == PIPELINE else folder
-    pipeline = load_pipeline(folder)
+    pipeline = load_pipeline(folder) if pipeline is None else pipeline
+    kinds = [condition_of(pipeline, item.plugin) for item in steerings]
+    conditions = draw_conditions(steerings, kinds, pipeline.image_size)
     lora_RK = _updates(pipeline, folder, variant, loras)
     usual = pipeline.defaults_of(variant)
     words = replace(
-        words, steps=usual.steps if words.steps is None else words.steps, solver=words.solver or usual.solver,
+        words,
+        steps=usual.steps if words.steps is None else words.steps,
+        solver=words.solver or usual.solver,
         guidance=usual.guidance if words.guidance is None else words.guidance,
-    )  # fmt: skip
+        encoded=words.read(pipeline),
+    )
     files = open_files(pipeline, folder, target=target, precision=precision)
-    used = {name: item for name, item in files.items() if name in PARTS or name in {f"plugins.{one.plugin}" for one in steers}}
+    named = {*PARTS, *(f"plugins.{item.plugin}" for item in steerings)}
+    used = {name: item for name, item in files.items() if name in named}
     runtime = runtime_of(files["unet"])
     require_modules(runtime.modules, runtime.extra)
     card = files["unet"].card
     values = {
-        "folder": str(folder.resolve()), "words": asdict(words), "seeds": list(seeds), "threads": threads,
+        "pipeline": without_words(pipeline),
+        "words": asdict(words),
+        "seeds": list(seeds),
+        "threads": threads,
         "runtime": runtime.name,
-        "steers": [[item.plugin, item.strength] for item in steers],
+        "steerings": [[item.plugin, item.strength] for item in steerings],
         "files": {name: [str(item.path.resolve()), item.card.iospec.to_dict()] for name, item in used.items()},
-    }  # fmt: skip
+    }
     extra = {} if lora_RK is None else {LORA: lora_RK}
     with Child() as child:
         reply = child.call(
-            "unplug.sdk.device.drawing:draw_in_child", values,
-            {str(place): item.condition_HWC for place, item in enumerate(steers)} | extra,
-            what=f"{folder.name} on {runtime.name}", memory=memory_for(*(item.path for item in used.values())),
-            timeout=seconds_for(len(seeds) * (1 + (words.steps or 1) // STEPS_A_SAMPLE)), progress=progress,
-        )  # fmt: skip
-    tokenizer = pipeline.tokenizer
+            "unplug.sdk.device.drawing:draw_in_child",
+            values,
+            {str(place): condition_HWC for place, condition_HWC in enumerate(conditions)} | extra,
+            what=f"{folder.name} on {runtime.name}",
+            memory=memory_for(*(item.path for item in used.values())),
+            timeout=seconds_for(len(seeds) * (1 + (words.steps or 1) // STEPS_A_SAMPLE)),
+            progress=progress,
+        )
+    prompt, negative = words.read(pipeline)
     return Drawing(
         images=tuple(reply.arrays[f"image {seed}"] for seed in seeds),
         decoded=tuple(reply.arrays[f"decoded {seed}"] for seed in seeds),
         latents=tuple(reply.arrays[f"latent {seed}"] for seed in seeds),
-        **{name: reply.values[name] for name in ("load_seconds", "peak_bytes")}, seconds=tuple(reply.values["seconds"]),
-        target=card.target, precision=card.precision, runtime=runtime.name, runtime_version=runtime.version(),
-        prompt_tokens=tokenizer.encode(words.prompt).tokens, negative_tokens=tokenizer.encode(words.negative).tokens,
-        length=tokenizer.length,
-    )  # fmt: skip
+        seconds=tuple(reply.values["seconds"]),
+        load_seconds=reply.values["load_seconds"],
+        peak_bytes=reply.values["peak_bytes"],
+        target=card.target,
+        precision=card.precision,
+        runtime=runtime.name,
+        runtime_version=runtime.version(),
+        conditions=tuple(conditions),
+        prompt=prompt,
+        negative=negative,
+    )
 
 
 def _updates(pipeline: Pipeline, folder: Path, variant: str | None, loras: tuple[Path, ...]) -> NDArray[np.float32] | None:
@@ -139,30 +177,9 @@ def _updates(pipeline: Pipeline, folder: Path, variant: str | None, loras: tuple
     if variant is not None:
         return read_variant(pipeline, folder, variant)
     if loras and pipeline.lora is None:
-        fix = "Export the base with --lora-slots, or leave --lora out"
-        raise InputError("--lora", f"{pipeline.name} was exported without slots for it", fix)
+        fix = "`unplug export --lora-slots` makes some, or leave `loras` out"
+        raise InputError("`loras`", f"{pipeline.name} was exported without slots for it", fix)
     return pack_loras(pipeline.lora, loras) if loras and pipeline.lora is not None else None
-
-
-def read_steer(
-    pipeline: Pipeline, plugin: str, image: Path, *, photo: bool = False, strength: float = 1.0,
-    options: Mapping[str, str] | None = None, frame: FaceFrame | None = None,
-) -> Steer:  # fmt: skip
-    """A plugin with its condition read, or drawn from a photograph.
-
-    Args:
-        pipeline: from `load_pipeline`.
-        plugin: its name there.
-        image, photo, options, frame: see `unplug.sdk.conditions.condition_picture`.
-        strength: factor on its residuals.
-
-    Raises:
-        InputError: the pipeline has no such plugin.
-        DataError: no such picture, a broken one, or one that shows nothing.
-    """
-    kind = condition_of(pipeline, plugin)
-    pixels_HWC = condition_picture(image, kind, pipeline.image_size, photo=photo, options=options, frame=frame)
-    return Steer(plugin=plugin, condition_HWC=pixels_HWC, strength=strength)
 
 
 def condition_of(pipeline: Pipeline, plugin: str) -> str:
@@ -176,17 +193,18 @@ def condition_of(pipeline: Pipeline, plugin: str) -> str:
 def draw_in_child(job: Job) -> Reply:
     """The child's side of `draw`: one runtime, every file opened once."""
     values, started = job.values, time.perf_counter()
-    pipeline = load_pipeline(Path(values["folder"]))
+    pipeline = pipeline_of(values["pipeline"])
     networks = {
         name: network(values["runtime"], Path(path), IOSpec.from_dict(spec), values["threads"])
         for name, (path, spec) in values["files"].items()
     }
     loaded = time.perf_counter() - started
-    words = Words(**values["words"])
-    steers = tuple(
-        Steer(plugin=name, strength=strength, condition_HWC=np.array(job.arrays[str(place)]))
-        for place, (name, strength) in enumerate(values["steers"])
-    )
+    prompt, negative = (Encoded(**read) for read in values["words"]["encoded"])
+    words = Words(**{**values["words"], "encoded": (prompt, negative)})
+    steerings = [
+        Steering(plugin=name, strength=strength, image=np.array(job.arrays[str(place)]))
+        for place, (name, strength) in enumerate(values["steerings"])
+    ]
     arrays, seconds = dict[str, Array](), list[float]()
     count = len(values["seeds"])
     for number, seed in enumerate(values["seeds"]):
@@ -195,7 +213,7 @@ def draw_in_child(job: Job) -> Reply:
         def told(done: int, total: int, _latent: Array, number: int = number) -> None:
             job.progress(number * total + done, count * total, f"picture {number + 1} of {count}")
 
-        made = generate(pipeline, networks, words, seed=seed, steers=steers, lora_RK=job.arrays.get(LORA), watch=told)
+        made = generate(pipeline, networks, words, seed=seed, steerings=steerings, lora_RK=job.arrays.get(LORA), watch=told)
         seconds.append(time.perf_counter() - begun)
         arrays |= {f"image {seed}": made.image_HWC, f"decoded {seed}": made.decoded, f"latent {seed}": made.latent}
     facts: dict[str, Any] = {"seconds": seconds, "load_seconds": loaded, "peak_bytes": peak_rss_bytes()}

@@ -5,15 +5,14 @@ Shapes: H and W of the picture, h and w of the latent, C its channels.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import Array, DataError, InputError
-from unplug.sdk.conditions import check_condition
+from unplug.sdk.conditions import Steering, check_condition, scaled
 
 from .noise import latent
 from .pipeline import LORA, NEGATIVE, Pipeline
@@ -24,22 +23,7 @@ Network = Callable[[Mapping[str, Array]], dict[str, Array]]
 """One part, opened: named arrays in, named arrays out, images channels first."""
 Watch = Callable[[int, int, Array], None]
 """Told of (steps done, steps in all, the latent behind that step)."""
-MAX_STRENGTH, MAX_GUIDANCE = 10.0, 50.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Steer:
-    """One plugin with what it follows.
-
-    Args:
-        plugin: its name in the pipeline.
-        condition_HWC: the drawn condition, RGB, of the pipeline's `image_size`.
-        strength: factor on its residuals; 0 is off, 1 is as trained.
-    """
-
-    plugin: str
-    condition_HWC: NDArray[np.uint8]
-    strength: float = 1.0
+MAX_GUIDANCE = 50.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +34,7 @@ class Words:
         prompt: what to draw.
         negative: what to steer away from; takes a guidance above 1.
         steps, guidance, solver: default: the pipeline's.
+        encoded: prompt and negative as the pipeline's tokenizer reads them, by whoever has read them already.
     """
 
     prompt: str
@@ -57,6 +42,12 @@ class Words:
     steps: int | None = None
     guidance: float | None = None
     solver: Solver | None = None
+    encoded: tuple[Encoded, Encoded] | None = None
+
+    def read(self, pipeline: Pipeline) -> tuple[Encoded, Encoded]:
+        """Prompt and negative as token ids."""
+        read = pipeline.tokenizer.encode
+        return self.encoded or (read(self.prompt), read(self.negative))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +69,15 @@ class DevicePicture:
 
 
 def generate(
-    pipeline: Pipeline, networks: Mapping[str, Network], words: Words, *, seed: int = 0, steers: tuple[Steer, ...] = (),
-    lora_RK: Array | None = None, watch: Watch | None = None,
-) -> DevicePicture:  # fmt: skip
+    pipeline: Pipeline,
+    networks: Mapping[str, Network],
+    words: Words,
+    *,
+    seed: int = 0,
+    steerings: Sequence[Steering] = (),
+    lora_RK: Array | None = None,
+    watch: Watch | None = None,
+) -> DevicePicture:
     """Draws one picture: the same words, seed and conditions are the same picture in every language, but for rounding.
 
     Args:
@@ -88,7 +85,7 @@ def generate(
         networks: part name to network, see `open_networks`; of plugins those that steer.
         words: what to draw, and how.
         seed: of the first latent, 0 to 2^64 - 1.
-        steers: plugins with their conditions; their residuals add up.
+        steerings: plugins with their drawn conditions, as arrays of the pipeline's `image_size`; their residuals add up.
         lora_RK: low-rank updates of the UNet, see `pack_loras`; None is the bare base.
         watch: told of every step.
 
@@ -110,8 +107,8 @@ def generate(
         pipeline.defaults.steps if words.steps is None else words.steps,
         words.solver or pipeline.defaults.solver,
     )
-    residuals = residuals_of(pipeline, networks, steers) | lora_input(pipeline, lora_RK)
-    prompt, negative = pipeline.tokenizer.encode(words.prompt), pipeline.tokenizer.encode(words.negative)
+    residuals = residuals_of(pipeline, networks, steerings) | lora_input(pipeline, lora_RK)
+    prompt, negative = words.read(pipeline)
     asked = {"encoder_hidden_states": text_state(networks["text_encoder"], prompt)}
     if pipeline.guided:
         asked[NEGATIVE] = text_state(networks["text_encoder"], negative)
@@ -145,19 +142,18 @@ def to_pixels(image_13HW: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.asarray(np.nan_to_num(scaled_HW3).clip(0, 255), np.uint8)
 
 
-def residuals_of(pipeline: Pipeline, networks: Mapping[str, Network], steers: tuple[Steer, ...]) -> dict[str, Array]:
+def residuals_of(pipeline: Pipeline, networks: Mapping[str, Network], steerings: Sequence[Steering]) -> dict[str, Array]:
     """Each residual input of the UNet: the plugins' outputs times their strengths, added up; zeros without plugins."""
     specs = {item.name: item for item in pipeline.unet.iospec.images_in("NCHW").inputs}
     total: dict[str, Array] = {name: np.zeros(specs[name].shape, np.float32) for name in pipeline.residuals}
-    for steer in steers:
-        if steer.plugin not in pipeline.plugins:
+    for steering in steerings:
+        if steering.plugin not in pipeline.plugins:
             known = ", ".join(pipeline.plugins) or "none: export it with one beside the base"
-            raise InputError(f"plugin {steer.plugin!r}", "the pipeline has none of this name", f"It has {known}")
-        if not (math.isfinite(steer.strength) and 0.0 <= steer.strength <= MAX_STRENGTH):
-            raise InputError(f"strength {steer.strength}", "out of range", f"Use 0 (off) to {MAX_STRENGTH:g}; 1 is as trained")
-        made = networks[f"plugins.{steer.plugin}"]({"condition": condition_input(pipeline, steer)})
+            raise InputError(f"plugin {steering.plugin!r}", "the pipeline has none of this name", f"It has {known}")
+        network = networks[f"plugins.{steering.plugin}"]
+        made = network({"condition": condition_input(pipeline, steering)})
         for name in pipeline.residuals:
-            total[name] = total[name] + np.float32(steer.strength) * made[name]
+            total[name] = total[name] + np.float32(steering.strength) * made[name]
     return total
 
 
@@ -169,7 +165,7 @@ def lora_input(pipeline: Pipeline, lora_RK: Array | None) -> dict[str, Array]:
     """
     if pipeline.lora is None:
         if lora_RK is not None:
-            fix = "Export the base with --lora-slots, or leave --lora out"
+            fix = "`unplug export --lora-slots` makes some, or leave `loras` out"
             raise InputError("LoRA weights", f"{pipeline.name} was exported without slots for them", fix)
         return {}
     shape = (pipeline.lora.rank, pipeline.lora.width)
@@ -179,14 +175,14 @@ def lora_input(pipeline: Pipeline, lora_RK: Array | None) -> dict[str, Array]:
     return {LORA: given[None]}
 
 
-def condition_input(pipeline: Pipeline, steer: Steer) -> NDArray[np.float32]:
-    """A condition as its plugin takes it: (1, 3, H, W), low + (high - low) x / 255 with the ends of the input's range."""
-    side = pipeline.image_size
-    check_condition(steer.condition_HWC, f"condition of {steer.plugin}")
-    if steer.condition_HWC.shape != (side, side, 3):
-        why = f"its shape is {steer.condition_HWC.shape}"
-        raise DataError(f"condition of {steer.plugin}", why, f"Give a picture of {side} by {side} pixels")
-    (spec,) = pipeline.plugins[steer.plugin].part.iospec.inputs
-    low, high = spec.range or (0.0, 1.0)
-    unit = np.ascontiguousarray(steer.condition_HWC.astype(np.float32).transpose(2, 0, 1)[None]) / np.float32(255.0)
-    return unit if (low, high) == (0.0, 1.0) else unit * np.float32(high - low) + np.float32(low)
+def condition_input(pipeline: Pipeline, steering: Steering) -> NDArray[np.float32]:
+    """A drawn condition as its plugin takes it: (1, 3, H, W), in the range of the plugin's input."""
+    what, side, pixels_HWC = f"condition of {steering.plugin}", pipeline.image_size, steering.image
+    if not isinstance(pixels_HWC, np.ndarray):
+        raise InputError(what, "it is a file", "Give what `draw_conditions` made of it")
+    check_condition(pixels_HWC, what)
+    if pixels_HWC.shape != (side, side, 3):
+        why = f"its shape is {pixels_HWC.shape}"
+        raise DataError(what, why, f"Give a picture of {side} by {side} pixels")
+    (spec,) = pipeline.plugins[steering.plugin].part.iospec.images_in("NCHW").inputs
+    return scaled(pixels_HWC[None], spec)

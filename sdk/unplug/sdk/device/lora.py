@@ -31,7 +31,7 @@ Pieces = dict[str, NDArray[np.float32]]
 Layers = Mapping[str, Mapping[str, tuple[int, int]]]
 """Part to layer to the numbers of a rank-one update's two factors; a text encoder's layers without "text_model."."""
 _FIX = "Give four-steps, two-steps, or LoRA weights of this base's UNet, as diffusers saves them"
-_MERGE = "Make it part of the base that it was trained on: unplug export BASE --lora FILE"
+_MERGE = "Make it part of the base that it was trained on: `unplug export BASE --lora FILE`"
 _PIECE = re.compile(
     r"(?P<layer>.+?)(?:[._]lora(?:_linear_layer)?[._](?P<side>A|B|down|up)\.weight"
     r"|\.(?P<other>alpha|dora_scale|lora_magnitude_vector(?:\.weight)?))"

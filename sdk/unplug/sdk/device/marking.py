@@ -41,7 +41,7 @@ def picture_format(path: Path) -> str:
     """PNG or JPEG, by the end of a file's name; `InputError` for another."""
     found = SUFFIXES.get(path.suffix.lower())
     if found is None:
-        raise InputError(str(path), "pictures are written as PNG or JPEG", "Give --out a name that ends in .png or .jpg")
+        raise InputError(str(path), "pictures are written as PNG or JPEG", "Give `out` a name that ends in .png or .jpg")
     return found
 
 
@@ -59,14 +59,14 @@ def claim(path: Path, inputs: Sequence[Path] = ()) -> None:
     if not path.exists():
         return
     if not path.is_file():
-        raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an --out that is a file")
+        raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an `out` that is a file")
     if any(item.exists() and item.samefile(path) for item in inputs):
-        raise InputError(f"--out {path}", "that is the picture which it is made from", "Give another name")
+        raise InputError(f"`out` {path}", "that is the picture which it is made from", "Give another name")
     with path.open("rb") as handle:
         marked = TRAINED.encode() in handle.read(MARK_WITHIN)
     if not marked:
         why = "a file is there that does not say of itself that a model drew it"
-        raise InputError(f"--out {path}", why, "Give another name, or remove that file")
+        raise InputError(f"`out` {path}", why, "Give another name, or remove that file")
 
 
 def save_marked(picture: Image, path: Path, facts: Mapping[str, Any]) -> None:

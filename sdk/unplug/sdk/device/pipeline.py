@@ -6,11 +6,12 @@ Files are named by relative paths and SHA-256; each has its card beside it, as e
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from unplug.core import STRICT, ArtifactError, InputError, IOSpec, ReportError, TensorSpec, read_dataclass, write_json
 from unplug.export import Artifact, load_artifact
@@ -187,6 +188,19 @@ class Pipeline:
             del found["schedule"]["guidance"]
         write_json(folder / PIPELINE, found)
         return folder / PIPELINE
+
+
+def without_words(pipeline: Pipeline) -> dict[str, Any]:
+    """A pipeline as JSON for a process that draws what was read already: its tokenizer is empty."""
+    tokenizer = replace(pipeline.tokenizer, vocabulary=(), merges=(), added=())
+    return asdict(replace(pipeline, tokenizer=tokenizer))
+
+
+def pipeline_of(values: dict[str, Any]) -> Pipeline:
+    """What `without_words` made, in the process that draws."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Pipeline).validate_json(json.dumps(values))
 
 
 def is_generator(folder: Path) -> bool:

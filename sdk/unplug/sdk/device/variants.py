@@ -74,7 +74,11 @@ def read_variant(pipeline: Pipeline, folder: Path, name: str) -> NDArray[np.floa
         ArtifactError: its file is missing, was swapped or edited, is a link, or holds what is no number.
     """
     if name not in pipeline.variants or pipeline.lora is None:
-        known = f"It has {', '.join(pipeline.variants)}" if pipeline.variants else "Export it with --variant NAME=WEIGHTS"
+        known = (
+            f"It has {', '.join(pipeline.variants)}"
+            if pipeline.variants
+            else "Export it with `unplug export --variant NAME=WEIGHTS`"
+        )
         raise InputError(f"variant {name[:100]}", f"{pipeline.name} was exported without it", known)
     variant = pipeline.variants[name]
     path = place_of(folder, variant.file)

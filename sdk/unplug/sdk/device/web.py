@@ -39,7 +39,9 @@ def web_files(folder: Path) -> dict[str, Path]:
                 found[path.relative_to(folder).as_posix()] = path
     if len(found) == 1:
         raise InputError(
-            str(folder), "a browser runs LiteRT and ONNX files, and not every part has one", "Export it with --to litert,onnx"
+            str(folder),
+            "a browser runs LiteRT and ONNX files, and not every part has one",
+            "Export it with `unplug export --to litert,onnx`",
         )
     for name, variant in pipeline.variants.items():
         read_variant(pipeline, folder, name)  # checked as every file is

@@ -1,4 +1,4 @@
-from .base import use_fast_attention as use_fast_attention
+from .base_training import use_fast_attention as use_fast_attention
 from .control import CONTROLS as CONTROLS
 from .control import Control as Control
 from .control_set import ControlSet as ControlSet
@@ -18,11 +18,6 @@ from .measure import losses as losses
 from .measure import mean_loss as mean_loss
 from .merge import foreign_loras as foreign_loras
 from .merge import merge_loras as merge_loras
-from .pictures import BATCH as BATCH
-from .pictures import Steering as Steering
-from .pictures import draw_pictures as draw_pictures
-from .pictures import generate as generate
-from .pictures import sampling_of as sampling_of
 from .recipe import BaseRecipe as BaseRecipe
 from .recipe import ControlRecipe as ControlRecipe
 from .recipe import StepRecipe as StepRecipe
@@ -34,7 +29,6 @@ from .run_plugin import train_plugin as train_plugin
 from .run_student import train_student as train_student
 from .shipped import OURS as OURS
 from .shipped import USUAL as USUAL
-from .shipped import GuidanceSchedule as GuidanceSchedule
 from .shipped import Sampling as Sampling
 from .shipped import Solver as Solver
 from .shipped import base_name as base_name
@@ -44,12 +38,16 @@ from .shipped import sampling_by_record as sampling_by_record
 from .shipped import sampling_of_lora as sampling_of_lora
 from .shipped import shipped_folder as shipped_folder
 from .shipped import teacher_of_lora as teacher_of_lora
+from .steered_pictures import BATCH as BATCH
+from .steered_pictures import draw_pictures as draw_pictures
+from .steered_pictures import generate as generate
+from .steered_pictures import sampling_of as sampling_of
 from .steps import pick_precision as pick_precision
 from .steps import processes as processes
 from .steps import train_steps as train_steps
 from .student import StudentRecipe as StudentRecipe
-from .task import Frame as Frame
 from .task import NoiseBatch as NoiseBatch
+from .task import NoiseFrame as NoiseFrame
 from .task import NoiseSet as NoiseSet
 from .task import Steered as Steered
 from .task import frame_of as frame_of

@@ -19,8 +19,8 @@ from unplug.plugins.conditions import EXACT, build_condition, identity
 from unplug.sdk.conditions import conditions_in_worker, exact_depths, with_exact
 from unplug.sdk.data import Dataset, captions_digest, captions_of, note_people
 
-from .cache import latents, text_embeddings
 from .digest import base_digest as base_digest
+from .latent_cache import latents, text_embeddings
 from .load import image_size_of
 
 

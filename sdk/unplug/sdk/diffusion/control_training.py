@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from unplug.sdk.training import StateFile, fingerprint, seeded
 
-from .base import use_fast_attention
+from .base_training import use_fast_attention
 from .control import Control, predict_noise
 from .control_set import ControlDraws, ControlSet
 from .noise import add_noise, draw_steps, level_weight, noise_like, sample_loss

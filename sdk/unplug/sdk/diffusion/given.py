@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from unplug.core import ArtifactError, IOSpec
 
 from .measure import LEVELS, batch_losses, level_mean
-from .task import Frame, NoiseSet
+from .task import NoiseFrame, NoiseSet
 
 CHUNK_BYTES = 2**29
 """Residuals in memory at once; those of one sample take 10 MB for Stable Diffusion 1.5."""
@@ -33,7 +33,7 @@ class _Given(nn.Module):
 
 @torch.no_grad()
 def given_losses(
-    artifact: Any, iospec: IOSpec, frame: Frame, parts: Sequence[NoiseSet], device: torch.device
+    artifact: Any, iospec: IOSpec, frame: NoiseFrame, parts: Sequence[NoiseSet], device: torch.device
 ) -> list[NDArray[Any]]:
     """Mean loss of each sample over the fixed noise levels (N,), a set at a time, with the file's residuals.
 
@@ -68,7 +68,7 @@ def _named(shapes: dict[str, tuple[int, ...]]) -> str:
     return ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
 
 
-def _part(session: Any, iospec: IOSpec, frame: Frame, part: NoiseSet, device: torch.device) -> NDArray[Any]:
+def _part(session: Any, iospec: IOSpec, frame: NoiseFrame, part: NoiseSet, device: torch.device) -> NDArray[Any]:
     data, size, found = part.control_set, part.eval_batch, []
     chunk = max(1, CHUNK_BYTES // sum(4 * math.prod(item.shape) for item in iospec.outputs))
     for start in range(0, len(data), chunk):

@@ -30,15 +30,15 @@ from unplug.plugins import safetensors_errors
 from unplug.sdk.data import Dataset, Split, captions_digest, captions_of
 from unplug.sdk.training import StateFile, describe_device, fingerprint, seeded, training_dir
 
-from .base import BaseLoss, fit_base
+from .base_training import BaseLoss, fit_base
 from .digest import TEXT_PREFIX, weights_digest
 from .grid import image_grid
 from .load import OURS, RECORD, load_base
 from .measure import LEVELS, batch_losses
-from .pictures import generate
 from .recipe import BaseRecipe
 from .shipped import OURS as SAMPLED
 from .small import TOKENS, VOCABULARY, assemble, build_scheduler, build_vae
+from .steered_pictures import generate
 from .steps import Trained, processes, round_to_half, train_steps
 from .tokenizer import encode, open_tokenizer, train_tokenizer
 from .vae import Crops, VAELoss, VAERecipe, encode_all, pictures_at_once, psnr, scaling_factor, to_image, to_pixels

@@ -25,9 +25,9 @@ from .control_set import ControlSet, base_digest, load_control_set
 from .control_training import fit_control
 from .grid import image_grid
 from .measure import mean_loss
-from .pictures import generate, sampling_of
 from .recipe import ControlRecipe, share_of
 from .shipped import Sampling
+from .steered_pictures import generate, sampling_of
 from .steps import Trained, processes, round_to_half
 
 PREVIEWS = 6

@@ -23,8 +23,8 @@ from unplug.sdk.data import Dataset, captions_digest, captions_of
 from unplug.sdk.device import WEIGHTS_NAME
 from unplug.sdk.training import describe_device, training_dir
 
-from .cache import latents
 from .digest import base_digest
+from .latent_cache import latents
 from .load import OURS, RECORD, image_size_of, load_base
 from .run_base import save_base
 from .shipped import LORA_SCHEMA

@@ -51,7 +51,7 @@ def processes(device: torch.device) -> Any:
     return state
 
 
-LOWER = "Lower --lr or check the data"
+LOWER = "Lower `lr` or check the data"
 
 
 def check_finite(model: nn.Module, when: str) -> None:
@@ -124,7 +124,7 @@ def make_accelerator(recipe: StepRecipe, device: torch.device) -> Any:
     """accelerate's `Accelerator`: one process here, several under ``accelerate launch``."""
     precision = pick_precision(recipe.precision, device)
     if precision == "fp16" and device.type == "cpu":
-        raise InputError("precision 'fp16'", "it needs a GPU", "Use bf16 or fp32, or another --device")
+        raise InputError("precision 'fp16'", "it needs a GPU", "Use bf16 or fp32, or another `device`")
     processes(device)
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
@@ -179,7 +179,7 @@ def train_steps(
     """
     accelerator = make_accelerator(recipe, device)
     share = share_of(recipe.batch_size, processes=accelerator.num_processes, parts=parts)
-    run = _Run(model, recipe, accelerator, state, zero_rate)
+    run = _StepsRun(model, recipe, accelerator, state, zero_rate)
     first = accelerator.is_main_process
     bar = progress(total=recipe.steps, done=run.step, label=label, unit="step", show=show and first)
     with bar, kept_heap(accelerator.device), held_signals() as stop:
@@ -203,7 +203,7 @@ def train_steps(
     )  # fmt: skip
 
 
-class _Run:
+class _StepsRun:
     """A training in progress: networks, optimizer, how far it is, and the losses since the last row of the history."""
 
     def __init__(

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from unplug.core import InputError
 from unplug.sdk.training import StateFile, fingerprint, seeded
 
-from .base import TextPairs, tokenize, use_fast_attention
+from .base_training import TextPairs, tokenize, use_fast_attention
 from .guidance import guidance_at
 from .noise import noise_like
 from .recipe import StepRecipe

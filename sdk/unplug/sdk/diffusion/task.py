@@ -28,7 +28,7 @@ from .recipe import ControlRecipe, Timesteps, Weighting
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frame:
+class NoiseFrame:
     """What all samples of one base share.
 
     Args:
@@ -70,7 +70,7 @@ class Steered(nn.Module):
         frame: the base and how the loss is taken.
     """
 
-    def __init__(self, network: nn.Module, frame: Frame) -> None:
+    def __init__(self, network: nn.Module, frame: NoiseFrame) -> None:
         super().__init__()
         self.network = network
         self.frozen = (frame,)  # behind a tuple: the base must enter neither the weights nor a copy
@@ -126,12 +126,12 @@ class NoiseSet(SampleSet):
     """
 
     control_set: ControlSet
-    frame: Frame
+    frame: NoiseFrame
     place: torch.device
     known: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, data: ControlSet, frame: Frame, device: torch.device) -> NoiseSet:
+    def of(cls, data: ControlSet, frame: NoiseFrame, device: torch.device) -> NoiseSet:
         """All samples of a `ControlSet`."""
         return cls(ids=data.ids, subject_N=data.subject[data.rows], control_set=data, frame=frame, place=device)
 
@@ -203,13 +203,13 @@ class NoiseSet(SampleSet):
         return self.known["plain"]
 
 
-def frame_of(control: Control, base: Any, recipe: ControlRecipe, *, fast: bool) -> Frame:
+def frame_of(control: Control, base: Any, recipe: ControlRecipe, *, fast: bool) -> NoiseFrame:
     """What all samples of a base share."""
     side, image = int(base.unet.config.sample_size), image_size_of(base)
     latent = (int(base.vae.config.latent_channels), side, side)
     text = (int(base.tokenizer.model_max_length), int(base.text_encoder.config.hidden_size))
     shapes = (latent, text, (3, image, image), latent)
-    return Frame(
+    return NoiseFrame(
         control=control, base=base, shapes=shapes, timesteps=recipe.timesteps, weighting=recipe.weighting,
         drop_text=recipe.drop_text, clutter=recipe.clutter, fast=fast,
     )  # fmt: skip

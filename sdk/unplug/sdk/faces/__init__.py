@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ._sampling import EXPRESSIONS, sample_face, sample_identity
     from ._sheet import contact_sheet
     from ._types import MAX_AGE, AgeJitter, Background, Camera, Expression, FaceParams, Identity, Light, Pose, RenderedFace
+    from ._words import attributes_of
 
 _HOME = {
     "AgeJitter": "_types",
@@ -39,6 +40,7 @@ _HOME = {
     "MEDIAPIPE_INDEX": "_landmarks",
     "Pose": "_types",
     "RenderedFace": "_types",
+    "attributes_of": "_words",
     "contact_sheet": "_sheet",
     "render": "_render",
     "sample_face": "_sampling",
@@ -59,6 +61,7 @@ __all__ = [
     "Light",
     "Pose",
     "RenderedFace",
+    "attributes_of",
     "contact_sheet",
     "render",
     "sample_face",

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ._types import AgeJitter, Identity
+from ._types import AgeJitter, Identity
 
 # Age (years) at which the shifts reach their nominal size; below it they shrink in proportion, to this floor.
 _FULL_SHIFT_AGE = 34.0

@@ -218,12 +218,6 @@ class FaceParams:
         check_name("FaceParams.clothes", self.clothes, COLOURS)
         check_name("FaceParams.collar", self.collar, COLLARS)
 
-    def attributes(self) -> dict[str, str]:
-        """Words for a prompt: age, hair, skin, eyes, expression, background, beard, glasses."""
-        from ._words import describe
-
-        return describe(self)
-
 
 @dataclass(frozen=True, kw_only=True)
 class RenderedFace:

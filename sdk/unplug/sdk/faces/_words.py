@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ._cues import age_cues
 from ._palettes import skin_word
-
-if TYPE_CHECKING:
-    from ._types import FaceParams
+from ._types import FaceParams
 
 _AGE_WORDS = (
     (2.0, "baby"),
@@ -28,8 +24,8 @@ def age_word(age: float) -> str:
     return "elderly"
 
 
-def describe(params: FaceParams) -> dict[str, str]:
-    """Attribute -> word, always with the same keys."""
+def attributes_of(params: FaceParams) -> dict[str, str]:
+    """Words for a prompt: age, hair, skin, eyes, expression, background, beard, glasses; always with the same keys."""
     person = params.identity
     cues = age_cues(person, params.age, params.jitter)
     colour = person.hair_colour

@@ -42,7 +42,7 @@ BACKENDS: Registry[Backend] = Registry(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setup:
+class JobSetup:
     """How a backend is set up.
 
     Args:
@@ -61,7 +61,7 @@ class Setup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class JobOutcome:
     """What became of an order.
 
     Args:
@@ -84,16 +84,16 @@ class Backend(Protocol):
         UnplugError: the context refused to be built.
     """
 
-    def __call__(self, orders: Sequence[Order], setup: Setup) -> Iterator[Outcome]: ...
+    def __call__(self, orders: Sequence[Order], setup: JobSetup) -> Iterator[JobOutcome]: ...
 
 
-def execute(order: Order, context: object) -> Outcome:
+def execute(order: Order, context: object) -> JobOutcome:
     """Calls a job's function; whatever it raises becomes part of the outcome."""
     name = order.job.name
     try:
         function = resolve(order.job.target)
     except Exception:  # noqa: BLE001 (importing runs anything; it is reported)
-        return Outcome(name=name, status="failed", note=traceback_tail())
+        return JobOutcome(name=name, status="failed", note=traceback_tail())
     try:
         try:
             result = function(context, **order.job.arguments)
@@ -101,9 +101,9 @@ def execute(order: Order, context: object) -> Outcome:
             raise
         except UnplugError as error:
             result = Result(facts={"refused": describe(error)})
-        return Outcome(name=name, status="done", packed=pack(result, order))
+        return JobOutcome(name=name, status="done", packed=pack(result, order))
     except (Exception, SystemExit):  # noqa: BLE001 (a job may raise anything; it is reported, and the others go on)
-        return Outcome(name=name, status="failed", note=traceback_tail())
+        return JobOutcome(name=name, status="failed", note=traceback_tail())
 
 
 def traceback_tail() -> str:

@@ -27,7 +27,7 @@ class Site:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class DrawStep:
     """One step: samples (M B,), numbers of the views (M B, 7) and masks (M, B, ...) of every dropout."""
 
     index: Tensor
@@ -44,7 +44,7 @@ def dropout_sites(model: nn.Module, data: SampleSet) -> tuple[Site, ...]:
 
 def draw_steps(
     data: SampleSet, keys: Sequence[tuple[int, ...]], batch_size: int, steps: int, kind: Augment, sites: Sequence[Site]
-) -> Iterator[Step]:
+) -> Iterator[DrawStep]:
     """Steps over endless epochs of a set, for models whose generators follow from `keys` (see `seeded`).
 
     The order and the views come from the generator, the masks from torch's global one, as in `train.loop`. All is drawn
@@ -52,7 +52,7 @@ def draw_steps(
     """
     drawn = [_alone(data, key, batch_size, steps, kind, sites) for key in keys]
     for parts in zip(*drawn, strict=True):
-        yield Step(
+        yield DrawStep(
             index=torch.cat([part.index for part in parts]),
             view=torch.cat([part.view for part in parts]),
             masks=tuple(torch.stack(masks) for masks in zip(*(part.masks for part in parts), strict=True)),
@@ -61,7 +61,7 @@ def draw_steps(
 
 def _alone(
     data: SampleSet, key: tuple[int, ...], batch_size: int, steps: int, kind: Augment, sites: Sequence[Site]
-) -> list[Step]:
+) -> list[DrawStep]:
     device = data.device
     with seeded(*key) as generator:
         batches = _endless(data, batch_size, generator)
@@ -71,7 +71,7 @@ def _alone(
             # `augment` draws nothing for "none": the generator then goes straight on to the next epoch's order.
             view_B7 = torch.empty(len(index_B), 0) if kind == "none" else draw_augment(len(index_B), generator)
             masks = tuple(draw_mask(len(index_B), site.shape, site.dtype, site.p, device) for site in sites)
-            found.append(Step(index=index_B, view=view_B7, masks=masks))
+            found.append(DrawStep(index=index_B, view=view_B7, masks=masks))
         return found
 
 
@@ -84,7 +84,7 @@ def step_losses(
     stacked: nn.Module,
     models: Sequence[nn.Module],
     data: SampleSet,
-    step: Step,
+    step: DrawStep,
     task: Task,
     kind: Augment,
     sites: Sequence[Site],

@@ -27,7 +27,7 @@ def _check_call(what: str, target: str, arguments: object) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class FleetJob:
     """One piece of work, called as ``function(context, **arguments)`` and giving a `Result`.
 
     It must depend on its arguments and the context alone (seed every generator): the backends then agree.
@@ -41,7 +41,7 @@ class Job:
         InputError: a name that is no plain file name, a malformed target, arguments that are not JSON.
 
     Example:
-        >>> Job(name="../up", target="json:dumps")
+        >>> FleetJob(name="../up", target="json:dumps")
         Traceback (most recent call last):
         unplug.core.errors.InputError: job name '../up': ...
     """
@@ -88,7 +88,7 @@ def resolve(target: str) -> Callable[..., Any]:
     return function
 
 
-def job_fingerprint(job: Job, context: Context | None, given: str) -> str:
+def job_fingerprint(job: FleetJob, context: Context | None, given: str) -> str:
     """SHA-256 of all that decides a result: target, arguments, context, and what the caller gave (a data digest, a version)."""
     facts = {
         "target": job.target,

@@ -20,9 +20,9 @@ from unplug.core import CheckpointError, InputError, TrainingError, json_sha256,
 from unplug.sdk.training import ImageSet, Recipe, Task, fit_new, new_model
 
 from .backend import revive
-from .job import Context, Job, job_fingerprint, resolve
+from .job import Context, FleetJob, job_fingerprint, resolve
+from .job_runs import run_jobs
 from .result import Order, Result, has_result, pack, read_result, write_result
-from .run import run_jobs
 from .stacked import fit_stacked
 
 FitBackend = Literal["loop", "processes", "stacked", "ray"]
@@ -31,7 +31,7 @@ CONTEXT = "unplug.sdk.fleet.many:fit_context"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Work:
+class _FleetWork:
     """What the jobs share: built anew in each worker."""
 
     task: Task
@@ -72,7 +72,7 @@ def fit_many(
         InputError: a seed twice, or a task that cannot be written down.
         TrainingError: a training failed; the others are kept, of "stacked" those of finished stacks.
     """
-    jobs = [Job(name=f"seed-{seed}", target=JOB, arguments={"seed": seed}) for seed in seeds]
+    jobs = [FleetJob(name=f"seed-{seed}", target=JOB, arguments={"seed": seed}) for seed in seeds]
     if len(set(seeds)) < len(seeds):
         raise InputError("seeds", "one is given twice", "Give every model a seed of its own")
     facts = [_describe(task), *(_digest(part) for part in (train, validation)), torch.__version__]
@@ -93,14 +93,14 @@ def fit_many(
     return [_load(task, train, out, job) for job in jobs]
 
 
-def fit_job(work: _Work, seed: int) -> Result:
+def fit_job(work: _FleetWork, seed: int) -> Result:
     """Trains the model of one seed."""
     start = time.monotonic()
     fitted = fit_new(work.task, work.train, work.validation, seed=seed)
     return _result(fitted.model, seed, time.monotonic() - start)
 
 
-def fit_context(task: dict[str, Any], device: str, path: str = "", data: str = "") -> _Work:
+def fit_context(task: dict[str, Any], device: str, path: str = "", data: str = "") -> _FleetWork:
     """Task and data on the device, from a file or from base64."""
     from safetensors.numpy import load
 
@@ -111,11 +111,11 @@ def fit_context(task: dict[str, Any], device: str, path: str = "", data: str = "
     arguments = {**task["arguments"], "recipe": Recipe.from_dict(task["arguments"]["recipe"])}
     arguments = {name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()}
     built = cast(Task, resolve(task["target"])(**arguments))
-    return _Work(task=built, train=parts[0], validation=parts[1])
+    return _FleetWork(task=built, train=parts[0], validation=parts[1])
 
 
 def _fit_stacked(
-    task: Task, train: ImageSet, validation: ImageSet, jobs: Sequence[Job], out: Path, given: str,
+    task: Task, train: ImageSet, validation: ImageSet, jobs: Sequence[FleetJob], out: Path, given: str,
     width: int | None, show: bool,
 ) -> None:  # fmt: skip
     """As the jobs would, a stack after the other; each is written when it is finished."""
@@ -141,7 +141,7 @@ def _result(model: nn.Module, seed: int, seconds: float) -> Result:
     return Result(tensors=tensors, facts={"seed": seed, "seconds": round(seconds, 3)})
 
 
-def _load(task: Task, train: ImageSet, out: Path, job: Job) -> nn.Module:
+def _load(task: Task, train: ImageSet, out: Path, job: FleetJob) -> nn.Module:
     result = read_result(out, job.name)
     if result.refused is not None:
         raise revive(result.refused)

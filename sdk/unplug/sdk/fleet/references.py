@@ -43,7 +43,8 @@ from unplug.sdk.training import (
 )
 from unplug.sdk.unlearning import own_split
 
-from .job import Context, Job
+from .job import Context, FleetJob
+from .job_runs import run_jobs
 from .reference_answers import (
     FILE,
     KEPT,
@@ -56,7 +57,6 @@ from .reference_answers import (
     reference_result,
 )
 from .result import Result, has_result, result_path
-from .run import run_jobs
 
 PLAN = "plan.json"
 JOB = "unplug.sdk.fleet.references:reference_job"
@@ -130,7 +130,7 @@ def train_references(
     )  # fmt: skip
     _check_place(out, given, models)
     jobs = [
-        Job(name=f"model-{number:04d}", target=JOB, arguments={"number": number, "folds": folds, "seed": seed})
+        FleetJob(name=f"model-{number:04d}", target=JOB, arguments={"number": number, "folds": folds, "seed": seed})
         for number in range(models)
     ]
     place = {"original": str(original.path.resolve()), "base": base, "device": str(device)}
@@ -218,19 +218,19 @@ def _check_place(out: Path, given: str, models: int) -> None:
     """Refuses a folder of something else before anything in it is replaced, and notes what it will be of."""
     plan = {"schema": "unplug-references-plan/1", "made_from": given}
     if out.exists() and not out.is_dir():
-        raise OutputError(str(out), "it is no folder", "Choose another --out")
+        raise OutputError(str(out), "it is no folder", "Choose another `out`")
     if (out / PLAN).is_file():
         if read_json(out / PLAN) != plan:
             why = "it holds references of another recipe, split, folds, seed, device or version of torch"
-            raise OutputError(str(out), why, "Choose another --out")
+            raise OutputError(str(out), why, "Choose another `out`")
     elif out.is_dir() and any(out.iterdir()):
-        raise OutputError(str(out), "it holds files that are no references", "Choose another --out")
+        raise OutputError(str(out), "it holds files that are no references", "Choose another `out`")
     else:
         write_json(out / PLAN, plan, private=True)
     if (out / FILE).is_file():
         found = read_dataclass(ReferenceRecord, out / FILE, InputError, max_bytes=MAX_BYTES).models
         if found > models:
-            raise InputError(f"--models {models}", f"{out} holds {found}, and all of them count", f"Ask for {found} or more")
+            raise InputError(f"`models={models}`", f"{out} holds {found}, and all of them count", f"Ask for {found} or more")
 
 
 def _arrays(said: Predictions) -> dict[str, NDArray[Any]]:

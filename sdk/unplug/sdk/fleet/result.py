@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unplug.core import InputError, atomic_path, check_content, check_there
 
-from .job import Job
+from .job import FleetJob
 
 SCHEMA = "unplug-fleet/1"
 MAX_RESULT_BYTES = 4 * 2**30  # a model of a billion float32 numbers; what ships has six million
@@ -43,7 +43,7 @@ class Result:
 class Order:
     """A job on its way to a worker, with the fingerprint that its result will carry."""
 
-    job: Job
+    job: FleetJob
     fingerprint: str
     given: str
 
@@ -75,7 +75,7 @@ def pack(result: object, order: Order) -> bytes:
 
 def result_path(out: Path, name: str) -> Path:
     """``OUT/NAME.safetensors``; `InputError` where the name is no plain file name."""
-    return Path(out) / f"{Job(name=name, target='unplug:name').name}.safetensors"
+    return Path(out) / f"{FleetJob(name=name, target='unplug:name').name}.safetensors"
 
 
 def write_result(out: Path, name: str, packed: bytes) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from unplug.core import Reply, UnplugError, use_threads
 
-from .backend import Setup, describe, execute, traceback_tail
-from .job import Context, Job
+from .backend import JobSetup, describe, execute, traceback_tail
+from .job import Context, FleetJob
 from .result import Order
 
 
@@ -29,13 +29,13 @@ def run_order(job: Any) -> Reply:
 
 def order_from(raw: dict[str, Any]) -> Order:
     """The inverse of ``asdict`` for an order that came as JSON."""
-    return Order(job=Job(**raw["job"]), fingerprint=raw["fingerprint"], given=raw["given"])
+    return Order(job=FleetJob(**raw["job"]), fingerprint=raw["fingerprint"], given=raw["given"])
 
 
 def prepare(raw: dict[str, Any] | None) -> tuple[object, dict[str, Any]]:
     """Builds a context; answers with its value and with what to tell the driver."""
     try:
-        context = Setup(context=None if raw is None else Context(**raw)).build()
+        context = JobSetup(context=None if raw is None else Context(**raw)).build()
     except UnplugError as error:
         return None, {"status": "refused", "error": describe(error)}
     except (Exception, SystemExit):  # noqa: BLE001 (the context's function may raise anything; the driver raises it)

@@ -8,9 +8,7 @@ from .alignment import frame_in as frame_in
 from .alignment import light as light
 from .answer import Answer as Answer
 from .crop import CENTRE as CENTRE
-from .crop import FACE_MARGIN as FACE_MARGIN
 from .crop import UNSOUGHT as UNSOUGHT
-from .decision import Answered as Answered
 from .decision import Decision as Decision
 from .decision import over_probability as over_probability
 from .decision_record import DECISION_KEY as DECISION_KEY
@@ -28,6 +26,5 @@ from .head import DeviceHead as DeviceHead
 from .head import HeadFacts as HeadFacts
 from .head import load_head as load_head
 from .model import run as run
-from .pictures import scaled as scaled
 from .quality import FAULTS as FAULTS
 from .quality import face_faults as face_faults

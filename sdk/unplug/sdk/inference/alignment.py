@@ -75,7 +75,7 @@ def frame_in(preprocessing: Mapping[str, Any], where: str) -> Frame | None:
             raise ValueError("a limit is no number")
         return Frame(left=left, right=right, **least)
     except (TypeError, ValueError, OverflowError, InputError) as error:
-        raise InputError(where, "its preprocessing frames no face", "Get the bundle again, or use --box") from error
+        raise InputError(where, "its preprocessing frames no face", "Get the bundle again, or use `box`") from error
 
 
 def eyes_of(points_K2: Sequence[Sequence[float]]) -> tuple[tuple[float, float], tuple[float, float]]:

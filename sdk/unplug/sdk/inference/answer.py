@@ -64,7 +64,7 @@ class Answer:
         """
         outputs = [spec for spec in self.iospec.outputs if _is_map(spec)]
         if not outputs:
-            raise InputError(f"model of type {self.model_type}", "it gives no picture", "Give --out a name that ends in .npz")
+            raise InputError(f"model of type {self.model_type}", "it gives no picture", "Give `out` a name that ends in .npz")
         inputs = [spec for spec in self.iospec.inputs if _is_colour(spec)]
         side = max(max(spec.shape[2:]) for spec in (*inputs, *outputs))
         lines = [
@@ -87,7 +87,7 @@ class Answer:
         elif path.suffix == ".png":
             self.picture().save(buffer, format="PNG")
         else:
-            raise InputError(f"--out {path}", "neither .npz (arrays) nor .png (a picture)", "Give it one of these ends")
+            raise InputError(f"`out` {path}", "neither .npz (arrays) nor .png (a picture)", "Give it one of these ends")
         with atomic_path(path) as temporary:
             temporary.write_bytes(buffer.getvalue())
 

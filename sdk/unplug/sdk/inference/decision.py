@@ -68,7 +68,7 @@ def over_probability(logits_NG: Array, edges: Sequence[float], age: float) -> Ar
     """
     if not edges[0] < age < edges[-1]:
         why = f"the model's age groups go from {edges[0]:g} to {edges[-1]:g} years, so no output speaks of {age:g}"
-        raise InputError(f"age {age:g}", why, "Ask for an age between them, or train with other --edges")
+        raise InputError(f"age {age:g}", why, "Ask for an age between them, or train with other edges")
     low_G, high_G = np.asarray(edges[:-1], dtype=np.float64), np.asarray(edges[1:], dtype=np.float64)
     share_G = np.clip((high_G - age) / (high_G - low_G), 0.0, 1.0)
     wide_NG = np.asarray(logits_NG, dtype=np.float64)

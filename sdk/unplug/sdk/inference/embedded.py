@@ -35,11 +35,11 @@ from unplug.core import (
     seconds_for,
 )
 from unplug.export import MAX_ARTIFACT_BYTES, Artifact, load_artifact, random_inputs
+from unplug.sdk.conditions import scaled
 from unplug.sdk.data import decode_image, square
 
 from .answer import group_rows
 from .crop import parse_box
-from .pictures import scaled
 
 TRIAL = 3
 """Pictures that are run together and one by one before a freed batch is believed."""

@@ -16,12 +16,12 @@ import numpy as np
 from unplug.core import Array, DataError, InputError, IOSpec, TensorSpec, check_content, open_regular, settled
 from unplug.export import Artifact, Session, check_inputs, load_artifact, random_inputs
 from unplug.plugins import load_checkpoint
+from unplug.sdk.conditions import scaled
 
 from .alignment import Frame
 from .answer import Answer, age_rows
-from .crop import CENTRE, FACE_MARGIN, UNSOUGHT, crop
+from .crop import CENTRE, FACE_MARGIN, UNSOUGHT, crop_all
 from .decision import Decision
-from .pictures import scaled
 
 PICKLES = (".pt", ".pth", ".bin", ".pkl", ".ckpt")
 """Refused by `load_checkpoint`, with the reason."""
@@ -92,7 +92,7 @@ def run(
         else:
             tensor = _picture_input(opened)
             finder = Path(landmarker) if landmarker is not None and opened.takes_faces else None
-            cut = [crop(item, tensor.height, box=box, landmarker=finder, margin=margin, frame=frame) for item in files]
+            cut = crop_all(files, tensor.height, box=box, landmarker=finder, margin=margin, frame=frame)
             images = [(item, words) for item, (_, words) in zip(files, cut, strict=True)]
             arrays = {tensor.name: scaled(np.stack([pixels for pixels, _ in cut]), tensor)}
     check_inputs(opened.iospec, arrays)
@@ -174,4 +174,4 @@ def _picture_input(model: _Model) -> TensorSpec:
         return tensor
     names = ", ".join(f"{item.name} {list(item.shape)}" for item in model.iospec.inputs)
     why = f"a {model.model_type} model takes {names}, not pictures"
-    raise InputError(str(model.path), why, "Give arrays of these names (--array FILE.npz), or --random")
+    raise InputError(str(model.path), why, "Give arrays of these names (`array=FILE.npz`), or `random`")

@@ -16,9 +16,9 @@ from unplug.sdk.assurance import (
 )
 from unplug.sdk.assurance import (
     Answers,
-    Asked,
     Asking,
     EvaluationReport,
+    JudgedModels,
     Limits,
     Shift,
     ask,
@@ -73,15 +73,11 @@ class Decide(Stage):
         """One record."""
         assert material.decision is not None
         path = material.work / self.leaves
-        decided = decide_release(
-            material, material.decision, evidence.unlearned, evidence.artifacts
-        )
+        decided = decide_release(material, material.decision, evidence.unlearned, evidence.artifacts)
         write_json(path, asdict(decided))
         return Left(files=[path])
 
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> Decided:
+    def load(self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]) -> Decided:
         """The record."""
         return read_dataclass(Decided, material.work / self.leaves, ReportError)
 
@@ -106,7 +102,7 @@ def decide_release(
     not_run = {item.path.name: why for item in artifacts if (why := not_run_here(item)) is not None}
     files = [item.path for item in artifacts if item.path.name not in not_run]
     data = material.config.decision_data or dataset
-    asked = Asked(models=[material.original, unlearned, *files], data=data, training=[dataset.spec])
+    asked = JudgedModels(models=[material.original, unlearned, *files], data=data, training=[dataset.spec])
     original, own, *rounded = ask(asked, device=material.device, show=material.show)
     limits = Limits(
         age=record.age,
@@ -179,14 +175,12 @@ class AgeLimits(Stage):
         """One report."""
         assert material.protocol is not None
         path, files = material.work / self.leaves, [item.path for item in self._files(evidence)]
-        asked = Asked(models=[*evidence.models.values(), *files], data=material.dataset)
+        asked = JudgedModels(models=[*evidence.models.values(), *files], data=material.dataset)
         answers = ask(asked, device=material.device, show=material.show)
         judge(answers, material.protocol, Asking(seed=material.config.seed)).save(path)
         return Left(files=[path])
 
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> EvaluationReport:
+    def load(self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]) -> EvaluationReport:
         """The report."""
         return read_evaluation(material.work / self.leaves)
 
@@ -221,8 +215,6 @@ class ShownFaces(Stage):
         write_json(path, asdict(face_samples(material.sets, material.dataset, evidence.models)))
         return Left(files=[path])
 
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> None:
+    def load(self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]) -> None:
         """Nobody but the report reads it."""
         return

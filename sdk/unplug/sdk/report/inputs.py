@@ -30,12 +30,12 @@ MAX_STRANGERS = 4096  # models that never saw a person
 MAX_PARTS = 24  # attacks on one model, age groups on one axis
 
 KINDS = {
-    "unplug-audit/1": "unplug.sdk.auditing.report:AuditReport", "unplug-checkpoint/1": "unplug.sdk.report.schemas:Record",
+    "unplug-audit/1": "unplug.sdk.auditing.audit_report:AuditReport", "unplug-checkpoint/1": "unplug.sdk.report.schemas:Record",
     "unplug-plugin/1": "unplug.sdk.report.schemas:PluginRecord", "unplug-parity/1": "unplug.export.parity:ParityReport",
-    "unplug-bench/1": "unplug.mobile_bench.report:BenchReport", "unplug-artifact/1": "unplug.export.artifact:Card",
+    "unplug-bench/1": "unplug.mobile_bench.bench_report:BenchReport", "unplug-artifact/1": "unplug.export.artifact:Card",
     "unplug-faces/2": "unplug.sdk.report.schemas:FaceSheet", "unplug-release/1": "unplug.sdk.report.schemas:ReleaseRecord",
     "unplug-certification/1": "unplug.sdk.auditing.pooled:Certification",
-    "unplug-evaluation/1": "unplug.sdk.assurance.records:EvaluationReport",
+    "unplug-evaluation/1": "unplug.sdk.assurance.evaluation_report:EvaluationReport",
 }  # fmt: skip
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
 

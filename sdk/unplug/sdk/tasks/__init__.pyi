@@ -12,9 +12,9 @@ from .memory import Footprint as Footprint
 from .memory import footprint as footprint
 from .memory import footprint_of as footprint_of
 from .memory import image_bytes as image_bytes
+from .needs import NEEDS as NEEDS
+from .needs import Need as Need
 from .plugin import PluginTask as PluginTask
-from .stored import NEEDS as NEEDS
 from .stored import TASKS as TASKS
-from .stored import Need as Need
 from .stored import StoredTask as StoredTask
 from .stored import task_of as task_of

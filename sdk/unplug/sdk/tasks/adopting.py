@@ -66,4 +66,4 @@ def adopt(
 def check_new(out: Path) -> None:
     """`OutputError` where something is at `out`: a model that was trained elsewhere cannot be made here again."""
     if out.exists():
-        raise OutputError(str(out), "something is there already", "Choose another --out, or remove it")
+        raise OutputError(str(out), "something is there already", "Choose another `out`, or remove it")

@@ -41,7 +41,8 @@ from unplug.sdk.training import (
 )
 
 from .memory import Footprint, footprint, image_bytes
-from .stored import Need, StoredTask
+from .needs import Need
+from .stored import StoredTask
 
 AGE_SCALE = 10.0  # years that weigh as much as one nat of cross entropy
 WIDTH = 4.0  # of the soft targets, in years
@@ -78,7 +79,7 @@ class AgeTask(StoredTask):
     def open(cls, checkpoint: Checkpoint, *, device: torch.device, base: str | None) -> AgeTask:
         """Recipe and age groups are the checkpoint's."""
         if base is not None:
-            raise InputError(f"--base {base}", "an age predictor has none", "Leave it out")
+            raise InputError(f"`base={base}`", "an age predictor has none", "Leave it out")
         adopted = checkpoint.model.adopted
         return cls(
             recipe=recipe_of(checkpoint), edges=tuple(checkpoint.model.age_edges),

@@ -375,7 +375,7 @@ class _Asked:
         whole = isinstance(answer, Tensor) and answer.ndim > 0 and len(answer) == count
         gave = list(answer.shape[1 if whole else 0 :]) if isinstance(answer, Tensor) else f"{type(answer).__name__}{known}"
         why = f"it answers a picture{when} with {gave} where the borders make {self.groups} groups"
-        fix = "Give --edges with one border more than it has answers; a network that says one number has no groups to decide by"
+        fix = "Give `edges` with one border more than it has answers; a network that says one number has no groups to decide by"
         return self.refuse(why, "Name its answer logits or out, or put it first" if known else fix)
 
     def _way_out(self) -> str:
@@ -386,8 +386,8 @@ class _Asked:
                     self.network.eval()(self._pictures(size))
             except Exception:  # noqa: BLE001 (the next one is tried)
                 continue
-            return f"Give --image-size {size}, which it takes"
-        return "Check --image-size, and let it follow the type and device of what it is given"
+            return f"Give `image_size={size}`, which it takes"
+        return "Check `image_size`, and let it follow the type and device of what it is given"
 
     def _suspect(self, image_BCHW: Tensor, part: slice) -> str:
         """The first layer that was given the same and answers otherwise."""

@@ -17,8 +17,8 @@ from unplug.sdk.diffusion import (
     CONTROLS,
     RECORD_SCHEMA,
     ControlRecipe,
-    Frame,
     NoiseBatch,
+    NoiseFrame,
     NoiseSet,
     Steered,
     base_digest,
@@ -36,7 +36,8 @@ from unplug.sdk.diffusion import (
 from unplug.sdk.training import Fit, LossPredictions, Predictions, SampleSet, Sets, StateFile, predict
 
 from .memory import Footprint, footprint_of
-from .stored import Need, StoredTask
+from .needs import Need
+from .stored import StoredTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class PluginTask(StoredTask):
     """
 
     recipe: ControlRecipe  # type: ignore[assignment]  # the names that the forget step reads are those of a `Recipe`
-    frame: Frame
+    frame: NoiseFrame
     record: dict[str, Any]
     iospec: IOSpec
 
@@ -77,7 +78,9 @@ class PluginTask(StoredTask):
             raise CheckpointError(str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote")
         if record.get("start"):
             why = "its training went on from another plugin's weights, and what that one saw is not on its record"
-            raise CheckpointError(str(checkpoint.path), why, "Train it without --start, and forget with that one")
+            raise CheckpointError(
+                str(checkpoint.path), why, "Train it without `unplug train plugin --start`, and forget with that one"
+            )
         beside = _open_base(checkpoint, device, base)
         use_fast_attention(beside.unet, device)  # as training does: numbers must not depend on what was trained before
         checkpoint.model.check_base(beside.unet)
@@ -272,8 +275,8 @@ def _open_base(checkpoint: Checkpoint, device: torch.device, given: str | None) 
         if given is not None:
             raise
         why = f"the base of plugin {checkpoint.path.name} cannot be opened there ({error.why})"
-        raise CheckpointError(name, why, "Pass --base with the place where it is now") from error
+        raise CheckpointError(name, why, "Pass `base` with the place where it is now") from error
     if base_digest(base) != checkpoint.record["base"]["sha256"]:
         why = f"it is not the base that plugin {checkpoint.path.name} was trained beside (weights or settings differ)"
-        raise CheckpointError(name, why, "Pass --base with the one that it was trained beside")
+        raise CheckpointError(name, why, "Pass `base` with the one that it was trained beside")
     return base

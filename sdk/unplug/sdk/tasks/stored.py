@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import nn
@@ -15,13 +15,7 @@ from unplug.sdk.data import Dataset, Split
 from unplug.sdk.training import Predictions, Sets, Task
 
 from .memory import Footprint
-
-Need = Literal[
-    "retain data", "forget data", "labels", "validation data", "ages", "training-time hooks", "class logits",
-    "out-of-fold answers",
-]  # fmt: skip
-"""What a method can need; a task says which of it no model of its kind has."""
-NEEDS: tuple[Need, ...] = get_args(Need)
+from .needs import Need
 
 
 class StoredTask(Task):

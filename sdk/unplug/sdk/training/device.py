@@ -27,7 +27,7 @@ def pick_device(name: str = "auto") -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise InputError(f"device {name!r}", "unplug computes on cpu or cuda", "Use auto, cpu or cuda")
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"device {name!r}", "this torch sees no CUDA device", "Use --device cpu")
+        raise InputError(f"device {name!r}", "this torch sees no CUDA device", "Use `device=cpu`")
     return device
 
 

@@ -19,7 +19,7 @@ from unplug.core import DataError, InputError
 from unplug.sdk.data import Dataset
 
 from .augment import augment
-from .evaluate import ClassPredictions
+from .predictions import ClassPredictions, Predictions
 from .recipe import Augment
 from .samples import Batch, LabelledBatch, LabelledSet, SampleSet
 
@@ -191,3 +191,16 @@ def _resident(dataset: Dataset, ids: Sequence[str], age_N: np.ndarray, group_N: 
         group_N=torch.from_numpy(group_N.astype(np.int64)).to(device),
         subject_N=np.array([numbers.setdefault(owner, len(numbers)) for owner in owners]),
     )
+
+
+@overload
+def predict(model: nn.Module, data: ImageSet) -> ClassPredictions: ...
+@overload
+def predict(model: nn.Module, data: SampleSet) -> Predictions: ...
+def predict(model: nn.Module, data: SampleSet) -> Predictions:
+    """Runs a model in eval mode over a set; its mode is put back afterwards."""
+    was_training = model.training
+    with torch.no_grad():
+        said = data.predictions(model.eval())
+    model.train(was_training)
+    return said

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,28 +15,12 @@ from torch import Tensor, nn
 from unplug.core import TrainingError, counted, progress, settled
 
 from .device import autocast, synchronize
-from .evaluate import predict, summarize
+from .images import predict
+from .predictions import summarize
 from .recipe import learning_rate
 from .samples import SampleSet, steps_per_epoch
 from .state import StateFile
-from .task import Task
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fit:
-    """A finished training.
-
-    Args:
-        model: the averaged weights, in eval mode.
-        history: one row an epoch, as in ``metrics.jsonl``.
-        passes: training samples seen, each forward and backward.
-        wall_s: seconds over all parts of the run, also of those before a kill.
-    """
-
-    model: nn.Module
-    history: tuple[dict[str, Any], ...]
-    passes: int
-    wall_s: float
+from .task import Fit, Task
 
 
 @contextmanager
@@ -202,7 +185,7 @@ def fit_epoch(
 
 def _check_finite(name: str, value: float, epoch: int) -> None:
     if not math.isfinite(value):
-        raise TrainingError("training", f"the {name} is {value} in epoch {epoch + 1}", "Lower --lr or check the data")
+        raise TrainingError("training", f"the {name} is {value} in epoch {epoch + 1}", "Lower `lr` or check the data")
 
 
 def training_step(

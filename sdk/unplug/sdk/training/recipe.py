@@ -75,7 +75,9 @@ class Recipe:
         if self.edges is not None:
             check_edges(self.edges)
         if self.smoothing and self.loss == "ordinal":
-            raise InputError("smoothing", "the ordinal loss has soft targets of its own", "Use it with --loss ce or ce+l1")
+            raise InputError(
+                "smoothing", "the ordinal loss has soft targets of its own", "Use it with `loss=ce` or `loss=ce+l1`"
+            )
         for name, (low, high) in self.ranges.items():
             if name in WHOLE and not isinstance(getattr(self, name), int):
                 raise InputError(f"{name} {getattr(self, name)!r}", "not a whole number", f"Use {low} to {high}")

@@ -18,7 +18,7 @@ from torch.utils._pytree import register_pytree_node, tree_map
 from unplug.core import InputError
 
 if TYPE_CHECKING:
-    from .evaluate import Predictions
+    from .predictions import Predictions
     from .recipe import Augment
 
 

@@ -61,7 +61,7 @@ class StateFile:
                     raise CheckpointError(
                         str(self.path.parent),
                         "an unfinished run of another recipe, data or seed is there",
-                        "Pass --restart to drop it, or give another --out",
+                        "Pass `restart` to drop it, or give another `out`",
                     )
                 tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118 (not a dict)
             progress: dict[str, Any] = json.loads(metadata["progress"])
@@ -69,7 +69,7 @@ class StateFile:
                 module.load_state_dict(_under(tensors, prefix))
             _load_optimizer(optimizer, _under(tensors, "optimizer"))
         except (SafetensorError, KeyError, IndexError, ValueError, RuntimeError, OSError) as error:
-            raise CheckpointError(str(self.path), f"cannot go on from it ({error})", "Pass --restart to begin again") from error
+            raise CheckpointError(str(self.path), f"cannot go on from it ({error})", "Pass `restart` to begin again") from error
         return progress
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,22 @@ from .recipe import Recipe
 from .samples import SampleSet
 from .state import StateFile
 
-if TYPE_CHECKING:
-    from .loop import Fit
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """A finished training.
+
+    Args:
+        model: the averaged weights, in eval mode.
+        history: one row an epoch, as in ``metrics.jsonl``.
+        passes: training samples seen, each forward and backward.
+        wall_s: seconds over all parts of the run, also of those before a kill.
+    """
+
+    model: nn.Module
+    history: tuple[dict[str, Any], ...]
+    passes: int
+    wall_s: float
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,3 +1,4 @@
+from .access import check_fleet as check_fleet
 from .access import needs_answers as needs_answers
 from .budget import PLANNED as PLANNED
 from .budget import Cost as Cost
@@ -18,6 +19,13 @@ from .design import train_forgettable as train_forgettable
 from .designs.closed_form import ClosedForm as ClosedForm
 from .designs.closed_form import device_head as device_head
 from .designs.shards import Shards as Shards
+from .forgetting import apply_method as apply_method
+from .forgetting import check_oracle as check_oracle
+from .forgetting import estimate_retraining as estimate_retraining
+from .forgetting import forget as forget
+from .forgetting import own_split as own_split
+from .forgetting import request_split as request_split
+from .forgetting import retrain_cost as retrain_cost
 from .method import DEFAULT_METHOD as DEFAULT_METHOD
 from .method import METHODS as METHODS
 from .method import ForgetProblem as ForgetProblem
@@ -26,11 +34,4 @@ from .method import OutOfFold as OutOfFold
 from .method import TrainingHook as TrainingHook
 from .method import build_method as build_method
 from .methods.lens import Lens as Lens
-from .run import apply_method as apply_method
-from .run import check_oracle as check_oracle
-from .run import estimate_retraining as estimate_retraining
-from .run import forget as forget
-from .run import own_split as own_split
-from .run import request_split as request_split
-from .run import retrain_cost as retrain_cost
 from .shards import SisaEnsemble as SisaEnsemble

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from torch import Tensor, nn
 
@@ -31,6 +32,13 @@ def present(sets: Sets, original: nn.Module, method: Method, outside_FG: Tensor 
 def needs_answers(method: str | None) -> bool:
     """Whether a method, by name, fits the answers of models that never saw whom a request names; None is the default one."""
     return ANSWERS in METHODS.get(method or DEFAULT_METHOD)().needs
+
+
+def check_fleet(fleet: Path | str | None, method: str | None) -> None:
+    """`InputError` where references are given to a method that reads none of their answers."""
+    if fleet is not None and not needs_answers(method):
+        why, fix = "the method reads no out-of-fold answers", "Use `method=folds`, or leave it out"
+        raise InputError(f"`fleet={fleet}`", why, fix)
 
 
 def shown_to(
@@ -86,7 +94,7 @@ HOOKS: Need = "training-time hooks"
 ANSWERS: Need = "out-of-fold answers"
 _FIX: dict[Need, str] = {
     HOOKS: "Train the original with the method's own hook, or choose a method that works afterwards",
-    ANSWERS: "Give the folder that `unplug references` made of this original with --fleet, or choose another method",
+    ANSWERS: "Give the folder that `unplug references` made of this original as `fleet`, or choose another method",
 }
 
 

@@ -103,7 +103,7 @@ class Meter:
             raise BudgetExceeded(
                 "forget step",
                 f"its compute cost ({spent:.1f} forward passes) is over {self.budget:g} of retraining ({whole:.1f})",
-                "Give a larger --budget or a cheaper method",
+                "Give a larger `budget` or a cheaper method",
             )
 
     def training_passes(self) -> int:

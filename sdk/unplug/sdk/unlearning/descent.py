@@ -87,7 +87,7 @@ class Descent:
                 group["lr"] = _SHAPES[self.shape](step, steps, self.lr)
             value = loss()
             if not finite(value.detach()):
-                raise TrainingError("forget step", "the loss is not a number", "Lower the method's lr with --set lr=...")
+                raise TrainingError("forget step", "the loss is not a number", "Lower the method's `lr=...`")
             model.zero_grad(set_to_none=True)
             value.backward()
             _scaled_step(optimizer, scales)
@@ -111,7 +111,7 @@ def plan(problem: ForgetProblem, passes_per_step: float, share: float = 1.0) -> 
     steps = int(share * problem.meter.left() / passes_per_step)
     if steps < 1:
         raise BudgetExceeded(
-            "forget step", "the budget does not cover one step of repair", "Give a larger --budget or a smaller batch_size"
+            "forget step", "the budget does not cover one step of repair", "Give a larger `budget` or a smaller `batch_size`"
         )
     return steps
 

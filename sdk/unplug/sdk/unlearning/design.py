@@ -97,7 +97,7 @@ def check_design_request(
     """
     if method not in (None, design, "retrain"):
         why = f"the model forgets by its design ({design}), exactly; another method would end that"
-        raise InputError(f"method {method}", why, f"Leave --method out (or: {design}, retrain)")
+        raise InputError(f"method {method}", why, f"Leave `method` out (or: {design}, retrain)")
     if options:
         raise InputError(f"setting {next(iter(options))}", f"the design {design} has no settings of a request", "Leave it out")
     if budget is not None:

@@ -83,5 +83,5 @@ def sample_within(problem: ForgetProblem, data: SampleSet, share: float, per_sam
     if count >= len(data):
         return data
     if count < 1:
-        raise BudgetExceeded("forget step", "the budget does not cover one gradient", "Give a larger --budget")
+        raise BudgetExceeded("forget step", "the budget does not cover one gradient", "Give a larger `budget`")
     return data.subset(torch.randperm(len(data), generator=problem.generator)[:count])

@@ -145,7 +145,7 @@ def _workspace(measured: Footprint, size: int, activations: int) -> int:
 
 
 def _advice(measured: Footprint, method: Method, recipe: Recipe, samples: int, free: int, resident: int | None) -> str:
-    elsewhere = "free some memory, or take another --device or fewer samples"
+    elsewhere = "free some memory, or take another `device` or fewer samples"
     size = getattr(method, "batch_size", None)
     if size is None:
         return f"It has no batch size of its own to lower: {elsewhere}"
@@ -153,7 +153,7 @@ def _advice(measured: Footprint, method: Method, recipe: Recipe, samples: int, f
     while smaller >= SMALLEST_BATCH:
         needed = estimate_memory(measured, method, recipe, samples, smaller, resident).total
         if needed <= free:
-            return f"Use --set batch_size={smaller} (needs about {gib(needed)})"
+            return f"Use `batch_size={smaller}` (needs about {gib(needed)})"
         smaller //= 2
     return f"No batch size fits: {elsewhere}"
 

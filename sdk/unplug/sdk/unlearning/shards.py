@@ -22,7 +22,7 @@ State = dict[str, Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class ShardPlan:
     """How training is cut into parts, and the seed that all of its randomness follows from.
 
     Args:
@@ -88,7 +88,12 @@ class SisaEnsemble(nn.Module):
     """
 
     def __init__(
-        self, members: list[nn.Module], output: str, plan: Plan, parts: list[list[list[str]]], checkpoints: list[list[State]]
+        self,
+        members: list[nn.Module],
+        output: str,
+        plan: ShardPlan,
+        parts: list[list[list[str]]],
+        checkpoints: list[list[State]],
     ) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
@@ -105,7 +110,7 @@ class SisaEnsemble(nn.Module):
 
 
 def train_shard(
-    task: Task, data: SampleSet, plan: Plan, shard: int, parts: list[list[str]], first: int, start: State | None
+    task: Task, data: SampleSet, plan: ShardPlan, shard: int, parts: list[list[str]], first: int, start: State | None
 ) -> tuple[nn.Module, list[State]]:
     """Trains one shard from slice `first` on.
 
@@ -139,7 +144,7 @@ def train_shard(
     return model.eval(), states
 
 
-def train_stage(task: Task, model: nn.Module, data: SampleSet, plan: Plan, shard: int, number: int) -> nn.Module:
+def train_stage(task: Task, model: nn.Module, data: SampleSet, plan: ShardPlan, shard: int, number: int) -> nn.Module:
     """The recipe on the slices so far, with fresh optimizer state; returns the averaged weights."""
     if len(data):
         task.refresh(model, data)
@@ -150,11 +155,11 @@ def train_stage(task: Task, model: nn.Module, data: SampleSet, plan: Plan, shard
     for epoch in range(epochs):
         loss = fit_epoch(model, average, data, task, optimizer, (plan.seed, shard, number, epoch), epochs=epochs)
         if not math.isfinite(loss):
-            raise TrainingError("training", f"the loss of shard {shard} is not a number", "Lower --lr or check the data")
+            raise TrainingError("training", f"the loss of shard {shard} is not a number", "Lower `lr` or check the data")
     return average.eval()
 
 
-def stage_passes(plan: Plan, recipe: Recipe, parts: list[list[str]], first: int) -> int:
+def stage_passes(plan: ShardPlan, recipe: Recipe, parts: list[list[str]], first: int) -> int:
     """Samples that a shard trains on from slice `first` to its end."""
     sizes = [sum(len(ids) for ids in parts[: number + 1]) for number in range(plan.slices)]
     epochs = plan.epochs(recipe.epochs)

@@ -14,7 +14,7 @@ from unplug.sdk.data import load_dataset
 from unplug.sdk.unlearning import Shards, build_design
 from unplug.sdk.unlearning.designs.shards import MIDDLE, SPREAD, Tails
 from unplug.sdk.unlearning.designs.trunk import rows_of
-from unplug.sdk.unlearning.shards import Plan
+from unplug.sdk.unlearning.shards import ShardPlan
 
 from .conftest import CPU, World, same
 
@@ -31,7 +31,7 @@ def loaded(world: World) -> tuple[Shards, Tails]:
 
 def test_all_pictures_of_a_person_are_in_one_place(sharded: World) -> None:
     form, kept = loaded(sharded)
-    plan = Plan(shards=form.shards, slices=form.slices, seed=0)
+    plan = ShardPlan(shards=form.shards, slices=form.slices, seed=0)
     assert set(kept.place) == set(sharded.split.retain)
     for sample in sharded.personal.samples:
         if sample.id in kept.place:
@@ -106,7 +106,7 @@ def test_other_requests_in_another_order_cost_and_give_the_same(sharded: World) 
 def test_prices_by_hand() -> None:
     """Two shards of two slices with 2 samples each, 3 epochs: stages of 2 and 2 epochs over 2 and 4 samples, 12 a shard."""
     form = Shards(shards=2, slices=2, hidden=1, epochs=3)
-    assert Plan(shards=2, slices=2, seed=0).epochs(3) == [2, 2]
+    assert ShardPlan(shards=2, slices=2, seed=0).epochs(3) == [2, 2]
     place = {f"{shard}{number}{index}": (shard, number) for shard in (0, 1) for number in (0, 1) for index in (0, 1)}
     empty = torch.zeros(1)
     kept = Tails(
@@ -122,7 +122,7 @@ def test_prices_by_hand() -> None:
 
 def test_one_person_costs_about_four_percent() -> None:
     """Of twenty shards, over all people of a large set: one 4 %, five 18 %, twenty 55 % (SISA, section VII)."""
-    form, plan = Shards(), Plan(shards=20, slices=3, seed=0)
+    form, plan = Shards(), ShardPlan(shards=20, slices=3, seed=0)
     place = {str(number): plan.place(f"sample {number}") for number in range(3000)}
     empty = torch.zeros(1)
     kept = Tails(

@@ -26,7 +26,7 @@ from unplug.sdk.unlearning import (
 )
 from unplug.sdk.unlearning.methods.finetune import Finetune
 from unplug.sdk.unlearning.methods.sisa import SISA
-from unplug.sdk.unlearning.shards import Plan, stage_passes
+from unplug.sdk.unlearning.shards import ShardPlan, stage_passes
 
 from .conftest import AGES, CLASS_RECIPE, Case, coloured
 
@@ -66,7 +66,7 @@ class SmallTask(ClassTask):
 
 
 TASK, DATA, METHOD = SmallTask.of(RECIPE, classes=4), coloured(COUNT, seed=1), SISA(shards=SHARDS, slices=SLICES)
-PLAN = Plan(shards=SHARDS, slices=SLICES, seed=3)
+PLAN = ShardPlan(shards=SHARDS, slices=SLICES, seed=3)
 
 
 def given(retain: ImageSet, seed: int = 3, budget: float | None = None) -> ForgetProblem:
@@ -173,7 +173,7 @@ def test_ages_are_unlearned_bit_for_bit_too(age_case: Case) -> None:
     original, scratch = method.train(problem(train)), method.train(problem(kept))
     unlearned = method(copy.deepcopy(original), problem(kept))
     assert all(torch.equal(value, scratch.state_dict()[name]) for name, value in unlearned.state_dict().items())
-    shard = Plan(shards=2, slices=1, seed=0).place(train.ids[0])[0]
+    shard = ShardPlan(shards=2, slices=1, seed=0).place(train.ids[0])[0]
     before, after = (model.members[shard] for model in (original, unlearned))  # type: ignore[index,union-attr]
     assert isinstance(before, AgePredictor) and isinstance(after, AgePredictor)
     assert not torch.equal(before.age_centers, after.age_centers)
@@ -196,16 +196,16 @@ def test_the_ensemble_averages_probabilities_and_an_empty_shard_has_no_say(ensem
 
 
 def test_places_follow_from_the_id_alone_and_costs_are_those_in_the_docstring() -> None:
-    plan = Plan(shards=4, slices=5, seed=0)
+    plan = ShardPlan(shards=4, slices=5, seed=0)
     whole, less = plan.parts(str(number) for number in range(2000)), plan.parts(str(number) for number in range(1, 2000))
     sizes = [len(ids) for slices in whole for ids in slices]
     assert sum(sizes) == 2000 and min(sizes) > 60 and max(sizes) < 150  # about 100 each
     assert sum(one != two for left, right in zip(whole, less, strict=True) for one, two in zip(left, right, strict=True)) == 1
-    assert Plan(shards=1, slices=1, seed=0).place("a") == (0, 0)
+    assert ShardPlan(shards=1, slices=1, seed=0).place("a") == (0, 0)
     # SHA-256 of "a" begins with ca978112ca1bbdca.
-    assert Plan(shards=10, slices=7, seed=0).place("a") == (0xCA978112CA1BBDCA % 10, 0xCA978112CA1BBDCA // 10 % 7)
+    assert ShardPlan(shards=10, slices=7, seed=0).place("a") == (0xCA978112CA1BBDCA % 10, 0xCA978112CA1BBDCA // 10 % 7)
     # One sample of R equal slices: 1 / S of a retraining in the first, 2 / (S (R + 1)) in the last.
-    plan, recipe = Plan(shards=1, slices=3, seed=0), replace(RECIPE, epochs=4)
+    plan, recipe = ShardPlan(shards=1, slices=3, seed=0), replace(RECIPE, epochs=4)
     parts = [[f"{number}-{index}" for index in range(10)] for number in range(3)]
     assert stage_passes(plan, recipe, parts, 2) / (4 * 30) == 2 / 4
 
@@ -214,7 +214,7 @@ def test_places_follow_from_the_id_alone_and_costs_are_those_in_the_docstring() 
     ("epochs", "slices", "stages"), [(40, 1, [40]), (6, 3, [3, 3, 3]), (4, 3, [2, 2, 2]), (5, 3, [2, 2, 3]), (2, 3, [1, 1, 1])]
 )
 def test_stages_cost_as_much_as_the_recipe(epochs: int, slices: int, stages: list[int]) -> None:
-    plan, recipe = Plan(shards=1, slices=slices, seed=0), replace(RECIPE, epochs=epochs)
+    plan, recipe = ShardPlan(shards=1, slices=slices, seed=0), replace(RECIPE, epochs=epochs)
     assert plan.epochs(epochs) == stages
     parts = [[f"{number}-{index}" for index in range(10)] for number in range(slices)]
     assert stage_passes(plan, recipe, parts, 0) == epochs * 10 * slices

@@ -75,7 +75,7 @@ class Web:
             raise ArtifactError(str(path), f"{self.name} refuses it on {delegate} ({facts['error'][:500]})", "Export it again")
         check_tensors(path, iospec.inputs, _described(facts["inputs"]))
         check_tensors(path, iospec.outputs, _described(facts["outputs"]))
-        return _Runner(path, server, iospec, Placement(delegate_asked=delegate, delegate_got=delegate))
+        return _WebRunner(path, server, iospec, Placement(delegate_asked=delegate, delegate_got=delegate))
 
 
 def _packages() -> Path | None:
@@ -126,7 +126,7 @@ def _described(found: list[dict[str, Any]]) -> dict[str, tuple[tuple[int, ...], 
     return {item["name"]: (tuple(item["shape"]), item["dtype"]) for item in found}
 
 
-class _Runner:
+class _WebRunner:
     def __init__(self, path: Path, server: Server, iospec: IOSpec, placement: Placement) -> None:
         self.placement = placement
         self._path, self._server, self._iospec = path, server, iospec

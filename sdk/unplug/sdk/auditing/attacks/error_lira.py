@@ -36,7 +36,7 @@ class ErrorLiRA:
     def __call__(self, target: Signals, references: Sequence[Signals]) -> tuple[Array, Array]:
         """Scores, at least 0, of forget (F,) and unseen (U,)."""
         if len(references) < self.min_references:
-            raise InputError("attack error-lira", "it needs two reference models", "Pass --references or --train-references 2")
+            raise InputError("attack error-lira", "it needs two reference models", "Pass `references` or `train_references=2`")
         z, at = deviation(target, references, residual, own_variance=len(references) >= ENOUGH, name="error-lira")
         return _surprise(z[0], at[0]), _surprise(z[1], at[1])
 

@@ -34,7 +34,7 @@ class LiRA:
     def __call__(self, target: Signals, references: Sequence[Signals]) -> tuple[Array, Array]:
         """Scores, at least 0, of forget (F,) and unseen (U,)."""
         if len(references) < self.min_references:
-            raise InputError("attack lira", "it needs two reference models", "Pass --references or --train-references 2")
+            raise InputError("attack lira", "it needs two reference models", "Pass `references` or `train_references=2`")
         z_F, z_U = deviation(
             target, references, lambda said: said.confidence_N, own_variance=len(references) >= ENOUGH, name="lira"
         )[0]

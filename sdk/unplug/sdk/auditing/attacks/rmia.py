@@ -47,7 +47,7 @@ class RMIA:
         """Scores in [0, 1] of forget (F,) and unseen (U,)."""
         if not references:
             raise InputError(
-                "attack rmia", "it needs at least one reference model", "Pass --references or --train-references 2"
+                "attack rmia", "it needs at least one reference model", "Pass `references` or `train_references=2`"
             )
         a = calibrate(references, self.gamma) if self.a == "calibrated" else self.a
         return self._scores(target, references, a)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..source import Listing, Problem, Sample, existing_dir, not_empty
+from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import age_of
 from .files import FileSource
 from .listed import image_files
-from .tables import age_of
 
 SEXES = {"f": "female", "m": "male"}
 
@@ -39,7 +39,7 @@ class AgeDBSource(FileSource):
                 person, age, sex = parse_name(path.name)
                 samples.append(Sample(id=name, payload=path, age=age, subject=person, attributes={"sex": sex}))
             except ValueError as error:
-                problems.append(Problem(id=name, reason=str(error)))
+                problems.append(SampleProblem(id=name, reason=str(error)))
         not_empty(
             samples, problems, f"agedb:{self.root}", "Give the folder of files named NUMBER_NAME_AGE_f.jpg", found.left_out
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..source import Listing, Partition, Problem, Sample, existing_dir, not_empty
+from ..source import Listing, Partition, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import table_rows
 from .files import FileSource, below
-from .tables import table_rows
 
 PARTS: tuple[tuple[Partition, str], ...] = (("train", "train"), ("validation", "valid"), ("test", "test"))
 FACE = "_face.jpg"
@@ -25,7 +25,7 @@ class AppaRealSource(FileSource):
     def listing(self) -> Listing:
         """Samples with real age and official partition."""
         samples: list[Sample] = []
-        problems: list[Problem] = []
+        problems: list[SampleProblem] = []
         for partition, folder in PARTS:
             table = self.root / f"gt_avg_{folder}.csv"
             columns, fix = ("file_name", "real_age"), "Give the folder that APPA-REAL was unpacked to"
@@ -37,6 +37,6 @@ class AppaRealSource(FileSource):
                         raise ValueError("it has no name, or no real age")
                     samples.append(Sample(id=name, payload=below(self.root, name), age=age, partition=partition))
                 except ValueError as error:
-                    problems.append(Problem(id=name, reason=str(error)))
+                    problems.append(SampleProblem(id=name, reason=str(error)))
         not_empty(samples, problems, f"appa-real:{self.root}", "Give the folder with gt_avg_train.csv and train/")
         return Listing(samples=tuple(samples), problems=tuple(problems))

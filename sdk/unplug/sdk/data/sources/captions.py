@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from unplug.core import MAX_JSON_BYTES, DataError, name_form, open_regular
 
 from ..decode import SUFFIXES, decode_file, fingerprint_file
-from ..source import Listing, Problem, Sample, existing_dir, not_empty
+from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import told_of_keys
+from .caption_records import MAX_CAPTION_BYTES, age_in, caption_from, caption_in, record_from, shown, subject_in
 from .files import FileSource
 from .listed import image_files
-from .records import MAX_CAPTION_BYTES, age_in, caption_from, caption_in, record_from, shown, subject_in
-from .tables import told_of_keys
 
 TABLE = "metadata.jsonl"
 TEXTS = frozenset({".txt", ".caption"})
@@ -26,7 +26,7 @@ EXPECTED = f'Give a folder of images with a {TABLE} ({{"file_name": ..., "text":
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words:
+class CaptionWords:
     """What is written about one image."""
 
     caption: str
@@ -98,9 +98,9 @@ class CaptionsSource(FileSource):
         return path.relative_to(self.root).as_posix()
 
     def _from_tables(
-        self, tables: list[Path], images: Mapping[str, Path], problems: list[Problem], keys: set[str]
-    ) -> dict[str, Words]:
-        words: dict[str, Words] = {}
+        self, tables: list[Path], images: Mapping[str, Path], problems: list[SampleProblem], keys: set[str]
+    ) -> dict[str, CaptionWords]:
+        words: dict[str, CaptionWords] = {}
         first: dict[str, str] = {}  # image to the line that spoke of it
         here = {name_form(name): name for name in images}
         for place, folder, raw in self._lines(tables):
@@ -115,11 +115,13 @@ class CaptionsSource(FileSource):
                 if name in first:
                     raise ValueError(f"{place} captions it again ({first[name]} did)")
                 first[name] = place
-                words[name] = Words(caption=caption_in(record), age=age_in(record), subject=subject_in(record), place=place)
+                words[name] = CaptionWords(
+                    caption=caption_in(record), age=age_in(record), subject=subject_in(record), place=place
+                )
             except ValueError as error:
-                problems.append(Problem(id=shown(name), reason=str(error)))
+                problems.append(SampleProblem(id=shown(name), reason=str(error)))
         problems += [
-            Problem(id=name, reason=f"no caption: no line of a {TABLE} names it") for name in images if name not in first
+            SampleProblem(id=name, reason=f"no caption: no line of a {TABLE} names it") for name in images if name not in first
         ]
         return words
 
@@ -143,11 +145,13 @@ class CaptionsSource(FileSource):
             except OSError as error:
                 raise DataError(str(table), error.strerror or str(error), "Check its permissions") from error
 
-    def _from_texts(self, paths: list[Path], images: Mapping[str, Path], problems: list[Problem]) -> dict[str, Words]:
+    def _from_texts(
+        self, paths: list[Path], images: Mapping[str, Path], problems: list[SampleProblem]
+    ) -> dict[str, CaptionWords]:
         texts: dict[str, list[Path]] = {}
         for path in paths:
             texts.setdefault(_stem(self._name(path)), []).append(path)
-        words: dict[str, Words] = {}
+        words: dict[str, CaptionWords] = {}
         for name in images:
             found = texts.get(_stem(name), [])
             try:
@@ -155,12 +159,14 @@ class CaptionsSource(FileSource):
                     raise ValueError(f"no caption: neither a {TABLE} nor {Path(name).stem}.txt beside it")
                 if len(found) > 1:
                     raise ValueError(f"two captions: {found[0].name} and {found[1].name}")
-                words[name] = Words(caption=caption_from(_head(found[0])))
+                words[name] = CaptionWords(caption=caption_from(_head(found[0])))
             except ValueError as error:
-                problems.append(Problem(id=shown(name), reason=str(error)))
+                problems.append(SampleProblem(id=shown(name), reason=str(error)))
         stems = {_stem(name) for name in images}
         orphans = (path for stem, paths in texts.items() if stem not in stems for path in paths)
-        problems += [Problem(id=self._name(path), reason="a caption, but there is no image of this name") for path in orphans]
+        problems += [
+            SampleProblem(id=self._name(path), reason="a caption, but there is no image of this name") for path in orphans
+        ]
         return words
 
 

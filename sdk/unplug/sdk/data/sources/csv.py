@@ -8,9 +8,9 @@ from typing import get_args
 
 from unplug.core import DataError, expanded
 
-from ..source import Listing, Partition, Problem, Sample, not_empty
+from ..source import Listing, Partition, Sample, SampleProblem, not_empty
+from .age_tables import TableRow, near_column, table_header, table_rows
 from .files import FileSource, below, on_disk
-from .tables import Row, near_column, table_header, table_rows
 
 COLUMNS = ("path", "id", "age", "label", "subject", "partition")
 FIX = "Save it as UTF-8 CSV"
@@ -33,7 +33,7 @@ class CSVSource(FileSource):
         classes = tuple(sorted({row["label"] for row in rows if row.get("label")}))
         index = {name: number for number, name in enumerate(classes)}
         samples: list[Sample] = []
-        problems: list[Problem] = []
+        problems: list[SampleProblem] = []
         seen: set[str] = set()
         for row in rows:
             name = row.get("id") or row["path"]
@@ -43,7 +43,7 @@ class CSVSource(FileSource):
                 seen.add(name)
                 samples.append(self._sample(name, row, index))
             except ValueError as error:
-                problems.append(Problem(id=name, reason=f"{row.place}: {error}"))
+                problems.append(SampleProblem(id=name, reason=f"{row.place}: {error}"))
         not_empty(samples, problems, f"csv:{self.table}", "Give a table with the columns path and age, in years")
         return Listing(samples=tuple(samples), problems=tuple(problems), classes=classes, told=told)
 
@@ -62,7 +62,7 @@ class CSVSource(FileSource):
         nobody = "" if "subject" in header.columns else "; none says who is in a picture ('subject')"
         return (f"columns that are not read: {', '.join(map(repr, header.unread))}{nobody}",)
 
-    def _rows(self) -> list[Row]:
+    def _rows(self) -> list[TableRow]:
         where = f"csv:{self.table}"
         rows = table_rows(self.table, where, FIX, COLUMNS, needed="path", beginning=ATTRIBUTE)
         named = {column for row in rows[:1] for column in row if column.startswith(ATTRIBUTE)}
@@ -71,7 +71,7 @@ class CSVSource(FileSource):
             raise DataError(where, why, "Keep those that groups are made of, and name them")
         return rows
 
-    def _sample(self, name: str, row: Row, index: dict[str, int]) -> Sample:
+    def _sample(self, name: str, row: TableRow, index: dict[str, int]) -> Sample:
         root, path = self.table.parent.resolve(), row["path"]
         file = on_disk(root, path) if Path(path).is_absolute() else below(root, path)
         partition = row.get("partition") or None

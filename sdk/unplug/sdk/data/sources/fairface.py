@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from ..source import Listing, Partition, Problem, Sample, existing_dir, not_empty
+from ..source import Listing, Partition, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import TableRow, table_rows
 from .files import FileSource, below
-from .tables import Row, table_rows
 
 CLASSES = ("0-2", "3-9", "10-19", "20-29", "30-39", "40-49", "50-59", "60-69", "more than 70")
 AGE_EDGES = (0.0, 3.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 90.0)
@@ -33,7 +33,7 @@ class FairFaceSource(FileSource):
         base = self._base()
         middles = [(low + high) / 2 for low, high in itertools.pairwise(AGE_EDGES)]
         samples: list[Sample] = []
-        problems: list[Problem] = []
+        problems: list[SampleProblem] = []
         for partition, table in PARTS:
             for row in self._rows(self.root / table):
                 name = row.get("file") or "?"
@@ -48,7 +48,7 @@ class FairFaceSource(FileSource):
                         partition=partition, attributes=attributes,
                     ))  # fmt: skip
                 except ValueError as error:
-                    problems.append(Problem(id=name, reason=str(error)))
+                    problems.append(SampleProblem(id=name, reason=str(error)))
         not_empty(samples, problems, f"fairface:{self.root}", "Give the folder with fairface_label_train.csv and train/")
         edges = AGE_EDGES if self.middles else None
         return Listing(samples=tuple(samples), problems=tuple(problems), classes=CLASSES, age_edges=edges)
@@ -58,7 +58,7 @@ class FairFaceSource(FileSource):
         places = [self.root, *sorted(self.root.glob("fairface-img-margin*"))]
         return next((place for place in places if (place / "train").is_dir() or (place / "val").is_dir()), self.root)
 
-    def _rows(self, table: Path) -> list[Row]:
+    def _rows(self, table: Path) -> list[TableRow]:
         columns = ("file", "age", "gender", "race")
         return table_rows(table, str(table), "Give the folder that FairFace was unpacked to", columns, needed="age")
 

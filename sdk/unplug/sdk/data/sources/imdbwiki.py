@@ -14,9 +14,9 @@ import numpy as np
 
 from unplug.core import DataError, Reply, call_in_child, memory_for, open_regular, seconds_for
 
-from ..source import Listing, Problem, Sample, existing_dir, not_empty
+from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import MAX_ROWS
 from .files import FileSource, below
-from .tables import MAX_ROWS
 from .utkface import MAX_AGE
 
 TABLES = ("imdb", "wiki")
@@ -55,12 +55,12 @@ class ImdbWikiSource(FileSource):
         columns = reply.arrays
         paths, names = (bytes(columns[key]).decode("utf-8").split("\n") for key in ("paths", "names"))
         samples: list[Sample] = []
-        problems: list[Problem] = []
+        problems: list[SampleProblem] = []
         for row, path in enumerate(paths):
             try:
                 samples.append(self._sample(path, names[row], {key: float(columns[key][row]) for key in NUMBERS}))
             except (ValueError, OverflowError) as error:
-                problems.append(Problem(id=path, reason=str(error)))
+                problems.append(SampleProblem(id=path, reason=str(error)))
         not_empty(samples, problems, f"imdb-wiki:{self.root}", AGAIN)
         return Listing(samples=tuple(samples), problems=tuple(problems))
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from unplug.core import DataError
 
 from ..decode import decode_upright, fingerprint_file, square
-from ..source import Listing, Problem, Sample, existing_dir, not_empty
+from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import TableRow, table_rows
 from .files import below
-from .tables import Row, table_rows
 
 TABLES = ("lagenda_annotation.csv", "annotation.csv")
 BOX = ("face_x0", "face_y0", "face_x1", "face_y1")
@@ -27,7 +27,7 @@ LEAST_SIDE = 5
 
 
 @dataclass(frozen=True)
-class Face:
+class LagendaFace:
     """One face of a picture: left, top, right, bottom in pixels."""
 
     path: Path
@@ -56,29 +56,29 @@ class LagendaSource:
         table = next((place for name in TABLES if (place := self.root / name).is_file()), self.root / TABLES[0])
         columns = ("img_name", "age", "gender", *BOX)
         samples: list[Sample] = []
-        problems: list[Problem] = []
+        problems: list[SampleProblem] = []
         for row in table_rows(table, str(table), "Give the folder that LAGENDA was unpacked to", columns, needed="age"):
             if row["age"] in (NOBODY, ""):
                 continue
             name = f"{row.get('img_name')}#{','.join(row.get(side) or '?' for side in BOX)}"
             try:
                 box, sex = _box(row), SEXES.get(row.get("gender") or "")
-                face = Face(path=below(self.root, row["img_name"]), box=box)
+                face = LagendaFace(path=below(self.root, row["img_name"]), box=box)
                 attributes = {} if sex is None else {"sex": sex}
                 samples.append(Sample(id=name, payload=face, age=row.age("age"), attributes=attributes))
             except ValueError as error:
-                problems.append(Problem(id=name, reason=str(error)))
+                problems.append(SampleProblem(id=name, reason=str(error)))
         not_empty(samples, problems, f"lagenda:{self.root}", "Give the folder with lagenda_annotation.csv and lag_benchmark/")
         return Listing(samples=tuple(samples), problems=tuple(problems))
 
     def fingerprint(self, sample: Sample) -> bytes:
         """SHA-256 of the picture's bytes and the box."""
-        face: Face = sample.payload
+        face: LagendaFace = sample.payload
         return hashlib.sha256(fingerprint_file(face.path) + repr(face.box).encode()).digest()
 
     def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:
         """The square around the face as RGB pixels (size, size, 3), uint8."""
-        face: Face = sample.payload
+        face: LagendaFace = sample.payload
         image = decode_upright(face.path)
         left, right = (min(max(place, 0), image.width) for place in face.box[::2])
         top, bottom = (min(max(place, 0), image.height) for place in face.box[1::2])
@@ -90,7 +90,7 @@ class LagendaSource:
         return square(image.crop((*low, min(image.width, high[0]), min(image.height, high[1]))), size)
 
 
-def _box(row: Row) -> tuple[int, int, int, int]:
+def _box(row: TableRow) -> tuple[int, int, int, int]:
     sides = [row.get(side) or NOBODY for side in BOX]
     if all(side == NOBODY for side in sides):
         raise ValueError("it has no box of a face")

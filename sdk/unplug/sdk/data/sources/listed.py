@@ -17,7 +17,7 @@ from unplug.core import DataError, why_missing
 
 from ..decode import SUFFIXES
 from ..picture_cost import JPEG, PNG
-from ..source import LeftOut, Problem
+from ..source import LeftOut, SampleProblem
 
 MAX_ENTRIES = 5_000_000
 UNREAD = frozenset({".heic", ".heif", ".avif", ".gif", ".tif", ".tiff", ".jp2", ".jxl", ".svg", ".psd", ".dng", ".cr2", ".nef"})
@@ -73,7 +73,7 @@ class Listed:
 
     root: Path
     files: list[Path] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[SampleProblem] = field(default_factory=list)
     _others: dict[str, LeftOut] = field(default_factory=dict)
 
     @property
@@ -89,7 +89,7 @@ class Listed:
 
     def refuse(self, name: str, reason: str) -> None:
         """Names something that cannot be used."""
-        self.problems.append(Problem(id=name, reason=reason))
+        self.problems.append(SampleProblem(id=name, reason=reason))
 
     def name(self, path: Path) -> str:
         """What a file is called in a data set: its path below the folder."""

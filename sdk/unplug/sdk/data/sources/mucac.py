@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..source import Listing, Problem, Sample, existing_dir, not_empty
+from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import text_lines
 from .files import FileSource
-from .tables import text_lines
 
 ATTRIBUTES = (("male", 21), ("smiling", 32), ("young", 40))  # columns of CelebA-HQ-attribute.txt, file name first
 CLASSES = tuple(
@@ -29,11 +29,11 @@ class MUCACSource(FileSource):
         identities = dict(line.split()[:2] for line in _lines(self.root / "CelebA-HQ-identity.txt") if len(line.split()) >= 2)
         folder = next((self.root / name for name in ("CelebA-HQ-img", "images") if (self.root / name).is_dir()), self.root)
         samples: list[Sample] = []
-        problems: list[Problem] = []
+        problems: list[SampleProblem] = []
         for line in _lines(self.root / "CelebA-HQ-attribute.txt")[2:]:
             fields = line.split()
             if len(fields) <= ATTRIBUTES[-1][1] or Path(fields[0]).name != fields[0]:
-                problems.append(Problem(id=fields[0] if fields else "?", reason="not a line of 40 attributes"))
+                problems.append(SampleProblem(id=fields[0] if fields else "?", reason="not a line of 40 attributes"))
                 continue
             label = sum(1 << bit for bit, (_, column) in enumerate(ATTRIBUTES) if fields[column] == "1")
             subject = identities.get(fields[0])

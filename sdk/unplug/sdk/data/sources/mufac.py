@@ -6,9 +6,9 @@ import itertools
 import re
 from pathlib import Path
 
-from ..source import Listing, Partition, Problem, Sample, existing_dir, not_empty
+from ..source import Listing, Partition, Sample, SampleProblem, existing_dir, not_empty
+from .age_tables import TableRow, table_rows
 from .files import FileSource
-from .tables import Row, table_rows
 
 AGE_EDGES = (0.0, 7.0, 13.0, 20.0, 31.0, 46.0, 56.0, 67.0, 81.0)
 CLASSES = ("0-6", "7-12", "13-19", "20-30", "31-45", "46-55", "56-66", "67-80")
@@ -36,16 +36,16 @@ class MUFACSource(FileSource):
     def listing(self) -> Listing:
         """Samples with age group, household and official partition."""
         samples: list[Sample] = []
-        problems: list[Problem] = []
+        problems: list[SampleProblem] = []
         for partition, table, folder in PARTS:
             for row in _rows(self.root / table):
                 name = row.get("image_path") or "?"
                 group = GROUPS.get(row.get("age_class") or "?")
                 if group is None:
-                    problems.append(Problem(id=name, reason=f"age_class {row.get('age_class')!r} is none of a to h"))
+                    problems.append(SampleProblem(id=name, reason=f"age_class {row.get('age_class')!r} is none of a to h"))
                     continue
                 if Path(name).name != name:
-                    problems.append(Problem(id=name, reason="image_path is not a plain file name"))
+                    problems.append(SampleProblem(id=name, reason="image_path is not a plain file name"))
                     continue
                 family = _FAMILY.match(name)
                 samples.append(
@@ -65,7 +65,7 @@ class MUFACSource(FileSource):
 _MIDDLES = tuple((low + high) / 2 for low, high in itertools.pairwise(AGE_EDGES))
 
 
-def _rows(table: Path) -> list[Row]:
+def _rows(table: Path) -> list[TableRow]:
     return table_rows(
         table, str(table), "Give the folder that MUFAC was unpacked to", ("image_path", "age_class"), needed="image_path"
     )

@@ -83,7 +83,7 @@ class SynthSource:
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """`variants` prompts of one face: everything about it first, then drawn wordings (`seed` draws, not the spec's)."""
-        attributes = self.params(sample.payload).attributes()
+        attributes = _faces().attributes_of(self.params(sample.payload))
         draws = (np.random.default_rng([seed, 5, sample.payload, variant]) for variant in range(1, variants))
         return (prompt_of(attributes), *(prompt_of(attributes, rng) for rng in draws))
 

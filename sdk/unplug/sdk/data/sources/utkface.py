@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..source import Listing, Problem, Sample, existing_dir, not_empty
+from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
 from .files import FileSource
 from .listed import image_files
 
@@ -44,7 +44,7 @@ class UTKFaceSource(FileSource):
                 age, attributes = parse_age(path.name), parse_attributes(path.name)
                 samples.append(Sample(id=name, payload=path, age=age, attributes=attributes))
             except ValueError as error:
-                problems.append(Problem(id=name, reason=str(error)))
+                problems.append(SampleProblem(id=name, reason=str(error)))
         not_empty(
             samples,
             problems,

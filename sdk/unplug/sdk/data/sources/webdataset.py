@@ -17,10 +17,19 @@ from unplug.core import name_form
 
 from ..decode import MAX_FILE_BYTES, SUFFIXES, decode_bytes
 from ..source import Listing, Sample, not_empty
+from .age_tables import told_of_keys
+from .caption_records import (
+    MAX_CAPTION_BYTES,
+    MAX_RECORD_BYTES,
+    age_in,
+    caption_from,
+    caption_in,
+    record_from,
+    shown,
+    subject_in,
+)
 from .listed import UNREAD, Listed, leaving_in
-from .records import MAX_CAPTION_BYTES, MAX_RECORD_BYTES, age_in, caption_from, caption_in, record_from, shown, subject_in
 from .shards import EXPECTED, MAX_MEMBERS, Member, members, read_member, shards_of
-from .tables import told_of_keys
 
 IMAGES = frozenset(suffix.removeprefix(".") for suffix in SUFFIXES)
 LIMITS = {"image": MAX_FILE_BYTES, "txt": MAX_CAPTION_BYTES, "json": MAX_RECORD_BYTES}

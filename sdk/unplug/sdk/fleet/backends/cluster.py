@@ -14,14 +14,14 @@ from typing import Any
 
 from unplug.core import InputError, MissingExtraError, TrainingError, cores
 
-from ..backend import ATTEMPTS, Outcome, Setup, context_failure, execute, revive
+from ..backend import ATTEMPTS, JobOutcome, JobSetup, context_failure, execute, revive
 from ..result import Order
 from ..worker import order_from, prepare
 from .processes import import_path
 
 
-def cluster(orders: Sequence[Order], setup: Setup) -> Iterator[Outcome]:
-    """Runs the orders in `Setup.workers` actors of one CPU each (default: all CPUs of the cluster).
+def cluster(orders: Sequence[Order], setup: JobSetup) -> Iterator[JobOutcome]:
+    """Runs the orders in `JobSetup.workers` actors of one CPU each (default: all CPUs of the cluster).
 
     GPUs are dealt out in equal fractions, so that several actors share one. A Ray that the caller has initialised is used
     as it is and left running.
@@ -37,7 +37,7 @@ def cluster(orders: Sequence[Order], setup: Setup) -> Iterator[Outcome]:
     if ours:
         _connect(ray, setup)
     try:
-        yield from _Fleet(ray, orders, setup).outcomes()
+        yield from _RayFleet(ray, orders, setup).outcomes()
     finally:
         if ours:
             ray.shutdown()
@@ -51,7 +51,7 @@ def _import_ray() -> Any:
         raise MissingExtraError("ray", "cluster") from error
 
 
-def _connect(ray: Any, setup: Setup) -> None:
+def _connect(ray: Any, setup: JobSetup) -> None:
     quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
     try:
         if setup.cluster is not None:
@@ -77,7 +77,7 @@ class Actor:
         return answer
 
     def run(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Carries out an order; gives the fields of its `Outcome`."""
+        """Carries out an order; gives the fields of its `JobOutcome`."""
         return asdict(execute(order_from(order), self._context))
 
 
@@ -90,10 +90,10 @@ class _Call:
     attempt: int
 
 
-class _Fleet:
+class _RayFleet:
     """The actors and what they are doing."""
 
-    def __init__(self, ray: Any, orders: Sequence[Order], setup: Setup) -> None:
+    def __init__(self, ray: Any, orders: Sequence[Order], setup: JobSetup) -> None:
         self._ray, self._setup = ray, setup
         self._todo: deque[tuple[Order, int]] = deque((order, 1) for order in orders)
         self._left = len(orders)
@@ -106,7 +106,7 @@ class _Fleet:
         self._pending: dict[Any, _Call] = {}
         self._actors: set[Any] = set()
 
-    def outcomes(self) -> Iterator[Outcome]:
+    def outcomes(self) -> Iterator[JobOutcome]:
         """Starts the actors and yields what they bring until nothing is left."""
         try:
             for _ in range(self._count):
@@ -141,7 +141,7 @@ class _Fleet:
         self._ray.kill(actor)
         self._actors.remove(actor)
 
-    def _take(self, reference: Any, call: _Call) -> tuple[Outcome | None, bool]:
+    def _take(self, reference: Any, call: _Call) -> tuple[JobOutcome | None, bool]:
         """What came back, if it was an order; and whether the actor can have the next one."""
         try:
             answer = self._ray.get(reference)
@@ -152,9 +152,9 @@ class _Fleet:
                 raise revive(answer["error"])
             if answer["status"] == "context failed":
                 raise context_failure(answer["note"])
-        return (None if call.order is None else Outcome(**answer)), True
+        return (None if call.order is None else JobOutcome(**answer)), True
 
-    def _bury(self, call: _Call, death: str) -> Outcome | None:
+    def _bury(self, call: _Call, death: str) -> JobOutcome | None:
         if call.order is None and call.attempt == ATTEMPTS:
             raise TrainingError("fleet workers", f"they die while they build the context ({death})", "Use fewer workers")
         self._drop(call.actor)  # it may be unreachable instead of dead
@@ -165,7 +165,7 @@ class _Fleet:
             self._todo.appendleft((call.order, call.attempt + 1))
             return None
         note = f"its worker died {ATTEMPTS} times, the last with: {death}"
-        return Outcome(name=call.order.job.name, status="failed", note=note)
+        return JobOutcome(name=call.order.job.name, status="failed", note=note)
 
 
 def _share(gpus: float, actors: int) -> float:

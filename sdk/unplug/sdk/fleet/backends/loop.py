@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from unplug.core import UnplugError
 
-from ..backend import Outcome, Setup, context_failure, execute, traceback_tail
+from ..backend import JobOutcome, JobSetup, context_failure, execute, traceback_tail
 from ..result import Order
 
 
-def loop(orders: Sequence[Order], setup: Setup) -> Iterator[Outcome]:
-    """Runs the orders in their order; `Setup.workers` is not looked at.
+def loop(orders: Sequence[Order], setup: JobSetup) -> Iterator[JobOutcome]:
+    """Runs the orders in their order; `JobSetup.workers` is not looked at.
 
     Raises:
         UnplugError: the context refused to be built.

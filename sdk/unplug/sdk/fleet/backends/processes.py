@@ -16,7 +16,7 @@ from pathlib import Path
 
 from unplug.core import Child, ConversionError, Reply, TrainingError, cores
 
-from ..backend import ATTEMPTS, Outcome, Setup, context_failure, revive
+from ..backend import ATTEMPTS, JobOutcome, JobSetup, context_failure, revive
 from ..result import Order
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -27,8 +27,8 @@ def import_path() -> str:
     return os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path)
 
 
-def processes(orders: Sequence[Order], setup: Setup) -> Iterator[Outcome]:
-    """Runs the orders in `Setup.workers` processes (default: one per core).
+def processes(orders: Sequence[Order], setup: JobSetup) -> Iterator[JobOutcome]:
+    """Runs the orders in `JobSetup.workers` processes (default: one per core).
 
     Raises:
         UnplugError: the context refused to be built.
@@ -37,7 +37,7 @@ def processes(orders: Sequence[Order], setup: Setup) -> Iterator[Outcome]:
     todo: queue.SimpleQueue[Order] = queue.SimpleQueue()
     for order in orders:
         todo.put(order)
-    found: queue.SimpleQueue[tuple[_Slot, Outcome | Exception]] = queue.SimpleQueue()
+    found: queue.SimpleQueue[tuple[_Slot, JobOutcome | Exception]] = queue.SimpleQueue()
     stop = threading.Event()
     slots = [_Slot(todo, found, setup, stop) for _ in range(min(len(orders), setup.workers or cores()))]
     try:
@@ -59,7 +59,7 @@ class _Slot:
     """A thread and the process that it feeds."""
 
     def __init__(
-        self, todo: queue.SimpleQueue[Order], found: queue.SimpleQueue[tuple[_Slot, Outcome | Exception]], setup: Setup,
+        self, todo: queue.SimpleQueue[Order], found: queue.SimpleQueue[tuple[_Slot, JobOutcome | Exception]], setup: JobSetup,
         stop: threading.Event,
     ) -> None:  # fmt: skip
         # A result that waits to be written while its worker goes on would be lost with the driver, beside those at work.
@@ -89,7 +89,7 @@ class _Slot:
         except Exception as error:  # noqa: BLE001 (a thread's errors are raised by the generator)
             self._found.put((self, error))
 
-    def _try(self, order: Order) -> Outcome:
+    def _try(self, order: Order) -> JobOutcome:
         note = ""
         for _ in range(ATTEMPTS):
             self._prepare()
@@ -102,8 +102,8 @@ class _Slot:
                     break
             else:
                 packed = reply.arrays["packed"].tobytes()
-                return Outcome(name=order.job.name, status=reply.values["status"], packed=packed, note=reply.values["note"])
-        return Outcome(name=order.job.name, status="failed", note=note)
+                return JobOutcome(name=order.job.name, status=reply.values["status"], packed=packed, note=reply.values["note"])
+        return JobOutcome(name=order.job.name, status="failed", note=note)
 
     def _prepare(self) -> None:
         """Has the context built where the process is new; raises what its function raised."""

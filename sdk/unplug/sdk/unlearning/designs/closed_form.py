@@ -21,7 +21,7 @@ from ..design import build_design
 from ..ridge import RidgeHead, best_scale
 from ..settings import check_range
 from .over_trunk import Kept, OverTrunk
-from .trunk import Consented, Rows
+from .trunk import Consented, TrunkRows
 
 LIFT_BITS = 18
 """Of the lift's weights. With some 15 bits of a rounded feature and 2^11 channels at most, float64 sums them exactly, in any
@@ -122,7 +122,7 @@ class ClosedForm(OverTrunk[HeadSums]):
             model.lift.bias.copy_(_coarse(offset_D - weight_DC @ mean_C))
         return {"scale": self._scale(model, consented)}, HeadSums.empty(self.random_features, model.groups)
 
-    def fit(self, model: AgePredictor, kept: HeadSums, rows: Rows, seed: int) -> HeadSums:
+    def fit(self, model: AgePredictor, kept: HeadSums, rows: TrunkRows, seed: int) -> HeadSums:
         """Adds everybody up."""
         sums = HeadSums.empty(self.random_features, model.groups)
         sums.add(*contribution(model, rows), rows.committed)
@@ -132,7 +132,7 @@ class ClosedForm(OverTrunk[HeadSums]):
         """Those who leave: what they had added is computed once more."""
         return list(gone)
 
-    def take(self, model: AgePredictor, kept: HeadSums, gone: Sequence[str], rows: Rows, seed: int) -> HeadSums:
+    def take(self, model: AgePredictor, kept: HeadSums, gone: Sequence[str], rows: TrunkRows, seed: int) -> HeadSums:
         """Subtracts."""
         kept.remove(*contribution(model, rows), gone)
         return kept
@@ -162,7 +162,7 @@ class ClosedForm(OverTrunk[HeadSums]):
 
 
 @torch.no_grad()
-def contribution(model: AgePredictor, rows: Rows) -> tuple[Tensor, Tensor]:
+def contribution(model: AgePredictor, rows: TrunkRows) -> tuple[Tensor, Tensor]:
     """What some samples add: features (N, D) and targets (N, K), both float64; the head of the model plays no part."""
     assert model.lift is not None
     lift = model.lift.weight.double().cpu(), model.lift.bias.double().cpu()

@@ -38,7 +38,7 @@ from unplug.sdk.training import (
 
 from ..budget import Cost, RetrainCost, summary
 from ..lineage import lineage_of
-from .trunk import Consented, Rows, consented, ready_trunk, rows_of, trunk_sha256
+from .trunk import Consented, TrunkRows, consented, ready_trunk, rows_of, trunk_sha256
 
 RESTORE = "Restore the folder as it was saved"
 
@@ -99,7 +99,7 @@ class OverTrunk(ABC, Generic[K]):
         """What does not depend on personal data: facts for the record, and a state with nobody in it."""
 
     @abstractmethod
-    def fit(self, model: AgePredictor, kept: K, rows: Rows, seed: int) -> K:
+    def fit(self, model: AgePredictor, kept: K, rows: TrunkRows, seed: int) -> K:
         """The state of these people alone, from scratch."""
 
     @abstractmethod
@@ -107,7 +107,7 @@ class OverTrunk(ABC, Generic[K]):
         """The samples whose pictures are needed to take some out."""
 
     @abstractmethod
-    def take(self, model: AgePredictor, kept: K, gone: Sequence[str], rows: Rows, seed: int) -> K:
+    def take(self, model: AgePredictor, kept: K, gone: Sequence[str], rows: TrunkRows, seed: int) -> K:
         """The state without some samples; `rows` are what `reads` named."""
 
     @abstractmethod
@@ -360,7 +360,7 @@ def check_there(dataset: Dataset, needed: Sequence[str]) -> None:
         raise Changed(f"sample {missing[0]}", why, fix)
 
 
-def check_added(kept: Kept, rows: Rows) -> None:
+def check_added(kept: Kept, rows: TrunkRows) -> None:
     """Refuses pictures, ages or features that are not those of the training; `Changed` says whose."""
     for name, digest in rows.committed.items():
         if kept.committed.get(name) != digest:

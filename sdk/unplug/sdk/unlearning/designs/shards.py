@@ -21,9 +21,9 @@ from unplug.plugins import MAX_RANDOM_FEATURES, AgePredictor
 from unplug.sdk.tasks import AGE_SCALE, soft_groups
 from unplug.sdk.training import seeded
 
-from ..shards import Plan
+from ..shards import ShardPlan
 from .over_trunk import Kept, OverTrunk
-from .trunk import Consented, Rows
+from .trunk import Consented, TrunkRows
 
 BATCH, WEIGHT_DECAY = 32, 1e-2
 MIDDLE, SPREAD = 40.0, 25.0
@@ -137,7 +137,7 @@ class Shards(OverTrunk[Tails]):
         kept.warm_P, kept.after_SRP = warm_P, warm_P.repeat(self.shards, self.slices, 1)
         return {}, kept
 
-    def fit(self, model: AgePredictor, kept: Tails, rows: Rows, seed: int) -> Tails:
+    def fit(self, model: AgePredictor, kept: Tails, rows: TrunkRows, seed: int) -> Tails:
         """Trains every shard from its first slice."""
         plan = self._plan(seed)
         place = {name: plan.place(person) for name, person in zip(rows.ids, rows.people, strict=True)}
@@ -153,7 +153,7 @@ class Shards(OverTrunk[Tails]):
         touched, leaving = self._touched(kept, gone), set(gone)
         return sorted(name for name, (shard, _) in kept.place.items() if shard in touched and name not in leaving)
 
-    def take(self, model: AgePredictor, kept: Tails, gone: Sequence[str], rows: Rows, seed: int) -> Tails:
+    def take(self, model: AgePredictor, kept: Tails, gone: Sequence[str], rows: TrunkRows, seed: int) -> Tails:
         """Trains the touched shards again from the first slice that somebody left."""
         touched, leaving = self._touched(kept, gone), set(gone)
         kept.committed = {name: digest for name, digest in kept.committed.items() if name not in leaving}
@@ -216,8 +216,8 @@ class Shards(OverTrunk[Tails]):
         step = sum(passes(shard, first) for shard, first in self._touched(kept, gone).items())
         return step, sum(passes(shard, 0) for shard in range(self.shards))
 
-    def _plan(self, seed: int) -> Plan:
-        return Plan(shards=self.shards, slices=self.slices, seed=seed)
+    def _plan(self, seed: int) -> ShardPlan:
+        return ShardPlan(shards=self.shards, slices=self.slices, seed=seed)
 
     @staticmethod
     def _touched(kept: Tails, gone: Sequence[str]) -> dict[int, int]:
@@ -227,7 +227,7 @@ class Shards(OverTrunk[Tails]):
             touched[shard] = min(number, touched.get(shard, number))
         return touched
 
-    def _learn(self, model: AgePredictor, kept: Tails, rows: Rows, shards: Mapping[int, int], plan: Plan) -> None:
+    def _learn(self, model: AgePredictor, kept: Tails, rows: TrunkRows, shards: Mapping[int, int], plan: ShardPlan) -> None:
         """Writes the tails of some shards after each slice, from a slice on; `rows` hold all of their samples."""
         stages, position = plan.epochs(self.epochs), {name: index for index, name in enumerate(rows.ids)}
         inside: dict[int, list[str]] = {shard: [] for shard in shards}
@@ -246,7 +246,7 @@ class Shards(OverTrunk[Tails]):
                     kept.after_SRP[shard, number] = tail_P
 
     @staticmethod
-    def _inputs(model: AgePredictor, kept: Tails, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
+    def _inputs(model: AgePredictor, kept: Tails, rows: TrunkRows) -> tuple[Tensor, Tensor, Tensor]:
         z_NC = (rows.pooled_NC.float() - kept.mean_C) / kept.spread_C
         target_NG = soft_groups(model.age_centers.cpu().double(), rows.age_N).float()
         return z_NC, target_NG, rows.age_N.float()
@@ -273,7 +273,7 @@ class Shards(OverTrunk[Tails]):
                 rate.step()
         after_P = parameters_to_vector(tail.parameters()).detach()
         if not bool(after_P.isfinite().all()):
-            raise TrainingError("shards", "the loss of a tail is not a number", "Lower --set lr")
+            raise TrainingError("shards", "the loss of a tail is not a number", "Lower `lr`")
         return after_P
 
 

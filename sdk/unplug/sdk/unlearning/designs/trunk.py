@@ -31,7 +31,7 @@ has 11 bits, shows nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
+class TrunkRows:
     """N samples as a design sees them.
 
     Args:
@@ -48,10 +48,10 @@ class Rows:
     age_N: Tensor
     committed: Mapping[str, bytes]
 
-    def part(self, position_M: Sequence[int]) -> Rows:
+    def part(self, position_M: Sequence[int]) -> TrunkRows:
         """Some of them."""
         ids = tuple(self.ids[position] for position in position_M)
-        return Rows(
+        return TrunkRows(
             ids=ids, people=tuple(self.people[position] for position in position_M), pooled_NC=self.pooled_NC[position_M],
             age_N=self.age_N[position_M], committed={name: self.committed[name] for name in ids},
         )  # fmt: skip
@@ -67,8 +67,8 @@ class Consented:
         grid: that features are rounded to.
     """
 
-    seen: Rows
-    held: Rows
+    seen: TrunkRows
+    held: TrunkRows
     mean_C: Tensor
     spread_C: Tensor
     grid: float
@@ -83,7 +83,7 @@ def ready_trunk(
     A trunk that is trained here goes into ``NAME-trunk`` beside `out`. See `OverTrunk.train`.
     """
     if trunk is None and trunk_data is None:
-        raise InputError("made to forget", "it needs a trunk that never saw personal data", "Give --trunk-data or --trunk")
+        raise InputError("made to forget", "it needs a trunk that never saw personal data", "Give `trunk_data` or `trunk`")
     side = recipe.image_size if trunk is None else trunk.model.image_size
     if personal.size != side:
         why = f"its images have {personal.size} pixels where the trunk takes {side}"
@@ -92,7 +92,7 @@ def ready_trunk(
         assert trunk is not None
         spec = (trunk.record.get("data") or {}).get("spec")
         if not isinstance(spec, str):
-            raise CheckpointError(str(trunk.path), "its record names no data", "Give --trunk-data as well")
+            raise CheckpointError(str(trunk.path), "its record names no data", "Give `trunk_data` as well")
         trunk_data = load_dataset(spec, side, show=show)
     check_apart(personal, trunk_data)
     if trunk is None:
@@ -126,7 +126,7 @@ def consented(
 
 def rows_of(
     model: AgePredictor, grid: float, dataset: Dataset, ids: Sequence[str], device: torch.device, *, show: bool = False
-) -> Rows:
+) -> TrunkRows:
     """What a design sees of some samples.
 
     Args:
@@ -144,14 +144,14 @@ def rows_of(
     return _rows(dataset, data, pooled(model, data, show=show), grid)
 
 
-def _rows(dataset: Dataset, data: ImageSet, pooled_NC: Tensor, grid: float) -> Rows:
+def _rows(dataset: Dataset, data: ImageSet, pooled_NC: Tensor, grid: float) -> TrunkRows:
     steps_NC, age_N = (pooled_NC / grid).round(), data.age_N.cpu().double()
     people = {sample.id: sample.person for sample in dataset.samples}
     committed = {
         name: hashlib.sha256(name.encode() + b"\0" + steps.astype("<i4").tobytes() + age.tobytes()).digest()
         for name, steps, age in zip(data.ids, steps_NC.numpy(), age_N[:, None].numpy(), strict=True)
     }
-    return Rows(
+    return TrunkRows(
         ids=data.ids, people=tuple(people[name] for name in data.ids), pooled_NC=steps_NC * grid, age_N=age_N,
         committed=committed,
     )  # fmt: skip

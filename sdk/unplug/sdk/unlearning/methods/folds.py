@@ -43,5 +43,5 @@ class Folds(Fitted):
     def targets(self, model: nn.Module, problem: ForgetProblem) -> Tensor:
         """What the problem was given."""
         if problem.outside_FG is None:
-            raise InputError("method folds", "it was given no out-of-fold answers", "Give references with --fleet")
+            raise InputError("method folds", "it was given no out-of-fold answers", "Give references as `fleet`")
         return problem.outside_FG

@@ -13,7 +13,7 @@ from unplug.sdk.tasks import Need
 from unplug.sdk.training import Task
 
 from ..method import ForgetProblem
-from ..shards import Plan, SisaEnsemble, stage_passes, train_shard
+from ..shards import ShardPlan, SisaEnsemble, stage_passes, train_shard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +45,11 @@ class SISA:
     default_budget: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:
-        Plan(shards=self.shards, slices=self.slices, seed=0)
+        ShardPlan(shards=self.shards, slices=self.slices, seed=0)
 
     def train(self, problem: ForgetProblem) -> SisaEnsemble:
         """An ensemble on ``problem.retain``, seeded by ``problem.seed``; costs about one training in passes."""
-        plan = Plan(shards=self.shards, slices=self.slices, seed=problem.seed)
+        plan = ShardPlan(shards=self.shards, slices=self.slices, seed=problem.seed)
         parts, task = plan.parts(problem.retain.ids), problem.task
         passes = sum(stage_passes(plan, task.recipe, slices, 0) for slices in parts)
         problem.meter.charge(forward=passes, backward=passes)
@@ -65,7 +65,7 @@ class SISA:
 
     def price(self, before: Sequence[str], after: Sequence[str], task: Task, seed: int) -> int:
         """Training passes of unlearning, from the ids of the training set before and after alone."""
-        plan = Plan(shards=self.shards, slices=self.slices, seed=seed)
+        plan = ShardPlan(shards=self.shards, slices=self.slices, seed=seed)
         parts = plan.parts(after)
         return sum(stage_passes(plan, task.recipe, parts[shard], first) for shard, first in _touched(plan.parts(before), parts))
 

@@ -79,7 +79,7 @@ def dampen_or_refuse(
     if dampen(model, forget, everything, alpha, dampening) == 0:
         most = max(float((forget[name] / value)[value > 0].max()) for name, value in everything.items() if (value > 0).any())
         why = "no weight matters so much more for the forget set, so nothing would be forgotten"
-        raise InputError(f"alpha={alpha:g}", why, f"Use --set alpha=... below {most:.3g}")
+        raise InputError(f"alpha={alpha:g}", why, f"Use `alpha=...` below {most:.3g}")
     return model.eval()
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from unplug.core import InputError, OutputError, progress
 
-from .backend import BACKENDS, Setup
-from .job import Context, Job, job_fingerprint
+from .backend import BACKENDS, JobSetup
+from .job import Context, FleetJob, job_fingerprint
 from .result import Order, read_record, result_path, write_result
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summary:
+class FleetSummary:
     """What a run did.
 
     Args:
@@ -35,7 +35,7 @@ class Summary:
 
 
 def run_jobs(
-    jobs: Sequence[Job],
+    jobs: Sequence[FleetJob],
     context: Context | None,
     out: Path,
     *,
@@ -44,7 +44,7 @@ def run_jobs(
     show: bool = True,
     fingerprint: str = "",
     cluster: str | None = None,
-) -> Summary:
+) -> FleetSummary:
     """Runs jobs side by side; a run that was killed goes on where it stood and loses the jobs in flight alone.
 
     A typed error of a job is a *refusal*, which is a result: facts ``{"refused": {"kind", "what", "why", "fix"}}`` and no
@@ -73,8 +73,8 @@ def run_jobs(
     bar = progress(total=len(jobs), done=skipped, label="fleet", unit="model", show=show)
     if not orders:
         bar.close()
-        return Summary(done=0, skipped=skipped, seconds=time.monotonic() - start)
-    outcomes: Any = runner(orders, Setup(context=context, workers=workers, cluster=cluster))
+        return FleetSummary(done=0, skipped=skipped, seconds=time.monotonic() - start)
+    outcomes: Any = runner(orders, JobSetup(context=context, workers=workers, cluster=cluster))
     with bar, closing(outcomes):
         for outcome in outcomes:
             if outcome.status == "done":
@@ -84,10 +84,10 @@ def run_jobs(
             bar.set_postfix_str(_rate(bar.n - skipped + 1, time.monotonic() - start, len(failed)), refresh=False)
             bar.update(1)
     done = len(orders) - len(failed)
-    return Summary(done=done, skipped=skipped, failed=failed, seconds=time.monotonic() - start)
+    return FleetSummary(done=done, skipped=skipped, failed=failed, seconds=time.monotonic() - start)
 
 
-def _check(jobs: Sequence[Job], workers: int | None) -> None:
+def _check(jobs: Sequence[FleetJob], workers: int | None) -> None:
     twice = [name for name, count in Counter(job.name for job in jobs).items() if count > 1]
     if twice:
         raise InputError(f"job name {twice[0]!r}", "two jobs have it", "Give every job a name of its own")
@@ -102,7 +102,7 @@ def _finished(out: Path, order: Order) -> bool:
     try:
         record = read_record(path)
     except InputError as error:  # results are written whole, so this is somebody else's file
-        raise OutputError(str(path), error.why, "Move it away, or choose another --out") from error
+        raise OutputError(str(path), error.why, "Move it away, or choose another `out`") from error
     return bool(record["name"] == order.job.name and record["fingerprint"] == order.fingerprint)
 
 

@@ -1,32 +1,28 @@
-"""Statistics of an attack: ROC, AUC and intervals by resampling whole subjects.
+"""How well scores tell members from others: ROC, AUC, rates, with intervals by resampling whole subjects.
 
 Shapes: F forget scores, U unseen scores, R bootstrap replicates. A higher score means "was a member".
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from scipy.stats import norm, rankdata
-from scipy.stats import t as student
+from scipy.stats import rankdata
 
-from .estimate import Estimate as Estimate
+from unplug.core import Estimate
 
-Array = NDArray[np.float64]
+from .bootstrap import CONFIDENCE, REPLICATES, Array, few_people, interval, subject_weights
 
-CONFIDENCE = 0.95
-REPLICATES = 1000
 MIN_FALSE_POSITIVES = 10
 """TPR at a false-positive rate is refused where that rate is fewer than ten unseen samples: its value would be noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused:
+class NotGiven:
     """Why a number is not given: stands where the number would."""
 
     reason: str
@@ -56,14 +52,14 @@ def roc(forget_F: Array, unseen_U: Array) -> tuple[Array, Array]:
 def tpr_at(forget_F: Array, unseen_U: Array, rate: float) -> float | None:
     """`tpr_or_reason`, with None in place of the reason."""
     value = tpr_or_reason(forget_F, unseen_U, rate)
-    return None if isinstance(value, Refused) else value
+    return None if isinstance(value, NotGiven) else value
 
 
-def tpr_or_reason(forget_F: Array, unseen_U: Array, rate: float) -> float | Refused:
+def tpr_or_reason(forget_F: Array, unseen_U: Array, rate: float) -> float | NotGiven:
     """True-positive rate at a false-positive rate of at most `rate` (above 0, up to 1), or why the sample cannot tell."""
     if round(rate * len(unseen_U), 9) < MIN_FALSE_POSITIVES:
         needed = int(np.ceil(round(MIN_FALSE_POSITIVES / rate, 9)))
-        return Refused(reason=f"TPR at FPR {rate:g} needs at least {needed} unseen samples, {len(unseen_U)} given")
+        return NotGiven(reason=f"TPR at FPR {rate:g} needs at least {needed} unseen samples, {len(unseen_U)} given")
     false, true = roc(forget_F, unseen_U)
     return float(true[false <= rate].max())
 
@@ -126,33 +122,6 @@ def resamples(
     return Resamples(forget_RF=weights[0], unseen_RU=weights[1], people=people)
 
 
-def few_people(people: int | None) -> float:
-    """How much wider an interval over n resampled subjects must be: t_{n-1} / z sqrt(n / (n - 1)), 1 for many.
-
-    A bootstrap's variance is that of the sample, (n - 1) / n of the truth on average, and its tails are a Gaussian's where few
-    subjects have Student's.
-
-    Example:
-        >>> [round(few_people(count), 2) for count in (5, 10, 50, 1000)]
-        [1.58, 1.22, 1.04, 1.0]
-
-    Reference:
-        Field and Welsh, Bootstrapping clustered data, 2007, section 3 (the variance).
-    """
-    if people is None or people < 2:
-        return 1.0
-    level = (1 + CONFIDENCE) / 2
-    return float(student.ppf(level, people - 1) / norm.ppf(level)) * math.sqrt(people / (people - 1))
-
-
-def subject_weights(subjects: NDArray[np.int64], replicates: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """How often each sample is in each of R draws of whole subjects with replacement: (R, N), at least 0."""
-    _, number = np.unique(subjects, return_inverse=True)
-    people = int(number.max()) + 1
-    draws = rng.multinomial(people, np.full(people, 1.0 / people), size=replicates)
-    return draws[:, number].astype(np.float32)
-
-
 def bootstrap_auc(forget_F: Array, unseen_U: Array, draws: Resamples) -> Array:
     """AUC of every replicate (R,): sum_fu w_f w_u [s_f > s_u] / (sum w_f sum w_u), with ties counted half.
 
@@ -171,7 +140,7 @@ def bootstrap_auc(forget_F: Array, unseen_U: Array, draws: Resamples) -> Array:
     return np.asarray(wins_R / totals_R, dtype=np.float64)
 
 
-def logistic_accuracy(loss_F: Array, loss_U: Array, draws: Resamples, *, folds: int = 10, seed: int = 0) -> Estimate | Refused:
+def logistic_accuracy(loss_F: Array, loss_U: Array, draws: Resamples, *, folds: int = 10, seed: int = 0) -> Estimate | NotGiven:
     """The starting kit's attack ("loss-logistic"): balanced accuracy of a logistic regression on the loss, held out.
 
     Each fold is judged by the regression fitted to the others. The interval resamples subjects and keeps the fits.
@@ -185,7 +154,7 @@ def logistic_accuracy(loss_F: Array, loss_U: Array, draws: Resamples, *, folds: 
         NeurIPS 2023 machine unlearning challenge, starting kit.
     """
     if min(len(loss_F), len(loss_U)) < folds:
-        return Refused(reason=f"{folds} folds need as many samples a side, {min(len(loss_F), len(loss_U))} given")
+        return NotGiven(reason=f"{folds} folds need as many samples a side, {min(len(loss_F), len(loss_U))} given")
     rng = np.random.default_rng(seed)
     fold_F, fold_U = (rng.permutation(np.arange(len(scores)) % folds) for scores in (loss_F, loss_U))
     right_F, right_U = np.empty(len(loss_F)), np.empty(len(loss_U))
@@ -223,33 +192,6 @@ def fit_logistic(one_F: Array, zero_U: Array, *, ridge: float = 1.0, steps: int 
         if np.abs(change).max() < 1e-10:
             break
     return float(theta[0] - theta[1] * center / scale), float(theta[1] / scale)
-
-
-def interval(values_R: Array, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Percentile interval of bootstrap replicates."""
-    tail = 100 * (1 - confidence) / 2
-    low, high = np.percentile(values_R, [tail, 100 - tail])
-    return float(low), float(high)
-
-
-def mean_interval(
-    values_N: Array, subjects_N: NDArray[np.int64], *, replicates: int = REPLICATES, seed: int = 0
-) -> tuple[float, float]:
-    """Interval of a mean over samples, by resampling whole subjects."""
-    weights_RN = subject_weights(subjects_N, replicates, np.random.default_rng([seed, 4321]))
-    means_R = (weights_RN @ values_N) / weights_RN.sum(axis=1)
-    return interval(np.asarray(means_R, dtype=np.float64))
-
-
-MIN_SUBJECTS = 5  # with fewer, most bootstrap draws repeat the same people
-
-
-def mean_estimate(values_N: Array, subjects_N: NDArray[np.int64], seed: int) -> Estimate:
-    """A mean with its interval over subjects; without one where the subjects are too few to draw from."""
-    if len(np.unique(subjects_N)) < MIN_SUBJECTS:
-        return Estimate(value=float(values_N.mean()))
-    low, high = mean_interval(values_N, subjects_N, seed=seed)
-    return Estimate(value=float(values_N.mean()), low=low, high=high)
 
 
 def tpr_estimate(forget_F: Array, unseen_U: Array, rate: float, draws: Resamples) -> Estimate | None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,7 +11,7 @@ from torch import Tensor, nn
 
 from unplug.core import InputError, quiet, settled
 from unplug.plugins import load_checkpoint
-from unplug.sdk.conditions import FaceFrame, condition_picture
+from unplug.sdk.conditions import Steering, draw_conditions
 
 from .control import CONTROLS
 from .guidance import scheduled_guidance
@@ -111,31 +108,6 @@ def decode(pipe: Any, latent_Bchw: Tensor) -> list[Image.Image]:
 MAX_PICTURES = 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class Steering:
-    """One plugin with the picture that it follows.
-
-    Args:
-        plugin: a name that ships ("face_landmark", "canny") or a checkpoint folder.
-        image: a condition, or with `photo` a photograph from which it is drawn.
-        photo: whether `image` is a photograph.
-        strength: factor on the plugin's residuals; 0 is the bare base.
-        options: settings of the condition, for a photograph.
-        frame: for a photograph: its face is found and framed, instead of the centre square.
-    """
-
-    plugin: str
-    image: Path
-    photo: bool = False
-    strength: float = 1.0
-    options: Mapping[str, str] = field(default_factory=dict)
-    frame: FaceFrame | None = None
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.strength) and 0.0 <= self.strength <= 10.0):
-            raise InputError(f"strength {self.strength}", "out of range", "Use 0 (off) to 10; 1 is as trained")
-
-
 def load_plugin(name: str) -> Any:
     """A plugin by the name that it ships under, or from its folder; see `find_plugin`.
 
@@ -143,19 +115,6 @@ def load_plugin(name: str) -> Any:
         CheckpointError: no such plugin.
     """
     return load_checkpoint(find_plugin(name), expect="plugin").model
-
-
-def read_condition(steering: Steering, kind: str, size: int) -> Image.Image:
-    """The condition picture (size, size) in RGB; see `unplug.sdk.conditions.condition_picture`.
-
-    Raises:
-        DataError: no such picture, a broken or tiny one, one that shows nothing, or a photograph in which the condition is not
-            found.
-    """
-    pixels_HWC = condition_picture(
-        steering.image, kind, size, photo=steering.photo, options=steering.options, frame=steering.frame
-    )
-    return Image.fromarray(pixels_HWC)
 
 
 @settled
@@ -198,7 +157,8 @@ def draw_pictures(
     # Not diffusers' own `to`, which warns for no reason.
     plugins: list[Any] = [nn.Module.to(load_plugin(item.plugin), base.device, base.unet.dtype) for item in steerings]
     _check_size(size, max(plugin.total_downscale_factor for plugin in plugins))
-    conditions = [read_condition(item, plugin.config.condition, size) for item, plugin in zip(steerings, plugins, strict=True)]
+    drawn = draw_conditions(steerings, [plugin.config.condition for plugin in plugins], size)
+    conditions = [Image.fromarray(condition_HWC) for condition_HWC in drawn]
     strengths = [item.strength for item in steerings]
     one = len(plugins) == 1
     pipe = control.pipeline(base, plugins[0] if one else plugins)

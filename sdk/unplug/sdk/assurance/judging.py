@@ -14,14 +14,14 @@ from unplug.core import InputError, settled, versions
 from unplug.sdk.inference import FAULTS
 from unplug.sdk.statistics import CONFIDENCE, MIN_SUBJECTS
 
-from .answers import Answers, Asked, ask
+from .answers import Answers, JudgedModels, ask
 from .copies import names_alone
+from .evaluation_report import EvaluationAlarm, EvaluationReport, ModelEvaluation, PeopleFacts, Processing
 from .exact import people_needed, rate
 from .fate import ADULT
 from .groups import MIN_GAP
 from .people import People
 from .protocol import PROTOCOLS, AgeProtocol, Asking
-from .records import EvaluationAlarm, EvaluationReport, ModelEvaluation, PeopleFacts, Processing
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +32,7 @@ NAMES_ALONE = "pictures of the training under other names"
 
 @settled
 def evaluate(
-    asked: Asked, protocol: str, asking: Asking, *, device: torch.device | None = None, show: bool = True
+    asked: JudgedModels, protocol: str, asking: Asking, *, device: torch.device | None = None, show: bool = True
 ) -> EvaluationReport:
     """Runs the models, and takes the protocol's numbers of what they say.
 
@@ -48,7 +48,7 @@ def evaluate(
         InputError: no such protocol, a limit or challenge that means nothing, too many models; see `ask`.
 
     Example:
-        ``evaluate(Asked(models=[Path("model")], data="utkface:faces"), "fate-aev", Asking()).save(Path("evaluation.json"))``
+        ``evaluate(JudgedModels(models=[Path("model")], data="utkface:faces"), "fate-aev", Asking())``
     """
     chosen, _ = PROTOCOLS.get(protocol), people_needed(asking.limit)
     if not 0 < len(asked.models) <= MAX_MODELS:
@@ -128,5 +128,5 @@ def _alarms(models: Sequence[ModelEvaluation], people: People) -> Iterator[Evalu
         names = ", ".join(model.name for model in found)
         yield EvaluationAlarm(kind="worst-group", model=names, message=f"{message} at the same ages")
     if people.apart == "unknown":
-        message = "nothing says whom they learned from, so these may be people that they know: give --checkpoint or --split"
+        message = "nothing says whom they learned from, so these may be people that they know: give `checkpoint` or `split`"
         yield EvaluationAlarm(kind="training-people", model="all", message=message)

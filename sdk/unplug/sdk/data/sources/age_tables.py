@@ -34,7 +34,7 @@ def age_of(text: str, *, comma: bool = False) -> float | None:
 
     Args:
         text: the cell.
-        comma: whether the table writes decimals with a comma, see `Row`. Elsewhere "20,5" is 20.5 as no range falls, and
+        comma: whether the table writes decimals with a comma, see `TableRow`. Elsewhere "20,5" is 20.5 as no range falls, and
             "20,25" is refused as it may be either.
 
     Example:
@@ -59,7 +59,7 @@ def age_of(text: str, *, comma: bool = False) -> float | None:
     return age
 
 
-class Row(dict[str, str]):
+class TableRow(dict[str, str]):
     """The cells of one row, by the columns that were asked for.
 
     Args:
@@ -86,7 +86,7 @@ class Row(dict[str, str]):
 
 def table_rows(
     table: Path, what: str, fix: str, columns: Collection[str], *, needed: str, beginning: str | None = None
-) -> list[Row]:
+) -> list[TableRow]:
     """The rows of a CSV file with a header.
 
     Args:
@@ -100,7 +100,7 @@ def table_rows(
         DataError: no regular file, larger than 128 MiB, of more than 500,000 rows, without the needed column or with one twice,
             with a row of more cells than the header or without one of those to keep, or no CSV.
     """
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     with _opened(table, what, fix) as handle:
         header, reader, line = _header(handle, what, columns, needed, beginning)
         places, first = list(header.columns.items()), line
@@ -115,7 +115,7 @@ def table_rows(
                     raise DataError(what, why, f"Write every cell, and one that holds a {header.between} in quotes")
                 if len(rows) >= MAX_ROWS:
                     raise DataError(what, f"more than {MAX_ROWS} rows", "Split it")
-                rows.append(Row({name: cells[place].strip() for name, place in places}, line, header.comma))
+                rows.append(TableRow({name: cells[place].strip() for name, place in places}, line, header.comma))
         except csv.Error as error:
             why = f"the row that begins on line {line + 1} is none ({error}); a quote may be missing, or one too many"
             raise DataError(what, why, fix) from error
@@ -138,7 +138,7 @@ class Header:
 
     @property
     def comma(self) -> bool:
-        """See `Row`."""
+        """See `TableRow`."""
         return self.separator != ","
 
     @property

@@ -18,12 +18,12 @@ from unplug.sdk.inference import Decision, DecisionRecord, GroupHeld, ModelHeld,
 
 from .answers import Answers
 from .people import UNKNOWN, People
-from .threshold import Fitted, Limits, fit_decision
+from .threshold import FittedThreshold, Limits, fit_decision
 
 
 def decide(
     answers: Sequence[Answers], limits: Limits, *, by: str | None = None, unseen: bool = False
-) -> tuple[DecisionRecord, tuple[Fitted, ...]]:
+) -> tuple[DecisionRecord, tuple[FittedThreshold, ...]]:
     """The strictest of the thresholds of some models, fitted on the same people, whom none of them learned from.
 
     A higher end of "over" never calls more minors over and a lower end of "under" never more adults under, so the limits hold
@@ -127,7 +127,7 @@ def _check(people: People, limits: Limits, by: str | None, unseen: bool) -> None
     where = f"data {people.data['spec']}"
     if people.apart == "unknown" and not unseen:
         why = "nothing says whom the model learned from, and a threshold fitted on people of its training holds for nobody else"
-        raise DataError(where, why, "Give the --checkpoint of the file, or say --unseen-people where you know it")
+        raise DataError(where, why, "Give the `checkpoint` of the file, or say `unseen_people` where you know it")
     if people.ranges is not None and limits.age not in people.ranges:
         pairs = itertools.pairwise(people.ranges)
         around = next((f"{low:g} to {high:g}" for low, high in pairs if low < limits.age < high), "none of them holds it")
@@ -136,4 +136,4 @@ def _check(people: People, limits: Limits, by: str | None, unseen: bool) -> None
     if by is not None and by not in people.attributes:
         known = ", ".join(sorted(people.attributes)) or "none"
         why = f"the data have no such attribute (they have: {known})"
-        raise InputError(f"--by {by}", why, "Name one of them, or leave --by out")
+        raise InputError(f"`by={by}`", why, "Name one of them, or leave `by` out")

@@ -1,4 +1,4 @@
-"""A number with its interval: what statistics give and reports keep. Imports nothing, so that both may have it."""
+"""A number with its interval: what statistics give and reports keep."""
 
 from __future__ import annotations
 
@@ -12,3 +12,8 @@ class Estimate:
     value: float
     low: float | None = None
     high: float | None = None
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """Both ends of the interval, or None where there is none."""
+        return None if self.low is None or self.high is None else (self.low, self.high)

@@ -48,7 +48,7 @@ def edges_of(dataset: Dataset, chosen: Sequence[float] | None = None) -> tuple[f
     """
     if chosen is not None and dataset.age_edges is not None:
         own = ", ".join(f"{edge:g}" for edge in dataset.age_edges)
-        raise InputError(f"data {dataset.spec}", f"it knows ages only as groups with the borders {own}", "Leave out --edges")
+        raise InputError(f"data {dataset.spec}", f"it knows ages only as groups with the borders {own}", "Leave out `edges`")
     return tuple(map(float, chosen or dataset.age_edges or AGE_EDGES))
 
 
@@ -68,7 +68,7 @@ def parse_edges(text: str) -> tuple[float, ...]:
         edges = tuple(float(part) for part in text.split(","))
     except ValueError as error:
         raise InputError(
-            f"--edges {text[:60]}", "it is no list of years", "Write yearly, or for example 0,13,18,25,100"
+            f"`edges={text[:60]}`", "it is no list of years", "Write yearly, or for example 0,13,18,25,100"
         ) from error
     check_edges(edges)
     return edges

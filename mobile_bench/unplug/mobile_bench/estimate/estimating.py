@@ -11,12 +11,12 @@ from unplug.core import InputError, counted, installed_versions
 from unplug.export import Artifact
 
 from ..baselines import Baselines, load_baselines
-from ..report import BenchReport
+from ..bench_report import BenchReport
 from . import measured, published
 from .devices import device_slug, pick_device
+from .estimate_report import EstimateReport, HeldOut, LatencyEstimate, Setting
 from .model import fit
 from .operators import Features, read_features
-from .report import EstimateReport, HeldOut, LatencyEstimate, Setting
 
 FAR = 2.0
 """Times as much work as the largest known model, or as little as the smallest, from which an estimate extrapolates."""
@@ -106,7 +106,7 @@ def _device(asked: str, reports: Sequence[BenchReport], baselines: Baselines) ->
         if not unread:
             raise
         why = f"{error.why}; what {baselines.sources[unread[0].source].title} says of it could not be read or has no MACs"
-        fix = "Measure a few models on it (unplug bench --on adb) and give that report with --rows"
+        fix = "Measure a few models on it (`unplug bench --on adb`) and give that report as `rows`"
         raise InputError(error.what, why, fix) from error
 
 
@@ -119,7 +119,7 @@ def _from_rows(known: Sequence[measured.Known], precision: str, delegate: str | 
         )
     chosen = [item for item in known if measured.setting_of(item.row) == found[0]]
     predictor = fit([item.features for item in chosen], [item.median_ms for item in chosen])
-    others = f"rows of {len(found) - 1} other settings were left aside: --delegate and --threads choose"
+    others = f"rows of {len(found) - 1} other settings were left aside: `delegate` and `threads` choose"
     return Calibration(
         source="measured rows",
         setting=found[0],

@@ -30,7 +30,7 @@ from unplug.core import (
 )
 
 from .people import note_people
-from .source import Problem, Sample, Source, parse_spec
+from .source import Sample, SampleProblem, Source, parse_spec
 
 T = TypeVar("T")
 FORMAT = "unplug-pixels/2"
@@ -43,22 +43,24 @@ def workers() -> int:
     return min(16, cores())
 
 
-def _attempt(task: Callable[[Sample], T], sample: Sample) -> T | Problem:
+def _attempt(task: Callable[[Sample], T], sample: Sample) -> T | SampleProblem:
     try:
         return task(sample)
     except DataError as error:
-        return Problem(id=sample.id, reason=error.why or error.what)
+        return SampleProblem(id=sample.id, reason=error.why or error.what)
 
 
-def run_all(task: Callable[[Sample], T], samples: Sequence[Sample], label: str, show: bool) -> Iterator[T | Problem]:
-    """`task` over all samples in order, in threads, with a progress bar; a `DataError` becomes a `Problem`."""
+def run_all(task: Callable[[Sample], T], samples: Sequence[Sample], label: str, show: bool) -> Iterator[T | SampleProblem]:
+    """`task` over all samples in order, in threads, with a progress bar; a `DataError` becomes a `SampleProblem`."""
     # Pillow warns of what the decoder judges anyway. Not in the threads: they would undo each other's filters.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield from _bar(in_order(partial(_attempt, task), samples, workers()), len(samples), label, show)
 
 
-def decode_in_processes(spec: str, positions: Sequence[int], size: int, workers: int) -> Iterator[NDArray[np.uint8] | Problem]:
+def decode_in_processes(
+    spec: str, positions: Sequence[int], size: int, workers: int
+) -> Iterator[NDArray[np.uint8] | SampleProblem]:
     """Decodes samples of a spec in child processes, for sources written in Python; results come in the order of `positions`.
 
     Args:
@@ -73,13 +75,13 @@ def decode_in_processes(spec: str, positions: Sequence[int], size: int, workers:
     """
     chunks = [list(positions[start : start + CHUNK]) for start in range(0, len(positions), CHUNK)]
     calls = ({"spec": spec, "size": size, "positions": chunk} for chunk in chunks)
-    function = "unplug.sdk.data.cache:decode_of_job"
+    function = "unplug.sdk.data.picture_cache:decode_of_job"
     replies = map_in_children(
         function, calls, min(workers, max(1, len(chunks))), what="decoding", timeout=seconds_for(CHUNK), memory=memory_for()
     )
     for reply in replies:
         for row_HWC, problem in zip(reply.arrays["pixels"], reply.values["problems"], strict=True):
-            yield row_HWC if problem is None else Problem(**problem)
+            yield row_HWC if problem is None else SampleProblem(**problem)
 
 
 def decode_of_job(job: Any) -> Reply:
@@ -92,15 +94,15 @@ def decode_of_job(job: Any) -> Reply:
     problems: list[dict[str, str] | None] = []
     for row, position in enumerate(positions):
         found = _attempt(partial(job.kept["source"].decode, size=size), job.kept["samples"][position])
-        problems.append({"id": found.id, "reason": found.reason} if isinstance(found, Problem) else None)
-        if not isinstance(found, Problem):
+        problems.append({"id": found.id, "reason": found.reason} if isinstance(found, SampleProblem) else None)
+        if not isinstance(found, SampleProblem):
             pixels_NHWC[row] = found
     return Reply(values={"problems": problems}, arrays={"pixels": pixels_NHWC})
 
 
 def _decoded(
     spec: str, source: Source, samples: Sequence[Sample], positions: Sequence[int], size: int, show: bool
-) -> Iterator[NDArray[np.uint8] | Problem]:
+) -> Iterator[NDArray[np.uint8] | SampleProblem]:
     if source.parallel == "thread":
         return run_all(partial(source.decode, size=size), samples, "decode", show)
     if len(samples) < SERIAL_BELOW:
@@ -112,7 +114,7 @@ def _bar(results: Iterable[T], total: int, label: str, show: bool) -> Iterator[T
     yield from progress(results, total=total, label=label, show=show)
 
 
-def fingerprints(source: Source, samples: Sequence[Sample], show: bool) -> list[bytes | Problem]:
+def fingerprints(source: Source, samples: Sequence[Sample], show: bool) -> list[bytes | SampleProblem]:
     """Content hash of every sample, or why it cannot be read."""
     return list(run_all(source.fingerprint, samples, "hash", show))
 
@@ -153,7 +155,7 @@ def pixels(
 
     def rows() -> Iterator[NDArray[np.uint8]]:
         for position, result in enumerate(_decoded(spec, source, samples, positions, size, show)):
-            if isinstance(result, Problem):
+            if isinstance(result, SampleProblem):
                 bad[position] = result.reason
                 result = np.zeros(shape[1:], np.uint8)
             yield result

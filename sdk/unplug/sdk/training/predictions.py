@@ -9,19 +9,13 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from unplug.core import InputError
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from .images import ImageSet
-    from .samples import SampleSet
 
 Array = NDArray[np.float64]
 
@@ -192,21 +186,6 @@ def classed(predictions: Predictions) -> ClassPredictions:
     if not isinstance(predictions, ClassPredictions):
         raise InputError("a model without classes", "it says no class logits", "Use what reads the loss alone")
     return predictions
-
-
-@overload
-def predict(model: nn.Module, data: ImageSet) -> ClassPredictions: ...
-@overload
-def predict(model: nn.Module, data: SampleSet) -> Predictions: ...
-def predict(model: nn.Module, data: SampleSet) -> Predictions:
-    """Runs a model in eval mode over a set; its mode is put back afterwards."""
-    import torch  # not above: whoever reads predictions, as every attack does, needs none
-
-    was_training = model.training
-    with torch.no_grad():
-        said = data.predictions(model.eval())
-    model.train(was_training)
-    return said
 
 
 def summarize(predictions: Predictions, edges: Sequence[float]) -> dict[str, Any]:

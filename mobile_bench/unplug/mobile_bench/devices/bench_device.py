@@ -11,7 +11,7 @@ from typing import Protocol
 from unplug.core import Array, Progress
 from unplug.export import Artifact, Placement, Reference, digest_inputs
 
-from ..report import BenchRow, TimedUntil, Where, Window
+from ..bench_report import BenchRow, TimedUntil, Where, Window
 from ..statistics import Summary
 
 
@@ -48,7 +48,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class BenchJob:
     """One artifact, to be timed on one delegate.
 
     Args:
@@ -77,7 +77,7 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class DeviceOrder:
     """What a device is asked for.
 
     Args:
@@ -108,7 +108,7 @@ class Order:
 class Device(Protocol):
     """What DEVICES holds: something that gives rows for an order."""
 
-    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+    def bench(self, place: str | None, order: DeviceOrder) -> tuple[BenchRow, ...]:
         """Measures.
 
         Args:
@@ -151,14 +151,14 @@ class State:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timing:
+class DeviceTiming:
     """What one cold start measured; the fields are those of `Repeat`.
 
     Args:
         latencies_ms: every timed run; none where the tool tells no more than `summary`.
         summary: of the runs, or None to take it from `latencies_ms`.
         placement: what ran the operators.
-        outputs: sample and named outputs of runs that must be compared, see `unplug.mobile_bench.parity.Watch`.
+        outputs: sample and named outputs of runs that must be compared, see `unplug.mobile_bench.parity.ParityWatch`.
         compared: runs whose outputs were looked at.
         curve: of a sustained run.
     """
@@ -227,11 +227,11 @@ class Driven(Runs, Protocol):
         """Floating-point operations a second that the device cannot exceed, or None where that is unknown."""
         ...
 
-    def untimed(self, job: Job, plan: Plan) -> Untimed:
+    def untimed(self, job: BenchJob, plan: Plan) -> Untimed:
         """Runs every sample once in a fresh process and measures its memory."""
         ...
 
-    def timed(self, job: Job, plan: Plan) -> Timing:
+    def timed(self, job: BenchJob, plan: Plan) -> DeviceTiming:
         """One cold start: load, first run, warm-ups, timed runs."""
         ...
 

@@ -94,7 +94,7 @@ def forget(
     """
     for used in (original, oracle):
         if used is not None and out.resolve() == used.path.resolve():
-            raise OutputError(str(out), "it is one of the models that this step reads", "Choose another --out")
+            raise OutputError(str(out), "it is one of the models that this step reads", "Choose another `out`")
     if design := design_of(original):
         check_design_request(design, method, options, budget)
         made = build_design(design, original.record["design"].get("settings"))
@@ -267,9 +267,7 @@ def check_weights(model: nn.Module) -> None:
     """Refuses weights that are not numbers, which a loss need not show (batch norm hides much)."""
     broken = [name for name, value in model.state_dict().items() if value.is_floating_point() and not finite(value)]
     if broken:
-        raise TrainingError(
-            "forget step", f"its weights are not numbers ({broken[0]})", "Lower the method's lr with --set lr=..."
-        )
+        raise TrainingError("forget step", f"its weights are not numbers ({broken[0]})", "Lower the method's `lr=...`")
 
 
 def _step(name: str, method: Method, outside: OutOfFold | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from unplug.core import counted
 
-from .report import BenchReport, BenchRow
+from .bench_report import BenchReport, BenchRow
 from .sustained import throttling
 
 COLUMNS = (

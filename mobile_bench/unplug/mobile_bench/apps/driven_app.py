@@ -10,10 +10,10 @@ from typing import Protocol
 from unplug.core import DeviceError, DeviceLost, temporary_folder
 from unplug.export import INDEX, vector_name
 
-from ..devices.base import DeviceInfo, Order
+from ..bench_report import BenchRow
+from ..devices.bench_device import DeviceInfo, DeviceOrder
 from ..exchange import Exchange
 from ..jobs import RunsFiles, expected_outputs, plan_jobs
-from ..report import BenchRow
 from ..rows import stopped_row
 
 START_S = 120.0
@@ -55,7 +55,7 @@ class App(Protocol):
         ...
 
 
-def bench_by_app(app: App, order: Order) -> tuple[BenchRow, ...]:
+def bench_by_app(app: App, order: DeviceOrder) -> tuple[BenchRow, ...]:
     """Rows of an order, in its order; those that the app did not send say why."""
     jobs = plan_jobs(app.runs, order)
     exchange = Exchange(jobs, expected_outputs(jobs), order.plan)
@@ -102,7 +102,7 @@ def write_folder(exchange: Exchange, folder: Path) -> Path:
     return folder
 
 
-def _wait(app: App, exchange: Exchange, report: Path, order: Order) -> str:
+def _wait(app: App, exchange: Exchange, report: Path, order: DeviceOrder) -> str:
     """Until the report is there; says why where it is not whole."""
     plan = order.plan
     seconds = len(exchange.missing()) * plan.starts * (START_S + (plan.sustain_s or 0.0))
@@ -128,7 +128,7 @@ def _wait(app: App, exchange: Exchange, report: Path, order: Order) -> str:
     return "the app did not measure it"
 
 
-def _clean(app: App, order: Order) -> None:
+def _clean(app: App, order: DeviceOrder) -> None:
     """What cannot be cleaned is told; a report that has come is worth more."""
     try:
         app.clean()

@@ -15,15 +15,15 @@ from unplug.sdk.statistics import CONFIDENCE, MIN_FALSE_POSITIVES, MIN_SUBJECTS,
 from unplug.sdk.training import LabelledSet, SampleSet, Sets
 
 from .attack import ATTACKS, Attack, Signals
+from .audit_report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
 from .checks import check_references, check_split
 from .critic import add_critic
-from .evidence import Evidence
+from .evidence import AuditEvidence
 from .exports import Exports
 from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
 from .people import composites, person_rows, stays
 from .predictor import ArtifactPredictor, Asked, FleetPredictor, Predictor, check_finite, fitted_to
 from .privacy import add_privacy
-from .report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
 from .rounding import Compared, Said, measure_rounding
 from .threats import threat_model
 
@@ -44,7 +44,7 @@ def audit(
     fleet: References | None = None,
     attacks: Sequence[str] | None = None,
     exports: Sequence[Exports] = (),
-    evidence: Evidence | None = None,
+    evidence: AuditEvidence | None = None,
     exact: bool = False,
     seed: int = 0,
     show: bool = True,
@@ -155,7 +155,7 @@ def _fleet_facts(fleet: References, never_saw: int) -> dict[str, Any]:
 
 
 def _usable(
-    names: Sequence[str] | None, references: int, evidence: Evidence | None
+    names: Sequence[str] | None, references: int, evidence: AuditEvidence | None
 ) -> tuple[dict[str, Attack], dict[str, str]]:
     chosen: dict[str, Attack] = {}
     skipped: dict[str, str] = {}
@@ -182,7 +182,7 @@ def enough_people(sets: Sets) -> bool:
     return all(len(np.unique(part.subject_N)) >= MIN_SUBJECTS for part in (sets.forget, sets.test))
 
 
-def signals_of(item: Predictor, sets: Sets, evidence: Evidence | None = None) -> Signals:
+def signals_of(item: Predictor, sets: Sets, evidence: AuditEvidence | None = None) -> Signals:
     """What a model says of the sets, and of the evidence where it can be asked; refuses what is of other sets, or no number."""
     own = item.signals(sets)
     if evidence is not None and isinstance(item, Asked):
@@ -194,7 +194,7 @@ def signals_of(item: Predictor, sets: Sets, evidence: Evidence | None = None) ->
     return own
 
 
-def with_old_file(signals: Sequence[Signals], predictors: Sequence[Predictor], evidence: Evidence | None) -> list[Signals]:
+def with_old_file(signals: Sequence[Signals], predictors: Sequence[Predictor], evidence: AuditEvidence | None) -> list[Signals]:
     """Every model's signals with what the original says beside them, for somebody who holds the old file as well."""
     old = next((own for own, item in zip(signals, predictors, strict=True) if item.role == "original"), None)
     if evidence is None or old is None:

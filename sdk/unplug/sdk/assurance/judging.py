@@ -48,7 +48,7 @@ def evaluate(
         InputError: no such protocol, a limit or challenge that means nothing, too many models; see `ask`.
 
     Example:
-        ``evaluate(JudgedModels(models=[Path("model")], data="utkface:faces"), "fate-aev", Asking()).save(Path("evaluation.json"))``
+        ``evaluate(JudgedModels(models=[model], data="utkface:faces"), "fate-aev", Asking())``
     """
     chosen, _ = PROTOCOLS.get(protocol), people_needed(asking.limit)
     if not 0 < len(asked.models) <= MAX_MODELS:

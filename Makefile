@@ -9,10 +9,10 @@ WORKERS ?= 2
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 # One file a package, for `make quick`.
 QUICK = tests/test_layout.py tests/core/test_files.py tests/plugins/test_blocks.py tests/export/test_tensors.py \
-	tests/mobile_bench/test_statistics.py tests/sdk/data/test_split.py tests/sdk/training/test_recipe.py \
-	tests/sdk/unlearning/test_budget.py tests/sdk/auditing/test_privacy.py tests/sdk/statistics/test_stats.py \
-	tests/sdk/fleet/test_results.py tests/sdk/diffusion/test_noise.py tests/sdk/report/test_pareto.py \
-	tests/sdk/bundle/test_bundle.py tests/sdk/cli/test_cli.py
+	tests/mobile_bench/test_statistics.py tests/sdk/learning/data/test_split.py tests/sdk/learning/training/test_recipe.py \
+	tests/sdk/forgetting/unlearning/test_budget.py tests/sdk/evidence/auditing/test_privacy.py tests/sdk/evidence/statistics/test_stats.py \
+	tests/sdk/evidence/fleet/test_results.py tests/sdk/drawing/diffusion/test_noise.py tests/sdk/report/test_pareto.py \
+	tests/sdk/trust/bundle/test_bundle.py tests/sdk/cli/test_cli.py
 
 .PHONY: demo quick test studies test-all lint fast-tests long-tests bench sbom schemas clean web-runtimes
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from unplug.core import DataError, atomic_path, read_json, versions, write_json
 from unplug.plugins import load_checkpoint
-from unplug.sdk.assurance import JudgedModels, ask
-from unplug.sdk.statistics import mean_estimate
-from unplug.sdk.training import split_of
+from unplug.sdk.evidence.assurance import JudgedModels, ask
+from unplug.sdk.evidence.statistics import mean_estimate
+from unplug.sdk.learning.training import split_of
 
 from .pages import filled
 

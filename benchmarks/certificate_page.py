@@ -20,11 +20,11 @@ from pathlib import Path
 from PIL import Image
 
 from unplug.core import json_sha256, write_json
-from unplug.sdk.bundle import bundle_id, load_signer, make_key, read_trust
-from unplug.sdk.certificates import Issued, check_certificate, issue_certificate, said_place
-from unplug.sdk.ledger import Ledger, LedgerSigner, open_ledger
 from unplug.sdk.releasing import DEMO_SPEC
 from unplug.sdk.tracing import person_in, trace
+from unplug.trust.bundle import bundle_id, load_signer, make_key, read_trust
+from unplug.trust.certificates import Issued, check_certificate, issue_certificate, said_place
+from unplug.trust.ledger import Ledger, LedgerSigner, open_ledger
 
 REQUEST, SYSTEM = "TICKET-17", "training server"
 SIZE = (1740, 1310)

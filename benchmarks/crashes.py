@@ -63,7 +63,7 @@ def _of_exports(out: Path) -> str:
 
 
 def _of_bundle(out: Path) -> str:
-    from unplug.sdk.bundle import verify_bundle
+    from unplug.trust.bundle import verify_bundle
 
     found = verify_bundle(out)
     return f"{found.lineage.checkpoint_sha256} {found.files['artifacts/age.fp32.onnx'].sha256}"

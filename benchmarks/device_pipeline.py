@@ -24,9 +24,9 @@ import numpy as np
 
 from unplug.core import Child, Job, Reply, git_revision, installed_versions, peak_rss_bytes, use_threads, write_json
 from unplug.export import psnr_db
-from unplug.sdk.conditions import Steering
-from unplug.sdk.device import Solver, Words, draw, latent, load_pipeline, open_files
-from unplug.sdk.diffusion import OURS
+from unplug.sdk.drawing.conditions import Steering
+from unplug.sdk.drawing.device import Solver, Words, draw, latent, load_pipeline, open_files
+from unplug.sdk.drawing.diffusion import OURS
 
 SCHEMA = "unplug-device-pipeline/1"
 PROMPTS = (
@@ -64,7 +64,7 @@ WAYS = (Way(steps=25, solver="ddim"), Way(steps=6, solver="dpm++"), Way(steps=4,
 def edges(side: int, seed: int) -> Any:
     """A drawn face's edges, (side, side, 3)."""
     from unplug.plugins.conditions import build_condition
-    from unplug.sdk.data import load_dataset
+    from unplug.sdk.learning.data import load_dataset
 
     face_HWC = load_dataset(f"synth:n=4,subjects=4,seed={seed}", side, show=False).pixels([seed % 4])[0]
     with build_condition("canny") as canny:
@@ -78,8 +78,8 @@ def draw_with_diffusers(job: Job) -> Reply:
     import torch
     from PIL import Image
 
-    from unplug.sdk.diffusion import CONTROLS, find_lora, load_base, load_loras, scheduled_guidance
-    from unplug.sdk.diffusion.steered_pictures import load_plugin, solve_with
+    from unplug.sdk.drawing.diffusion import CONTROLS, find_lora, load_base, load_loras, scheduled_guidance
+    from unplug.sdk.drawing.diffusion.steered_pictures import load_plugin, solve_with
 
     use_threads(1)
     values = job.values

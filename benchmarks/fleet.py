@@ -25,9 +25,9 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from unplug.core import cores, table, versions, write_json
 from unplug.plugins import AGE_EDGES
-from unplug.sdk.fleet import fit_many, fit_stacked, side_by_side, stack
-from unplug.sdk.tasks import AgeTask
-from unplug.sdk.training import ImageSet, Recipe, autocast, describe_device, fit_new, new_model, synchronize
+from unplug.sdk.evidence.fleet import fit_many, fit_stacked, side_by_side, stack
+from unplug.sdk.forgetting.tasks import AgeTask
+from unplug.sdk.learning.training import ImageSet, Recipe, autocast, describe_device, fit_new, new_model, synchronize
 
 SCHEMA = "unplug-fleet-bench/1"
 

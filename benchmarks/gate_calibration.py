@@ -23,16 +23,16 @@ from tqdm import tqdm
 
 from unplug.core import InputError, read_dataclass, read_json, versions, write_json
 from unplug.plugins import load_checkpoint
-from unplug.sdk.auditing import Certification, audit
-from unplug.sdk.auditing.attack import Signals
-from unplug.sdk.bundle import CERTIFIED, Gate
-from unplug.sdk.data import Split, load_dataset
-from unplug.sdk.fleet import References, load_references
+from unplug.sdk.evidence.auditing import Certification, audit
+from unplug.sdk.evidence.auditing.attack import Signals
+from unplug.sdk.evidence.fleet import References, load_references
+from unplug.sdk.forgetting.tasks import task_of
+from unplug.sdk.forgetting.unlearning import own_split
+from unplug.sdk.learning.data import Split, load_dataset
+from unplug.sdk.learning.training import Predictions, Sets, predict
 from unplug.sdk.releasing import Gates
 from unplug.sdk.releasing.gates import forgetting_gates
-from unplug.sdk.tasks import task_of
-from unplug.sdk.training import Predictions, Sets, predict
-from unplug.sdk.unlearning import own_split
+from unplug.trust.bundle import CERTIFIED, Gate
 
 SCHEMA = "unplug-gate-calibration/3"
 SIZES = (1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50)

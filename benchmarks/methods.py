@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from unplug.core import atomic_path
-from unplug.sdk.unlearning import METHODS
+from unplug.sdk.forgetting.unlearning import METHODS
 
 from .pages import filled
 

@@ -29,7 +29,7 @@ import torch
 
 from benchmarks.studies.control import JUDGE_RECIPE, CompareRequest, Contender, contender, make_reader, prepare
 from unplug.core import use_threads
-from unplug.sdk.diffusion import ControlRecipe
+from unplug.sdk.drawing.diffusion import ControlRecipe
 
 STAGES = ("smoke", "base", "ship", "compare", "budgets")
 

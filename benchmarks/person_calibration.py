@@ -20,11 +20,11 @@ import numpy as np
 import torch
 
 from unplug.core import versions, write_json
-from unplug.sdk.auditing import Signals, person_rows
-from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.fleet import References, load_references, train_references
-from unplug.sdk.tasks import StoredTask, task_of, train_age
-from unplug.sdk.training import Recipe, SampleSet, Sets, predict
+from unplug.sdk.evidence.auditing import Signals, person_rows
+from unplug.sdk.evidence.fleet import References, load_references, train_references
+from unplug.sdk.forgetting.tasks import StoredTask, task_of, train_age
+from unplug.sdk.learning.data import load_dataset, make_split
+from unplug.sdk.learning.training import Recipe, SampleSet, Sets, predict
 
 MARK = "<!-- table -->"
 ALPHA = 0.05

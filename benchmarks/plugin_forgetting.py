@@ -16,12 +16,12 @@ import torch
 
 from unplug.core import InputError, table, versions, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.auditing import AuditConfig, AuditReport, ModelAudit, run_audit
-from unplug.sdk.data import Dataset, load_dataset, make_split, pick_forget, read_forget_file
-from unplug.sdk.diffusion import ControlRecipe, image_size_of, load_base, train_plugin
-from unplug.sdk.tasks import task_of
-from unplug.sdk.training import describe_device
-from unplug.sdk.unlearning import forget
+from unplug.sdk.drawing.diffusion import ControlRecipe, image_size_of, load_base, train_plugin
+from unplug.sdk.evidence.auditing import AuditConfig, AuditReport, ModelAudit, run_audit
+from unplug.sdk.forgetting.tasks import task_of
+from unplug.sdk.forgetting.unlearning import forget
+from unplug.sdk.learning.data import Dataset, load_dataset, make_split, pick_forget, read_forget_file
+from unplug.sdk.learning.training import describe_device
 
 SCHEMA = "unplug-plugin-forgetting/1"
 METHODS = ("finetune", "msg", "ct", "neggrad+", "l1-sparse", "eu-k", "ssd", "iau")

@@ -46,7 +46,7 @@ def build(name: str) -> TargetSource:
     from torch import nn
 
     from unplug.plugins import AgePredictor, ConditioningPlugin, load_checkpoint
-    from unplug.sdk.diffusion import shipped_folder
+    from unplug.sdk.drawing.diffusion import shipped_folder
 
     torch.manual_seed(0)
     if name in SHIPPED:

@@ -58,7 +58,7 @@ def use_keys(kept: Path | None = None) -> None:
     Args:
         kept: a file that holds them for a walk that goes on.
     """
-    from unplug.sdk.ledger import LedgerSigner
+    from unplug.trust.ledger import LedgerSigner
 
     if kept is not None and kept.is_file():
         os.environ |= json.loads(kept.read_text())
@@ -73,7 +73,7 @@ def use_keys(kept: Path | None = None) -> None:
 def of_bundle(out: Path) -> str:
     """A signed bundle but for its signature and the ledger's head, which hold times, as text; raises where it is not whole."""
     from unplug.core import json_sha256
-    from unplug.sdk.bundle import Trust, load_signer, verify_bundle
+    from unplug.trust.bundle import Trust, load_signer, verify_bundle
 
     manifest = asdict(verify_bundle(out, Trust(keys=(load_signer(f"env:{KEY}").key,))))
     manifest["lineage"]["ledger_head"] = None
@@ -82,8 +82,8 @@ def of_bundle(out: Path) -> str:
 
 def story(root: Path) -> str:
     """What the ledger of a folder tells, a line an entry; raises where it does not verify, or speaks of another bundle."""
-    from unplug.sdk.bundle import bundle_id, read_manifest
-    from unplug.sdk.ledger import check_ledger, open_ledger, refuse_findings
+    from unplug.trust.bundle import bundle_id, read_manifest
+    from unplug.trust.ledger import check_ledger, open_ledger, refuse_findings
 
     lines = []
     with tempfile.TemporaryDirectory() as copies:  # whoever opens a database puts it right: the rerun shall have to

@@ -18,10 +18,10 @@ from PIL import Image
 from torch import nn
 
 from unplug.core import table, versions, write_json
-from unplug.sdk.data import decode_file, load_dataset, make_split, parse_spec, pick_forget, resolve_names
-from unplug.sdk.tasks import AgeTask
-from unplug.sdk.training import Recipe, describe_device, edges_of, fit_new, load_sets, new_model, pick_device
-from unplug.sdk.unlearning import Cost, RetrainCost, apply_method, build_method
+from unplug.sdk.forgetting.tasks import AgeTask
+from unplug.sdk.forgetting.unlearning import Cost, RetrainCost, apply_method, build_method
+from unplug.sdk.learning.data import decode_file, load_dataset, make_split, parse_spec, pick_forget, resolve_names
+from unplug.sdk.learning.training import Recipe, describe_device, edges_of, fit_new, load_sets, new_model, pick_device
 
 ROUNDS = 5
 OUT = Path("out/bench-rows.json")

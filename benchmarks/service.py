@@ -226,7 +226,7 @@ async def load_averages(until: float) -> AsyncIterator[float]:
 
 def found_wrong(seen: Seen, folder: Path) -> dict[str, int]:
     """What is lost or doubled, and what there was: the ledger against what clients were told."""
-    from unplug.sdk.ledger import check_ledger, open_ledger
+    from unplug.trust.ledger import check_ledger, open_ledger
 
     ledger = open_ledger(str(folder / "ledger.db"))
     told = {id for ids in seen.keys.values() for id in ids}

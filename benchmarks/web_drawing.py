@@ -2,7 +2,7 @@
 
 The page is built with npm and opened with FILES beside it, what ``unplug export`` made of the base that ships. Every choice of
 files and delegate draws the same words and seed; the decoder's numbers and the last latent are compared with those of
-``unplug.sdk.device`` on the same file in Python's runtime. WebGPU is a software device here, right and slow: it draws
+``unplug.sdk.drawing.device`` on the same file in Python's runtime. WebGPU is a software device here, right and slow: it draws
 fewer steps, and its times are not kept. Seconds are of a picture, tokens to pixels, with everything open and without previews,
 on the one thread of a page that is not isolated. JSON goes to OUT; docs/web.md shows the table. ``--pictures FOLDER`` takes
 two pictures of the page instead, on a phone and on a wide screen.
@@ -29,7 +29,7 @@ from unplug.export import find_browser, psnr_db
 from unplug.export.runtime.web.runtime import FLAGS
 from unplug.mobile_bench import write_site
 from unplug.mobile_bench.web.build import PAGE_VARIABLE, build_in
-from unplug.sdk.device import Words, draw, load_pipeline, web_files
+from unplug.sdk.drawing.device import Words, draw, load_pipeline, web_files
 
 SCHEMA = "unplug-web-drawing/1"
 PROMPT, SEED = "a portrait of a child, smiling, red bob, fair skin, mint dots background", 7

@@ -76,7 +76,7 @@ def load_base(folder: Path) -> object:
     """As `unplug generate --base` opens one."""
     import torch
 
-    from unplug.sdk.diffusion import load_base as load
+    from unplug.sdk.drawing.diffusion import load_base as load
 
     return load(str(folder), device=torch.device("cpu"))
 
@@ -130,7 +130,7 @@ def lora(what: str, shapes: dict[str, tuple[str, list[int]]], **metadata: Any) -
     told = {"lora_adapter_metadata": json.dumps(metadata)} if metadata else None
 
     def load(folder: Path) -> object:
-        from unplug.sdk.device import read_lora
+        from unplug.sdk.drawing.device import read_lora
 
         layers = {"unet": {LAYER: (96, 96)}}
         return read_lora(folder / "l.safetensors", layers, "this base")
@@ -151,7 +151,7 @@ def of_pipeline(what: str, change: Callable[[dict[str, Any]], object]) -> Ask:
         (folder / "pipeline.json").write_text(json.dumps(found))
 
     def load(folder: Path) -> object:
-        from unplug.sdk.device import load_pipeline, sampling_table
+        from unplug.sdk.drawing.device import load_pipeline, sampling_table
 
         return sampling_table(load_pipeline(folder).schedule, 4)
 
@@ -170,7 +170,7 @@ def served(what: str, name: str, side: int | None = None) -> Ask:
             (folder / f"{name}.onnx.json").write_text(json.dumps(card))
 
     def load(folder: Path) -> object:
-        from unplug.sdk.inference.embedded import load_embedded
+        from unplug.sdk.drawing.inference.embedded import load_embedded
 
         return load_embedded(folder / f"{name}.onnx")
 

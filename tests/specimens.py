@@ -30,27 +30,27 @@ from unplug.mobile_bench import (
 )
 from unplug.mobile_bench.baselines import SHIPPED
 from unplug.plugins import AgePredictor, Checkpoint, load_checkpoint, save_checkpoint
-from unplug.sdk.assurance import PROTOCOLS, Asking, judge
-from unplug.sdk.auditing.audit_files import _check_unlearned, _original_path
-from unplug.sdk.bundle import verify_bundle
-from unplug.sdk.conditions import Steering
-from unplug.sdk.conditions.inputs import part_of
-from unplug.sdk.data import Dataset, describe_request, load_dataset, load_split, make_split, read_forget_file
-from unplug.sdk.device import PIPELINE, Words, generate, load_pipeline, open_files
-from unplug.sdk.device.base_folder import read_schedule, read_tokenizer
-from unplug.sdk.diffusion import shipped_folder
-from unplug.sdk.fleet import load_references, train_references
-from unplug.sdk.inference import read_decision
+from unplug.sdk.drawing.conditions import Steering
+from unplug.sdk.drawing.conditions.inputs import part_of
+from unplug.sdk.drawing.device import PIPELINE, Words, generate, load_pipeline, open_files
+from unplug.sdk.drawing.device.base_folder import read_schedule, read_tokenizer
+from unplug.sdk.drawing.diffusion import shipped_folder
+from unplug.sdk.drawing.inference import read_decision
+from unplug.sdk.evidence.assurance import PROTOCOLS, Asking, judge
+from unplug.sdk.evidence.auditing.audit_files import _check_unlearned, _original_path
+from unplug.sdk.evidence.fleet import load_references, train_references
+from unplug.sdk.forgetting.tasks import task_of
+from unplug.sdk.forgetting.unlearning import check_oracle, request_split
+from unplug.sdk.forgetting.unlearning.design import design_of
+from unplug.sdk.learning.data import Dataset, describe_request, load_dataset, load_split, make_split, read_forget_file
+from unplug.sdk.learning.training import Recipe, recipe_of, split_of
 from unplug.sdk.report import collect, render_html
-from unplug.sdk.tasks import task_of
-from unplug.sdk.training import Recipe, recipe_of, split_of
-from unplug.sdk.unlearning import check_oracle, request_split
-from unplug.sdk.unlearning.design import design_of
+from unplug.trust.bundle import verify_bundle
 
-from .sdk.assurance.planted import crowd, said
-from .sdk.bundle.test_bundle import make_bundle
-from .sdk.device.toy import networks, toy
+from .sdk.drawing.device.toy import networks, toy
+from .sdk.evidence.assurance.planted import crowd, said
 from .sdk.report.conftest import SHA, journey
+from .sdk.trust.bundle.test_bundle import make_bundle
 from .vectors.decision.make import record as decision
 
 SPEC, SIDE = "synth:n=24,subjects=12,seed=3", 32

@@ -26,18 +26,22 @@ SOURCES = {
     if "node_modules" not in path.parts
 }
 DOORS = tuple(name for name, path in SOURCES.items() if path.name == "__init__.py" and path.with_suffix(".pyi").is_file())
-EAGER_DOORS = ("unplug.sdk.cli", "unplug.sdk.faces", "unplug.sdk.schemas")  # packages whose door is a plain ``__init__.py``
+EAGER_DOORS = (
+    "unplug.sdk.cli",
+    "unplug.sdk.learning.faces",
+    "unplug.sdk.schemas",
+)  # packages whose door is a plain ``__init__.py``
 # What a GPU server has, and what those packages themselves need to be imported; torch takes optree wherever it is installed.
 CORE = ("torch", "optree", "numpy", "scipy", "pillow", "safetensors", "huggingface_hub", "click", "tqdm")
 WITHOUT = ("jinja2", "pydantic", "matplotlib", "cv2", "psutil")
 CORE_DOORS = (
     "unplug.core",
-    "unplug.sdk.statistics",
-    "unplug.sdk.data",
-    "unplug.sdk.training",
-    "unplug.sdk.unlearning",
-    "unplug.sdk.auditing",
-    "unplug.sdk.fleet",
+    "unplug.sdk.evidence.statistics",
+    "unplug.sdk.learning.data",
+    "unplug.sdk.learning.training",
+    "unplug.sdk.forgetting.unlearning",
+    "unplug.sdk.evidence.auditing",
+    "unplug.sdk.evidence.fleet",
 )
 
 
@@ -148,7 +152,7 @@ def test_no_public_name_is_also_a_submodule(package: str) -> None:
 
 def test_doors_above_the_networks_and_help_import_nothing_heavy() -> None:
     code = """
-import sys, unplug.sdk, unplug.export, unplug.mobile_bench, unplug.sdk.faces
+import sys, unplug.sdk, unplug.export, unplug.mobile_bench, unplug.sdk.learning.faces
 from unplug.sdk.cli import main
 for word in ("--help", "--version"):
     try:
@@ -181,9 +185,9 @@ from pathlib import Path
 import numpy as np, torch
 from PIL import Image
 torch.set_num_threads(1)
-from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.tasks import train_age
-from unplug.sdk.training import Recipe
+from unplug.sdk.learning.data import load_dataset, make_split
+from unplug.sdk.forgetting.tasks import train_age
+from unplug.sdk.learning.training import Recipe
 faces = Path("faces"); faces.mkdir()
 for number in range(20):
     pixels = np.full((32, 32, 3), number * 10, np.uint8)

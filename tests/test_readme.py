@@ -31,9 +31,9 @@ from unplug.mobile_bench import BenchReport, at_fault
 from unplug.sdk.cli import main
 from unplug.sdk.cli.main import COMMANDS as COMMAND_LINES
 from unplug.sdk.cli.run_group import RunGroup
-from unplug.sdk.tasks import AgeTask
-from unplug.sdk.training import ImageSet, Recipe, Sets, new_model
-from unplug.sdk.unlearning import METHODS, Cost, RetrainCost, apply_method
+from unplug.sdk.forgetting.tasks import AgeTask
+from unplug.sdk.forgetting.unlearning import METHODS, Cost, RetrainCost, apply_method
+from unplug.sdk.learning.training import ImageSet, Recipe, Sets, new_model
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from unplug.sdk import run
-from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.tasks import train_age
-from unplug.sdk.training import Recipe
+from unplug.sdk.forgetting.tasks import train_age
+from unplug.sdk.learning.data import load_dataset, make_split
+from unplug.sdk.learning.training import Recipe
 
 UTKFACE = os.environ.get("UNPLUG_UTKFACE", "")
 PORTRAIT = os.environ.get("UNPLUG_PORTRAIT", "")

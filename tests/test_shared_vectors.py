@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[1]
 VECTORS = ROOT / "tests" / "vectors"
 PAGE = (ROOT / "docs" / "vectors.md").read_text(encoding="utf-8")
 PYTHON = {
-    "app": "tests/android/test_app_vectors.py", "bundles": "tests/sdk/bundle/test_vectors.py",
-    "decision": "tests/sdk/inference/test_decision_vectors.py", "faces": "tests/sdk/inference/test_alignment.py",
-    "head": "tests/sdk/inference/test_head.py", "hostile": "tests/test_hostile.py", "loop": "tests/test_app_vectors.py",
-    "pictures": "tests/test_app_vectors.py", "pipeline": "tests/sdk/device/test_vectors.py",
+    "app": "tests/android/test_app_vectors.py", "bundles": "tests/sdk/trust/bundle/test_vectors.py",
+    "decision": "tests/sdk/drawing/inference/test_decision_vectors.py", "faces": "tests/sdk/drawing/inference/test_alignment.py",
+    "head": "tests/sdk/drawing/inference/test_head.py", "hostile": "tests/test_hostile.py", "loop": "tests/test_app_vectors.py",
+    "pictures": "tests/test_app_vectors.py", "pipeline": "tests/sdk/drawing/device/test_vectors.py",
     "signatures": "tests/test_app_vectors.py", "statistics": "tests/test_app_vectors.py",
 }  # fmt: skip
 """The test that holds a folder to what Python computes."""

@@ -19,15 +19,15 @@ from unplug.core import InputError, UnplugError
 from unplug.export import artifacts_at, load_artifact
 from unplug.plugins import load_checkpoint
 from unplug.plugins.conditions.landmarker import resolve_task
-from unplug.sdk.bundle import read_manifest
-from unplug.sdk.data import SampleProblem, load_dataset
-from unplug.sdk.device.lora import pack_loras
-from unplug.sdk.diffusion import load_base
-from unplug.sdk.diffusion.load import load_loras
-from unplug.sdk.fleet import read_result
-from unplug.sdk.inference import load_head
-from unplug.sdk.inference.model import _read_arrays
-from unplug.sdk.ledger import open_ledger
+from unplug.sdk.drawing.device.lora import pack_loras
+from unplug.sdk.drawing.diffusion import load_base
+from unplug.sdk.drawing.diffusion.load import load_loras
+from unplug.sdk.drawing.inference import load_head
+from unplug.sdk.drawing.inference.model import _read_arrays
+from unplug.sdk.evidence.fleet import read_result
+from unplug.sdk.learning.data import SampleProblem, load_dataset
+from unplug.trust.bundle import read_manifest
+from unplug.trust.ledger import open_ledger
 
 POINTER = (Path(__file__).parent / "cases/lfs-pointer/pointer").read_bytes()
 PAGE = b"<!DOCTYPE html>\n<html><title>Sign in</title></html>"
@@ -89,7 +89,7 @@ TEXTS: dict[str, Callable[[Path], tuple[Path, Reader]]] = {
 
 
 def specimens_slots() -> object:
-    from unplug.sdk.device.lora import LoraSlots
+    from unplug.sdk.drawing.device.lora import LoraSlots
 
     return LoraSlots(rank=1, slots=())
 

@@ -24,7 +24,8 @@ from tests.mobile_bench.web.test_signed import BUNDLES, judged_in_typescript
 
 from unplug.core import CheckFailed
 from unplug.mobile_bench.web import build
-from unplug.sdk.bundle import (
+from unplug.sdk.cli import main
+from unplug.trust.bundle import (
     Publication,
     Refused,
     Trust,
@@ -35,9 +36,8 @@ from unplug.sdk.bundle import (
     read_trust,
     verify,
 )
-from unplug.sdk.certificates import check_certificate
-from unplug.sdk.cli import main
-from unplug.sdk.ledger import check_ledger, open_ledger
+from unplug.trust.certificates import check_certificate
+from unplug.trust.ledger import check_ledger, open_ledger
 
 pytestmark = pytest.mark.long
 

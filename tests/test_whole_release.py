@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.sdk.bundle.test_chain import DAY, Holder, pem
+from tests.sdk.trust.bundle.test_chain import DAY, Holder, pem
 from tests.test_story import run
 
 from unplug.plugins import load_checkpoint
-from unplug.sdk.bundle import bundle_id, load_signer, read_trust, verify_bundle
-from unplug.sdk.ledger import check_ledger, open_ledger
-from unplug.sdk.training import split_of
+from unplug.sdk.learning.training import split_of
+from unplug.trust.bundle import bundle_id, load_signer, read_trust, verify_bundle
+from unplug.trust.ledger import check_ledger, open_ledger
 
 pytestmark = pytest.mark.slow
 

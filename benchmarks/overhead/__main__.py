@@ -42,7 +42,7 @@ from benchmarks.overhead.report import PROCESSOR, budget, caption, cells, digits
 from benchmarks.overhead.work import pieces, residual_shapes, single_steps, whole_images
 from unplug.core import InputError, table, versions, write_json
 from unplug.core import installed_versions as installed
-from unplug.sdk.training import describe_device, pick_device
+from unplug.sdk.learning.training import describe_device, pick_device
 
 SCHEMA = "unplug-overhead/1"
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 
 from benchmarks.overhead.work import Work
-from unplug.sdk.training import synchronize
+from unplug.sdk.learning.training import synchronize
 
 REPEAT_S = 1.0  # seconds of repeats of a short piece in each round
 MOST = 20  # repeats

@@ -27,11 +27,9 @@ from benchmarks.studies.leaderboard.protocol import TEN_GROUPS
 from benchmarks.studies.leaderboard.score import measure_cost
 from unplug.core import table, use_threads, versions, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.data import Dataset, load_dataset, make_split
-from unplug.sdk.fleet import FleetJob, Order, Result, has_result, load_references, pack, read_result, write_result
-from unplug.sdk.tasks import task_of, train_age
-from unplug.sdk.training import ImageSet, Recipe, seeded
-from unplug.sdk.unlearning import (
+from unplug.sdk.evidence.fleet import FleetJob, Order, Result, has_result, load_references, pack, read_result, write_result
+from unplug.sdk.forgetting.tasks import task_of, train_age
+from unplug.sdk.forgetting.unlearning import (
     ForgetProblem,
     Meter,
     apply_method,
@@ -40,6 +38,8 @@ from unplug.sdk.unlearning import (
     summary,
     train_forgettable,
 )  # fmt: skip
+from unplug.sdk.learning.data import Dataset, load_dataset, make_split
+from unplug.sdk.learning.training import ImageSet, Recipe, seeded
 
 SCHEMA = "unplug-exact-designs/1"
 TRUNK_SPEC = "synth:n=1600,subjects=800,seed=21"

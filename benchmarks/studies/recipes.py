@@ -17,10 +17,10 @@ import numpy as np
 import torch
 
 from unplug.core import read_json, versions, write_json
-from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.statistics import auc
-from unplug.sdk.tasks import AgeTask
-from unplug.sdk.training import ImageBatch, ImageSet, Recipe, edges_of, fit_new, load_sets, predict
+from unplug.sdk.evidence.statistics import auc
+from unplug.sdk.forgetting.tasks import AgeTask
+from unplug.sdk.learning.data import load_dataset, make_split
+from unplug.sdk.learning.training import ImageBatch, ImageSet, Recipe, edges_of, fit_new, load_sets, predict
 
 SCHEMA = "unplug-recipes/1"
 BASE = Recipe(size="nano", image_size=32, epochs=20, batch_size=32)

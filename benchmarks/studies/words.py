@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.sdk.faces.colours import COLOURS, HAIR, SKIN
+from unplug.sdk.learning.faces.colours import COLOURS, HAIR, SKIN
 
 Colours = NDArray[np.float64]
 Pictures = NDArray[np.uint8]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from unplug.sdk.bundle import Gate, Lineage, Manifest
-from unplug.sdk.inference import DecisionRecord
+from unplug.sdk.drawing.inference import DecisionRecord
+from unplug.trust.bundle import Gate, Lineage, Manifest
 
 CORE = Path(__file__).parents[2] / "android_demo/core/src/main/kotlin/ai/unplug/core"
 

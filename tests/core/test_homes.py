@@ -24,7 +24,7 @@ from unplug.core import (
     use_cache,
     write_json,
 )
-from unplug.sdk.data import load_dataset
+from unplug.sdk.learning.data import load_dataset
 
 VARIABLES = ("HOME", "UNPLUG_CACHE", "UNPLUG_KEY", "UNPLUG_LEDGER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 

@@ -12,9 +12,9 @@ import pytest
 
 from unplug.export import Artifact, Session, compare, export_checkpoint, measure_parity, verdict
 from unplug.plugins import load_checkpoint
-from unplug.sdk.conditions import example_inputs
-from unplug.sdk.diffusion import shipped_folder
-from unplug.sdk.diffusion.shipped import PARTS, shipped_plugins
+from unplug.sdk.drawing.conditions import example_inputs
+from unplug.sdk.drawing.diffusion import shipped_folder
+from unplug.sdk.drawing.diffusion.shipped import PARTS, shipped_plugins
 
 pytestmark = pytest.mark.long
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.sdk.conditions import Steering, draw_conditions
-from unplug.sdk.device import Words, draw, load_pipeline
+from unplug.sdk.drawing.conditions import Steering, draw_conditions
+from unplug.sdk.drawing.device import Words, draw, load_pipeline
 
 ORDERS = (
     {"prompt": "a portrait of a child, smiling, red bob, mint dots background", "seed": 0, "plugin": None},

@@ -13,11 +13,11 @@ from tests.once import once
 
 from unplug.export import Artifact, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.data import Dataset, Split, load_dataset, make_split, pick_forget, resolve_names
+from unplug.sdk.forgetting.tasks import train_age
+from unplug.sdk.forgetting.unlearning import forget
+from unplug.sdk.learning.data import Dataset, Split, load_dataset, make_split, pick_forget, resolve_names
+from unplug.sdk.learning.training import Recipe, Sets, load_sets
 from unplug.sdk.releasing import Gates, Release, ReleaseConfig, release
-from unplug.sdk.tasks import train_age
-from unplug.sdk.training import Recipe, Sets, load_sets
-from unplug.sdk.unlearning import forget
 
 SPEC = "synth:n=240,subjects=80,seed=0"
 RECIPE = Recipe(size="nano", image_size=32, epochs=3, batch_size=32, augment="flip", dropout=0.0, lr=6e-3)

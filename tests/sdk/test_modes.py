@@ -11,14 +11,14 @@ import torch
 from click.testing import CliRunner
 
 from unplug.plugins import AgePredictor, save_checkpoint
-from unplug.sdk.certificates import draft_answer
 from unplug.sdk.cli import main
-from unplug.sdk.data import load_dataset, make_split, save_split
-from unplug.sdk.fleet.result import write_result
-from unplug.sdk.inference import load_head
-from unplug.sdk.ledger import LedgerSigner, open_ledger
-from unplug.sdk.training import StateFile, training_dir
-from unplug.sdk.training.training_sets import check_place
+from unplug.sdk.drawing.inference import load_head
+from unplug.sdk.evidence.fleet.result import write_result
+from unplug.sdk.learning.data import load_dataset, make_split, save_split
+from unplug.sdk.learning.training import StateFile, training_dir
+from unplug.sdk.learning.training.training_sets import check_place
+from unplug.trust.certificates import draft_answer
+from unplug.trust.ledger import LedgerSigner, open_ledger
 
 HEAD = Path(__file__).parents[1] / "vectors" / "head" / "start.safetensors"
 SPEC = "synth:n=12,subjects=4,seed=3"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from unplug.core import STRICT, InputError
-from unplug.sdk.auditing.audit_report import Role
+from unplug.sdk.evidence.auditing.audit_report import Role
 
 Array = NDArray[np.float64]
 

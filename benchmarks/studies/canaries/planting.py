@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from unplug.core import CheckpointError, DataError, InputError, OutputError, versions, write_json
 from unplug.plugins import Checkpoint
-from unplug.sdk.auditing.attacks.task_loss import strongest
-from unplug.sdk.data import (
+from unplug.sdk.evidence.auditing.attacks.task_loss import strongest
+from unplug.sdk.forgetting.tasks import task_of
+from unplug.sdk.learning.data import (
     CanariesSource,
     Dataset,
     OnBad,
@@ -28,8 +29,7 @@ from unplug.sdk.data import (
     save_split,
     whole_spec,
 )
-from unplug.sdk.tasks import task_of
-from unplug.sdk.training import predict, split_of, to_tensors
+from unplug.sdk.learning.training import predict, split_of, to_tensors
 
 from .bound import (
     CONFIDENCE,

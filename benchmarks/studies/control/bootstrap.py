@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from unplug.sdk.statistics import CONFIDENCE, Estimate, interval, subject_weights
+from unplug.sdk.evidence.statistics import CONFIDENCE, Estimate, interval, subject_weights
 
 Array = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from unplug.sdk.cli.options import FloatRange, data_option, out_option
 from unplug.sdk.cli.options_of import ConfiguredCommand
 
 
-@click.command("compare", cls=ConfiguredCommand, config="unplug.sdk.diffusion:ControlRecipe", skip=("lr",))
+@click.command("compare", cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:ControlRecipe", skip=("lr",))
 @data_option
 @click.option("--condition", "kind", required=True, help="face_landmark, canny, ...: see `unplug list conditions`.")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the condition, such as low=100.")
@@ -83,7 +83,7 @@ def compare(
     what no control can beat. OUT gets compare.json, compare.html, compare.png, controls/ and pictures/; run the same
     command again after a kill and it goes on.
     """
-    from unplug.sdk.diffusion import ControlRecipe
+    from unplug.sdk.drawing.diffusion import ControlRecipe
 
     from . import CompareRequest, compare_controls
     from .page import comparison_table, write_page

@@ -23,8 +23,8 @@ from unplug.plugins import (
     weights_file,
     weights_sha256,
 )
-from unplug.sdk.diffusion import CONTROLS, Control, ControlRecipe, Weighting, fit_control, mean_loss
-from unplug.sdk.training import check_place, describe_device, fingerprint, training_dir
+from unplug.sdk.drawing.diffusion import CONTROLS, Control, ControlRecipe, Weighting, fit_control, mean_loss
+from unplug.sdk.learning.training import check_place, describe_device, fingerprint, training_dir
 
 from .setup import Setup
 from .trainings import CurvePoint, Training

@@ -16,8 +16,8 @@ from PIL import Image
 from unplug.core import InputError, progress, read_json, write_json
 from unplug.core import installed_versions as installed
 from unplug.export import flop_counter
-from unplug.sdk.diffusion import Sampling, generate
-from unplug.sdk.training import describe_device, fingerprint, synchronize
+from unplug.sdk.drawing.diffusion import Sampling, generate
+from unplug.sdk.learning.training import describe_device, fingerprint, synchronize
 
 from .contenders import ATTENTION, Contender
 from .pictures import pipeline

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.pages import filled
 from unplug.core import atomic_path
-from unplug.sdk.diffusion import ControlRecipe
+from unplug.sdk.drawing.diffusion import ControlRecipe
 
 from ..pages import markdown
 from . import JUDGE_RECIPE, CompareRequest, ComparisonReport, Row, read_comparison

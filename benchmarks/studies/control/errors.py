@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt
 
 from unplug.plugins.conditions import build_condition
-from unplug.sdk.conditions import landmarks_in_worker
-from unplug.sdk.data import Dataset, SynthSource, parse_spec
-from unplug.sdk.faces import LANDMARK_NAMES, MEDIAPIPE_INDEX, render
+from unplug.sdk.drawing.conditions import landmarks_in_worker
+from unplug.sdk.learning.data import Dataset, SynthSource, parse_spec
+from unplug.sdk.learning.faces import LANDMARK_NAMES, MEDIAPIPE_INDEX, render
 
 from .setup import Setup
 

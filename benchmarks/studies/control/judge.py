@@ -22,10 +22,10 @@ from torch.nn import functional as F
 
 from unplug.core import atomic_path, sha256_file, use_cache
 from unplug.plugins import ConvNormAct, init_weights, safetensors_errors
-from unplug.sdk.data import Dataset, SynthSource, note_people, parse_spec
-from unplug.sdk.diffusion import StepRecipe, to_image, train_steps
-from unplug.sdk.faces import attributes_of
-from unplug.sdk.training import StateFile, fingerprint, seeded
+from unplug.sdk.drawing.diffusion import StepRecipe, to_image, train_steps
+from unplug.sdk.learning.data import Dataset, SynthSource, note_people, parse_spec
+from unplug.sdk.learning.faces import attributes_of
+from unplug.sdk.learning.training import StateFile, fingerprint, seeded
 
 from .report import JudgeFacts
 from .setup import Setup
@@ -43,7 +43,7 @@ def face_words(attributes: Mapping[str, str]) -> dict[str, str]:
     """A word for each attribute that a picture shows; a bald head has no hair colour.
 
     Args:
-        attributes: as `unplug.sdk.faces.FaceParams.attributes` gives them.
+        attributes: as `unplug.sdk.learning.faces.FaceParams.attributes` gives them.
 
     Example:
         >>> words = face_words({"age": "adult", "background": "sky blue dots", "beard": "none", "clothes": "navy",

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from unplug.core import OutputError, progress
-from unplug.sdk.conditions import load_finished, open_rows
-from unplug.sdk.diffusion import BATCH, generate, image_grid, to_image, to_pixels
-from unplug.sdk.training import fingerprint
+from unplug.sdk.drawing.conditions import load_finished, open_rows
+from unplug.sdk.drawing.diffusion import BATCH, generate, image_grid, to_image, to_pixels
+from unplug.sdk.learning.training import fingerprint
 
 from .contenders import Contender
 from .setup import Setup

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from unplug.core import STRICT, ReportError, fixed, percent, read_dataclass, signed, write_json
-from unplug.sdk.statistics import Estimate
+from unplug.sdk.evidence.statistics import Estimate
 
 from .trainings import Training
 

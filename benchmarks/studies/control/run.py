@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from unplug.core import atomic_path
-from unplug.sdk.diffusion import losses
+from unplug.sdk.drawing.diffusion import losses
 
 from .bootstrap import Resampled, Shares, difference, estimate, make_draws
 from .contenders import Contender, Entrant, enter, use_sampling_attention

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from unplug.core import DataError, InputError
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.plugins.conditions import build_condition, identity
-from unplug.sdk.conditions import with_exact
-from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, load_split, make_split
-from unplug.sdk.diffusion import (
+from unplug.sdk.drawing.conditions import with_exact
+from unplug.sdk.drawing.diffusion import (
     CONTROLS,
     ControlRecipe,
     ControlSet,
@@ -32,7 +31,8 @@ from unplug.sdk.diffusion import (
     load_control_set,
     sampling_of,
 )
-from unplug.sdk.training import split_of
+from unplug.sdk.learning.data import Dataset, OnBad, Split, load_dataset, load_split, make_split
+from unplug.sdk.learning.training import split_of
 
 JUDGE_RECIPE = StepRecipe(steps=1600, batch_size=64, lr=4e-3, warmup=100, weight_decay=0.02, ema=0.99)
 """About two minutes on two cores that multiply bf16 in hardware."""

@@ -11,10 +11,10 @@ import torch
 from unplug.core import DataError, versions
 from unplug.core import installed_versions as installed
 from unplug.plugins.conditions import build_condition, portable
-from unplug.sdk.data import SynthSource, make_split, parse_spec
-from unplug.sdk.diffusion import CONTROLS, base_record
-from unplug.sdk.statistics import CONFIDENCE
-from unplug.sdk.training import describe_device
+from unplug.sdk.drawing.diffusion import CONTROLS, base_record
+from unplug.sdk.evidence.statistics import CONFIDENCE
+from unplug.sdk.learning.data import SynthSource, make_split, parse_spec
+from unplug.sdk.learning.training import describe_device
 
 from . import bootstrap, distances
 from .contenders import VALIDATED

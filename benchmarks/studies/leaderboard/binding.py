@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from unplug.core import InputError
-from unplug.sdk.fleet import Result
+from unplug.sdk.evidence.fleet import Result
 
 WEIGHT = "weight/"
 """Begins the names of the tensors in a result that are a model's weights: originals keep theirs."""

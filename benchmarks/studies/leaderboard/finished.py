@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unplug.core import InputError, read_json
-from unplug.sdk.fleet import Context, FleetJob, FleetSummary, run_jobs
+from unplug.sdk.evidence.fleet import Context, FleetJob, FleetSummary, run_jobs
 
 from .jobs import Bench, bench
 from .membership import Oracle

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from unplug.sdk.auditing import PopulationComparison
-from unplug.sdk.statistics import CONFIDENCE, Estimate
+from unplug.sdk.evidence.auditing import PopulationComparison
+from unplug.sdk.evidence.statistics import CONFIDENCE, Estimate
 
 from .report import Measure
 

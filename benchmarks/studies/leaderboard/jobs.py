@@ -18,10 +18,18 @@ import torch
 from torch import nn
 
 from unplug.core import InputError
-from unplug.sdk.data import Dataset, Split, load_dataset
-from unplug.sdk.fleet import FleetJob, Order, Result, fit_stacked, job_fingerprint, pack, read_result, stack_width, write_result
-from unplug.sdk.training import ImageSet, Recipe, Sets, Task, fit_new, load_sets, new_model, pictures, predict, seeded
-from unplug.sdk.unlearning import (
+from unplug.sdk.evidence.fleet import (
+    FleetJob,
+    Order,
+    Result,
+    fit_stacked,
+    job_fingerprint,
+    pack,
+    read_result,
+    stack_width,
+    write_result,
+)
+from unplug.sdk.forgetting.unlearning import (
     ForgetProblem,
     Meter,
     Method,
@@ -32,6 +40,8 @@ from unplug.sdk.unlearning import (
     estimate_retraining,
     summary,
 )
+from unplug.sdk.learning.data import Dataset, Split, load_dataset
+from unplug.sdk.learning.training import ImageSet, Recipe, Sets, Task, fit_new, load_sets, new_model, pictures, predict, seeded
 
 from .binding import WEIGHT, arrays_of, bound_sha256, weights_of, weights_sha256
 from .plan import original_name

@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.sdk.auditing import PopulationComparison, Variant, rmia_population
-from unplug.sdk.statistics import NotGiven, Resamples, auc, bootstrap_auc, logistic_accuracy, resamples
-from unplug.sdk.training import ClassPredictions
+from unplug.sdk.evidence.auditing import PopulationComparison, Variant, rmia_population
+from unplug.sdk.evidence.statistics import NotGiven, Resamples, auc, bootstrap_auc, logistic_accuracy, resamples
+from unplug.sdk.learning.training import ClassPredictions
 
 from .intervals import Mean, absolute, as_measure, cluster_mean, difference, of_comparisons, over_seeds
 from .plan import EVALUATION_SEEDS
@@ -92,7 +92,7 @@ class Oracle:
 
     Args:
         pool: at least two models.
-        rule: how F finds its windows, see `unplug.sdk.auditing.challenge_metric`.
+        rule: how F finds its windows, see `unplug.sdk.evidence.auditing.challenge_metric`.
     """
 
     pool: Pool

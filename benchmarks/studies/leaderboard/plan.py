@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from unplug.core import InputError
-from unplug.sdk.fleet import FleetJob
-from unplug.sdk.unlearning import METHODS, TrainingHook, build_method
+from unplug.sdk.evidence.fleet import FleetJob
+from unplug.sdk.forgetting.unlearning import METHODS, TrainingHook, build_method
 
 from .protocol import BenchmarkProtocol
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import InputError
-from unplug.sdk.auditing import Signals
-from unplug.sdk.fleet import Result, read_result
-from unplug.sdk.training import ClassPredictions, ImageSet, Sets, pictures
+from unplug.sdk.evidence.auditing import Signals
+from unplug.sdk.evidence.fleet import Result, read_result
+from unplug.sdk.learning.training import ClassPredictions, ImageSet, Sets, pictures
 
 from .binding import bound_sha256
 

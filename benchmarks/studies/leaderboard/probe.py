@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.auditing import forget_loss, gather, relearn
-from unplug.sdk.fleet import FleetJob, Order, Result, has_result, pack, read_result, write_result
-from unplug.sdk.statistics import auc
-from unplug.sdk.training import SampleSet, new_model, pictures, predict
+from unplug.sdk.evidence.auditing import forget_loss, gather, relearn
+from unplug.sdk.evidence.fleet import FleetJob, Order, Result, has_result, pack, read_result, write_result
+from unplug.sdk.evidence.statistics import auc
+from unplug.sdk.learning.training import SampleSet, new_model, pictures, predict
 
 from .binding import bound_sha256, weights_of
 from .intervals import as_measure, cluster_mean

@@ -8,11 +8,11 @@ from typing import Any
 
 from unplug.core import InputError, Registry
 from unplug.plugins import ADOPTED
-from unplug.sdk.auditing import MIN_MODELS
-from unplug.sdk.data import Dataset, Split
-from unplug.sdk.tasks import AgeTask, ClassTask
-from unplug.sdk.training import Recipe, Task
-from unplug.sdk.unlearning import PLANNED
+from unplug.sdk.evidence.auditing import MIN_MODELS
+from unplug.sdk.forgetting.tasks import AgeTask, ClassTask
+from unplug.sdk.forgetting.unlearning import PLANNED
+from unplug.sdk.learning.data import Dataset, Split
+from unplug.sdk.learning.training import Recipe, Task
 
 from .metrics import Kind, PublishedNumber, Rank
 

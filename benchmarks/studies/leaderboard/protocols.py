@@ -9,8 +9,8 @@ import numpy as np
 
 from unplug.core import DataError
 from unplug.plugins import ADOPTED, Adopted
-from unplug.sdk.data import Dataset, Split, make_split, pick_forget, resolve_names
-from unplug.sdk.training import Recipe
+from unplug.sdk.learning.data import Dataset, Split, make_split, pick_forget, resolve_names
+from unplug.sdk.learning.training import Recipe
 
 from .metrics import PublishedNumber
 from .protocol import BenchmarkProtocol, Override, borders

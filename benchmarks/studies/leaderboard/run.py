@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from unplug.core import InputError, OutputError, TrainingError, json_sha256, read_json, write_json
-from unplug.sdk.auditing import Variant
-from unplug.sdk.data import load_dataset, read_forget_file
-from unplug.sdk.fleet import BACKENDS, Context, FleetJob, has_result, run_jobs
+from unplug.sdk.evidence.auditing import Variant
+from unplug.sdk.evidence.fleet import BACKENDS, Context, FleetJob, has_result, run_jobs
+from unplug.sdk.learning.data import load_dataset, read_forget_file
 
 from .jobs import Bench, bench, train_stacked
 from .plan import TRAIN, entry, training_jobs, unlearned_names, unlearning_jobs
@@ -41,10 +41,10 @@ class LeaderboardConfig:
         forget: file of the forget set; None picks the protocol's.
         seed: of the split, the forget set and everything that follows.
         device: where models live.
-        backend: of `unplug.sdk.fleet.BACKENDS`, or "stacked-train": trainings many at once in this process (see
+        backend: of `unplug.sdk.evidence.fleet.BACKENDS`, or "stacked-train": trainings many at once in this process (see
             `fit_stacked`), unlearning in worker processes.
-        workers, cluster: see `unplug.sdk.fleet.run_jobs`.
-        rule: how the challenge's F finds its windows, see `unplug.sdk.auditing.challenge_metric`.
+        workers, cluster: see `unplug.sdk.evidence.fleet.run_jobs`.
+        rule: how the challenge's F finds its windows, see `unplug.sdk.evidence.auditing.challenge_metric`.
     """
 
     protocol: BenchmarkProtocol

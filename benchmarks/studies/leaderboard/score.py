@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import InputError
-from unplug.sdk.auditing import MIN_MODELS, challenge, forgetting_gap, klom, ulira, years_from_oracle
-from unplug.sdk.statistics import Estimate, interval, subject_weights
+from unplug.sdk.evidence.auditing import MIN_MODELS, challenge, forgetting_gap, klom, ulira, years_from_oracle
+from unplug.sdk.evidence.statistics import Estimate, interval, subject_weights
 
 from .intervals import Mean, as_measure, cluster_mean, difference, of_comparisons, of_estimates
 from .membership import REPLICATES, Oracle, membership

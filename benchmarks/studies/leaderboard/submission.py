@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from unplug.core import InputError, OutputError, check_content, versions, write_json
 from unplug.plugins import save_checkpoint
-from unplug.sdk.auditing import MIN_MODELS
-from unplug.sdk.fleet import Result
-from unplug.sdk.training import ClassPredictions
+from unplug.sdk.evidence.auditing import MIN_MODELS
+from unplug.sdk.evidence.fleet import Result
+from unplug.sdk.learning.training import ClassPredictions
 
 from .finished import Board
 from .membership import two_versions

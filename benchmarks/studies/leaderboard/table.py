@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unplug.core import progress, versions
-from unplug.sdk.auditing import MIN_MODELS
-from unplug.sdk.statistics import CONFIDENCE
-from unplug.sdk.training import describe_device
+from unplug.sdk.evidence.auditing import MIN_MODELS
+from unplug.sdk.evidence.statistics import CONFIDENCE
+from unplug.sdk.learning.training import describe_device
 
 from .intervals import as_measure, cluster_mean
 from .jobs import Bench

@@ -18,7 +18,7 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 class AgeTrunk(nn.Module):
-    """Face image to the pooled features that a head is linear in, after its lift (`unplug.sdk.inference.DeviceHead`).
+    """Face image to the pooled features that a head is linear in, after its lift (`unplug.sdk.drawing.inference.DeviceHead`).
 
     Args:
         size: as of `AgePredictor`.

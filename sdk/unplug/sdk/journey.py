@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from unplug.export import Artifact, ParityReport
     from unplug.mobile_bench import BenchReport
     from unplug.plugins import Checkpoint
-    from unplug.sdk.assurance import EvaluationReport
-    from unplug.sdk.auditing import AuditReport
-    from unplug.sdk.bundle import Signing
-    from unplug.sdk.conditions import Steering
-    from unplug.sdk.data import Dataset, Split
-    from unplug.sdk.ledger import Ledger
+    from unplug.sdk.drawing.conditions import Steering
+    from unplug.sdk.evidence.assurance import EvaluationReport
+    from unplug.sdk.evidence.auditing import AuditReport
+    from unplug.sdk.forgetting.tasks import Need, StoredTask
+    from unplug.sdk.learning.data import Dataset, Split
     from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan
-    from unplug.sdk.tasks import Need, StoredTask
+    from unplug.trust.bundle import Signing
+    from unplug.trust.ledger import Ledger
 
 Place = str | Path
 """A file or a folder."""
@@ -49,19 +49,19 @@ def train(
         forgettable: a design, see ``unplug list designs``; None trains an ordinary model.
         trunk: of a design: an age predictor that never saw personal data; None trains one on `trunk_data`.
         trunk_data: of a design: what the trunk was trained on; None reads what the trunk's record names.
-        design: settings of the design, fields of `unplug.sdk.unlearning.ClosedForm` or `Shards`.
+        design: settings of the design, fields of `unplug.sdk.forgetting.unlearning.ClosedForm` or `Shards`.
         restart: drop an unfinished run instead of continuing it.
-        recipe: fields of `unplug.sdk.training.Recipe`, say ``size="nano", epochs=10``.
+        recipe: fields of `unplug.sdk.learning.training.Recipe`, say ``size="nano", epochs=10``.
 
     Returns:
         The saved checkpoint; ``record["metrics"]`` holds accuracy and mean absolute error in years.
 
     Raises:
-        DataError, InputError, TrainingError, OutputError: see `unplug.sdk.tasks.train_age`.
+        DataError, InputError, TrainingError, OutputError: see `unplug.sdk.forgetting.tasks.train_age`.
     """
-    from unplug.sdk.tasks import train_age
-    from unplug.sdk.training import Recipe, pick_device
-    from unplug.sdk.unlearning import train_forgettable
+    from unplug.sdk.forgetting.tasks import train_age
+    from unplug.sdk.forgetting.unlearning import train_forgettable
+    from unplug.sdk.learning.training import Recipe, pick_device
 
     chosen = Recipe(**{"image_size": data.size} | recipe)
     if forgettable is not None:
@@ -114,13 +114,13 @@ def unlearn(
         The saved checkpoint; ``record["forget"]`` holds method, settings and cost.
 
     Raises:
-        DataError, BudgetExceeded, InsufficientMemoryError, OutputError: see `unplug.sdk.unlearning.forget`.
+        DataError, BudgetExceeded, InsufficientMemoryError, OutputError: see `unplug.sdk.forgetting.unlearning.forget`.
     """
-    from unplug.sdk.data import resolve_names
-    from unplug.sdk.fleet import out_of_fold
-    from unplug.sdk.tasks import task_of
-    from unplug.sdk.training import pick_device
-    from unplug.sdk.unlearning import check_fleet, forget, learned_by_design
+    from unplug.sdk.evidence.fleet import out_of_fold
+    from unplug.sdk.forgetting.tasks import task_of
+    from unplug.sdk.forgetting.unlearning import check_fleet, forget, learned_by_design
+    from unplug.sdk.learning.data import resolve_names
+    from unplug.sdk.learning.training import pick_device
 
     check_fleet(fleet, method)
     model, chosen = _checkpoint(original), pick_device(device)
@@ -172,9 +172,9 @@ def audit(
     Raises:
         InputError, DataError, CheckpointError, ArtifactError: models that do not belong to this request, or are broken.
     """
-    from unplug.sdk.auditing import AuditConfig, run_audit
-    from unplug.sdk.data import resolve_names
-    from unplug.sdk.training import pick_device
+    from unplug.sdk.evidence.auditing import AuditConfig, run_audit
+    from unplug.sdk.learning.data import resolve_names
+    from unplug.sdk.learning.training import pick_device
 
     with temporary_folder("unplug-audit-") as folder:
         config = AuditConfig(
@@ -209,7 +209,7 @@ def export(
         InputError, MissingExtraError, ConversionError, OutputError: see `unplug.export.export_checkpoint`.
     """
     from unplug.export import export_checkpoint
-    from unplug.sdk.conditions import real_inputs
+    from unplug.sdk.drawing.conditions import real_inputs
 
     calibration = None if calibrate is None else real_inputs(_checkpoint(checkpoint), calibrate, samples, part="retain")
     return export_checkpoint(
@@ -239,11 +239,11 @@ def evaluate(
 
     Raises:
         DataError: data that the numbers cannot be had of.
-        InputError, CheckpointError, ArtifactError: see `unplug.sdk.assurance.evaluate`.
+        InputError, CheckpointError, ArtifactError: see `unplug.sdk.evidence.assurance.evaluate`.
     """
-    from unplug.sdk.assurance import Asking, JudgedModels
-    from unplug.sdk.assurance import evaluate as judged
-    from unplug.sdk.training import pick_device
+    from unplug.sdk.evidence.assurance import Asking, JudgedModels
+    from unplug.sdk.evidence.assurance import evaluate as judged
+    from unplug.sdk.learning.training import pick_device
 
     asked = JudgedModels(
         models=[_path(item) for item in models], data=data, part=part, checkpoints=[_path(item) for item in checkpoints],
@@ -267,7 +267,7 @@ def check(files: Sequence[Artifact | Place], checkpoint: Checkpoint | Place, *, 
         InputError, ArtifactError, CheckpointError: see `unplug.export.measure_parity`.
     """
     from unplug.export import measure_parity
-    from unplug.sdk.conditions import example_inputs
+    from unplug.sdk.drawing.conditions import example_inputs
 
     loaded = _artifacts(files)
     inputs = example_inputs(loaded[0].card.model_type, loaded[0].card.iospec, samples) if loaded else {}
@@ -331,7 +331,7 @@ def release(
         base: of a plugin: the diffusion base beside it.
         task: of `original`, where it was opened already; `base` is not read then.
         gates: thresholds, fields of `unplug.sdk.releasing.Gates`; the budget is that of `config`.
-        signing: by whom the bundle is signed, and as which release: `unplug.sdk.bundle.Signing`.
+        signing: by whom the bundle is signed, and as which release: `unplug.trust.bundle.Signing`.
         answering: which requests of which ledger it answers: `unplug.sdk.releasing.Answering`.
         ledger: whose answered requests must stay forgotten; None takes that of `answering`.
         restart: drop unfinished trainings of an earlier run instead of continuing them.
@@ -414,7 +414,7 @@ def _release_places(
     config: Mapping[str, Any],
 ) -> tuple[Checkpoint, Dataset, tuple[str, ...], Path, Path, ReleaseConfig]:
     """From what, whither, and how."""
-    from unplug.sdk.data import resolve_names
+    from unplug.sdk.learning.data import resolve_names
     from unplug.sdk.releasing import ReleaseConfig, asked_gates
 
     chosen, place = ReleaseConfig(**config), Path(out)
@@ -448,11 +448,11 @@ def generate(
         guidance: scale of classifier-free guidance; None takes what the base was made for.
 
     Raises:
-        InputError, DataError, CheckpointError: see `unplug.sdk.diffusion.draw_pictures`, and of files `unplug.sdk.device.draw`.
+        InputError, DataError, CheckpointError: see `unplug.sdk.drawing.diffusion.draw_pictures`, and of files `unplug.sdk.drawing.device.draw`.
     """
-    from unplug.sdk.device import is_generator
-    from unplug.sdk.diffusion import draw_pictures, drawing_dtype, load_base, sampling_of
-    from unplug.sdk.training import pick_device
+    from unplug.sdk.drawing.device import is_generator
+    from unplug.sdk.drawing.diffusion import draw_pictures, drawing_dtype, load_base, sampling_of
+    from unplug.sdk.learning.training import pick_device
 
     seeds = [seed + index for index in range(count)]
     if is_generator(Path(base)):
@@ -476,7 +476,7 @@ def _from_files(
     """Pictures that a base of exported files draws."""
     from PIL import Image
 
-    from unplug.sdk.device import Words, draw
+    from unplug.sdk.drawing.device import Words, draw
 
     words = Words(prompt=prompt, negative=negative, steps=steps, guidance=guidance)
     drawn = draw(folder, words, seeds=seeds, steerings=steerings)
@@ -491,7 +491,7 @@ def _checkpoint(model: Checkpoint | Place, like: Checkpoint | None = None) -> Ch
 
 
 def _device(name: str) -> torch.device:
-    from unplug.sdk.training import pick_device
+    from unplug.sdk.learning.training import pick_device
 
     return pick_device(name)
 

@@ -22,8 +22,8 @@ from unplug.export import Artifact, find_browser
 from unplug.export.runtime.web.runtime import FLAGS
 from unplug.mobile_bench.web import build
 from unplug.plugins import load_checkpoint
-from unplug.sdk.bundle import Content, write_bundle
 from unplug.sdk.releasing.contents import write_vectors
+from unplug.trust.bundle import Content, write_bundle
 
 
 @dataclass(frozen=True)

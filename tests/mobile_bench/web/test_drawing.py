@@ -19,13 +19,13 @@ import pytest
 from PIL import Image
 from tests.mobile_bench.web.conftest import Browser, Built, _Quiet
 from tests.once import once
-from tests.sdk.diffusion.conftest import save_lora, steering_plugin, tiny_pipeline
+from tests.sdk.drawing.diffusion.conftest import save_lora, steering_plugin, tiny_pipeline
 
 from unplug.mobile_bench import BenchReport, write_site
 from unplug.mobile_bench.web import build
 from unplug.plugins import save_checkpoint
-from unplug.sdk.conditions import Steering
-from unplug.sdk.device import (
+from unplug.sdk.drawing.conditions import Steering
+from unplug.sdk.drawing.device import (
     GeneratorSource,
     PipelineDefaults,
     VariantSource,

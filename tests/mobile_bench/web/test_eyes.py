@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from unplug.sdk.inference import Frame, align
+from unplug.sdk.drawing.inference import Frame, align
 
 pytestmark = pytest.mark.long
 

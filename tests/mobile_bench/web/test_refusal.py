@@ -16,8 +16,8 @@ import pytest
 
 from unplug.mobile_bench import Guard, PageTrust, write_site
 from unplug.mobile_bench.web import build
-from unplug.sdk.bundle import Publication, Signer, Signing, load_signer, make_key
-from unplug.sdk.bundle.signing import write_manifest
+from unplug.trust.bundle import Publication, Signer, Signing, load_signer, make_key
+from unplug.trust.bundle.signing import write_manifest
 
 from .conftest import Built, served
 from .test_static import zipped

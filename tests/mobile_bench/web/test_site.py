@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.sdk.device.toy import toy
+from tests.sdk.drawing.device.toy import toy
 
 from unplug.core import DeviceError, InputError, OutputError
 from unplug.mobile_bench import serve_site, write_site

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.sdk.bundle.test_bundle import make_bundle
 from tests.sdk.cli.calls import fail
+from tests.sdk.trust.bundle.test_bundle import make_bundle
 
 from unplug.core import DeviceError
 from unplug.mobile_bench import Guard, PageTrust
 from unplug.mobile_bench.web import build
-from unplug.sdk.bundle import Publication, Signing, load_signer, make_key, sign_bundle
 from unplug.sdk.cli import main
+from unplug.trust.bundle import Publication, Signing, load_signer, make_key, sign_bundle
 
 
 @pytest.fixture

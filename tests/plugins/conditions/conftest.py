@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from unplug.plugins.conditions import FaceLandmark
-from unplug.sdk import faces
-from unplug.sdk.faces import RenderedFace
+from unplug.sdk.learning import faces
+from unplug.sdk.learning.faces import RenderedFace
 
 
 def named(variable: str, what: str) -> Path:

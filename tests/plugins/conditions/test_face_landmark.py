@@ -14,7 +14,7 @@ from PIL import Image
 from unplug.core import DataError, InputError, NoFaceError, SeveralFacesError
 from unplug.plugins.conditions import FaceLandmark, landmarker
 from unplug.plugins.conditions.face_landmark import COLOURS
-from unplug.sdk import faces
+from unplug.sdk.learning import faces
 
 from .conftest import synthetic
 

@@ -9,7 +9,7 @@ from PIL import Image
 from unplug.core import DataError, InputError
 from unplug.plugins.conditions import Canny, checked, checked_size
 from unplug.plugins.conditions.picture import centre_square, square_window
-from unplug.sdk.data import square
+from unplug.sdk.learning.data import square
 
 
 @pytest.mark.parametrize(

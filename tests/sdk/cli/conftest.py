@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from ..diffusion.conftest import base, base_folder, plugin_folder  # noqa: F401 (fixtures)
+from ..drawing.diffusion.conftest import base, base_folder, plugin_folder  # noqa: F401 (fixtures)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from unplug.sdk.assurance import read_evaluation
-from unplug.sdk.assurance.card import HEADING
 from unplug.sdk.cli import main
+from unplug.sdk.evidence.assurance import read_evaluation
+from unplug.sdk.evidence.assurance.card import HEADING
 
 from ..conftest import World
 from .calls import fail, leftovers

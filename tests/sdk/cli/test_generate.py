@@ -17,9 +17,9 @@ from unplug.core import write_json
 from unplug.plugins import RECORD, save_checkpoint
 from unplug.plugins.conditions import build_condition
 from unplug.sdk.cli import main
-from unplug.sdk.data import load_dataset
+from unplug.sdk.learning.data import load_dataset
 
-from ..diffusion.conftest import SIZE, SPEC, save_lora, steering_plugin, tiny_unet
+from ..drawing.diffusion.conftest import SIZE, SPEC, save_lora, steering_plugin, tiny_unet
 from .calls import fail, leftovers, spawn
 
 FACE_TASK = os.environ.get("UNPLUG_FACE_LANDMARKER", "")
@@ -99,7 +99,7 @@ def test_other_bases_are_drawn_in_half_precision_on_a_gpu(
     """And the result says so; here the GPU is a CPU that computes in bfloat16."""
     import torch
 
-    from unplug.sdk.diffusion import load
+    from unplug.sdk.drawing.diffusion import load
 
     monkeypatch.setattr(load, "drawing_dtype", lambda name, device: torch.bfloat16)
     half = said(*call(base_folder, tmp_path / "a.png"))

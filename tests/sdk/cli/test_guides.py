@@ -10,7 +10,7 @@ from PIL import Image
 
 from unplug.core import DataError, InputError
 from unplug.sdk.cli.guides import GuideOrder
-from unplug.sdk.conditions import FaceFrame, Steering
+from unplug.sdk.drawing.conditions import FaceFrame, Steering
 
 A, B = Path("a.png"), Path("b.png")
 KINDS = {"f": "face_landmark", "c": "canny", "h": "holistic"}

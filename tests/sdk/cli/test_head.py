@@ -13,9 +13,9 @@ from PIL import Image
 from safetensors.numpy import load_file, save_file
 
 from unplug.sdk.cli import main
-from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.training import Recipe
-from unplug.sdk.unlearning import ClosedForm
+from unplug.sdk.forgetting.unlearning import ClosedForm
+from unplug.sdk.learning.data import load_dataset, make_split
+from unplug.sdk.learning.training import Recipe
 
 from ..conftest import CPU
 from .calls import fail

@@ -14,7 +14,7 @@ from unplug.sdk.cli import main
 from ..conftest import World
 from .calls import fail, forget
 
-PLACE = "unplug.sdk.unlearning.methods"
+PLACE = "unplug.sdk.forgetting.unlearning.methods"
 NEEDS = {
     "finetune": ["retain data", "labels"],
     "msg": ["retain data", "forget data", "labels"],
@@ -28,7 +28,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry that new methods do not change."""
     names = {"finetune": "Finetune", "msg": "MSG", "retrain": "Retrain", "sisa": "SISA"}
     registry = Registry("method", {name: f"{PLACE}.{name}:{target}" for name, target in names.items()})
-    monkeypatch.setattr("unplug.sdk.unlearning.method.METHODS", registry)
+    monkeypatch.setattr("unplug.sdk.forgetting.unlearning.method.METHODS", registry)
 
 
 def listed(*words: str) -> dict[str, list[str]]:
@@ -69,7 +69,7 @@ def test_forget_without(world: World, tmp_path: Path) -> None:
 
 
 def test_forget_says_that_memory_is_short(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unplug.sdk.unlearning.memory.free_memory", lambda _: 2**20)
+    monkeypatch.setattr("unplug.sdk.forgetting.unlearning.memory.free_memory", lambda _: 2**20)
     line = fail(*forget(world, tmp_path / "out")).line
     assert "where 1.0 MiB are free" in line and "No batch size fits" in line
     assert not (tmp_path / "out").exists()

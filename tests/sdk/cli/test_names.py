@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from unplug.plugins import load_checkpoint
 from unplug.sdk.cli import main
-from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.training import split_of
+from unplug.sdk.learning.data import load_dataset, make_split
+from unplug.sdk.learning.training import split_of
 
 from .calls import fail, save_face, train
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
-from tests.sdk.bundle.test_bundle import make_bundle
+from tests.sdk.trust.bundle.test_bundle import make_bundle
 
-from unplug.sdk.bundle import make_key
 from unplug.sdk.cli import main
 from unplug.sdk.cli.base import Common, Outcome, command
+from unplug.trust.bundle import make_key
 
 Call = Callable[..., Result]
 

@@ -14,11 +14,11 @@ from pydantic import TypeAdapter
 from tests.sdk.report.conftest import audit as written
 
 from unplug.core import span
-from unplug.sdk.auditing import AuditReport, Estimate, ModelAudit
 from unplug.sdk.cli import bars, main
 from unplug.sdk.cli.audit import summary
 from unplug.sdk.cli.base import WIDTH, Common
 from unplug.sdk.cli.release import gate_lines
+from unplug.sdk.evidence.auditing import AuditReport, Estimate, ModelAudit
 from unplug.sdk.report import collect, render_html
 
 GAPS = {"equal": (-0.05, 0.06), "above": (0.02, 0.3), "below": (-0.4, -0.1), "open": (-0.351, 0.549)}
@@ -124,7 +124,7 @@ def test_ctrl_c_ends_a_page_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "pipeline.json").write_text("{}")
-    monkeypatch.setattr("unplug.sdk.device.web_files", lambda _: {})
+    monkeypatch.setattr("unplug.sdk.drawing.device.web_files", lambda _: {})
     monkeypatch.setattr("unplug.mobile_bench.serve_site", stopped)
     done = CliRunner().invoke(main, ["page", str(tmp_path / "files")])
     assert (done.exit_code, done.stdout, done.stderr) == (0, "stopped: the page is served no longer\n", "")

@@ -17,9 +17,9 @@ from PIL import Image
 
 from unplug.plugins import load_checkpoint
 from unplug.sdk.cli import main
-from unplug.sdk.diffusion.run_base import OURS
+from unplug.sdk.drawing.diffusion.run_base import OURS
 
-from ..diffusion.conftest import SIZE, shrink
+from ..drawing.diffusion.conftest import SIZE, shrink
 from .calls import fail, leftovers
 
 SPEC = "synth:n=30,subjects=15,seed=6"

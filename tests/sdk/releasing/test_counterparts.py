@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from unplug.export import Artifact, measure_parity
-from unplug.sdk.auditing import AttackResult, AuditReport, Estimate, ModelAudit, Utility
-from unplug.sdk.auditing.audit_report import Role
-from unplug.sdk.conditions import example_inputs
+from unplug.sdk.drawing.conditions import example_inputs
+from unplug.sdk.evidence.auditing import AttackResult, AuditReport, Estimate, ModelAudit, Utility
+from unplug.sdk.evidence.auditing.audit_report import Role
+from unplug.sdk.forgetting.tasks import AgeTask, task_of
+from unplug.sdk.learning.training import Recipe
 from unplug.sdk.releasing import Release
 from unplug.sdk.releasing.contents import bundle_card
 from unplug.sdk.releasing.evidence import ReleaseEvidence
 from unplug.sdk.releasing.material import ReleaseMaterial
 from unplug.sdk.releasing.stage import StageProgress
 from unplug.sdk.releasing.stages_audit import AUDIT, Counterparts
-from unplug.sdk.tasks import AgeTask, task_of
-from unplug.sdk.training import Recipe
 
 from ..conftest import CPU, QUICK, World
 

@@ -16,14 +16,14 @@ from tests.sdk.cli.calls import fail
 from tests.sdk.conftest import CPU, QUICK, World
 
 from unplug.core import GateFailed, InputError
-from unplug.sdk.assurance import JudgedModels, Limits, Shift, ask, decide, decision_shift
-from unplug.sdk.bundle import Gate, read_manifest, verify_bundle
 from unplug.sdk.cli import main
-from unplug.sdk.inference import Decision, DecisionRecord, decision_in
+from unplug.sdk.drawing.inference import Decision, DecisionRecord, decision_in
+from unplug.sdk.evidence.assurance import JudgedModels, Limits, Shift, ask, decide, decision_shift
 from unplug.sdk.releasing import Gates, Release, explain_gates, release
 from unplug.sdk.releasing.decided import Decided, decision_card
 from unplug.sdk.releasing.evidence import ReleaseEvidence
 from unplug.sdk.releasing.gates_decision import DecisionStays
+from unplug.trust.bundle import Gate, read_manifest, verify_bundle
 
 RULE = Decision(age=18.0, over_from=0.85, under_to=0.3)
 AFTER = "decision (false positives)"

@@ -9,11 +9,11 @@ import pytest
 from tests.sdk.conftest import CPU, QUICK, World
 
 from unplug.core import DataError, InputError
-from unplug.sdk.assurance import read_evaluation
-from unplug.sdk.assurance.card import HEADING
-from unplug.sdk.bundle import verify_bundle
-from unplug.sdk.data import Dataset
+from unplug.sdk.evidence.assurance import read_evaluation
+from unplug.sdk.evidence.assurance.card import HEADING
+from unplug.sdk.learning.data import Dataset
 from unplug.sdk.releasing import prepare, release
+from unplug.trust.bundle import verify_bundle
 
 CONFIG = replace(QUICK, evaluate="fate-aev")
 

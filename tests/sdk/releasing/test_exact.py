@@ -9,14 +9,14 @@ import pytest
 
 from unplug.core import InputError, read_json
 from unplug.plugins import load_checkpoint
-from unplug.sdk.bundle import verify_bundle
-from unplug.sdk.data import load_dataset, make_split
+from unplug.sdk.forgetting.unlearning import ClosedForm, Shards
+from unplug.sdk.learning.data import load_dataset, make_split
+from unplug.sdk.learning.training import Recipe
 from unplug.sdk.releasing import release
 from unplug.sdk.releasing.evidence import ReleaseEvidence
 from unplug.sdk.releasing.gates_forgetting import Equality
 from unplug.sdk.report import write_report
-from unplug.sdk.training import Recipe
-from unplug.sdk.unlearning import ClosedForm, Shards
+from unplug.trust.bundle import verify_bundle
 
 from ..conftest import CPU, QUICK
 

@@ -8,9 +8,9 @@ import io
 import numpy as np
 from PIL import Image
 
-from unplug.sdk.data import Dataset, Split, load_dataset
+from unplug.sdk.learning.data import Dataset, Split, load_dataset
+from unplug.sdk.learning.training import load_sets
 from unplug.sdk.releasing.contents import face_samples
-from unplug.sdk.training import load_sets
 
 from ..conftest import CPU
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from unplug.core import write_json
-from unplug.sdk.bundle import verify_bundle
 from unplug.sdk.releasing import Release, ReleaseConfig, release
 from unplug.sdk.releasing.stage import FILE, Left, StageProgress
 from unplug.sdk.releasing.stages import STAGES
+from unplug.trust.bundle import verify_bundle
 
 from ..conftest import CPU, QUICK, World
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from unplug.core import InputError
-from unplug.sdk.fleet import train_references
+from unplug.sdk.evidence.fleet import train_references
 from unplug.sdk.releasing import release
 from unplug.sdk.report import write_report
 

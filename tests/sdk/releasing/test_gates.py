@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from unplug.core import InputError
-from unplug.sdk.auditing import (
+from unplug.sdk.evidence.auditing import (
     SWITCHED_OFF,
     AttackResult,
     AuditReport,
@@ -22,14 +22,14 @@ from unplug.sdk.auditing import (
     Utility,
     WorstSubject,
 )
-from unplug.sdk.auditing.audit_report import Role
-from unplug.sdk.bundle import RANKED, Gate
+from unplug.sdk.evidence.auditing.audit_report import Role
 from unplug.sdk.releasing import Gates, gates_from
 from unplug.sdk.releasing.evidence import ReleaseEvidence
 from unplug.sdk.releasing.gate import Rule
 from unplug.sdk.releasing.gates import forgetting_gates
 from unplug.sdk.releasing.gates_files import EditKept, FilesAgree, FilesLeakNoMore, FilesRun
 from unplug.sdk.releasing.gates_forgetting import ForgetCost, FurtherAttacks, RelearnTime
+from unplug.trust.bundle import RANKED, Gate
 
 WIDTH = 0.0625  # of both sides of an interval; an exact number in binary
 

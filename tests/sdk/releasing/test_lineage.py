@@ -16,21 +16,21 @@ from tests.once import once
 
 from unplug.core import InputError, Job, StillHeld
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
-from unplug.sdk.bundle import Publication, Signing, bundle_id, load_signer, make_key, read_manifest, sign_bundle
-from unplug.sdk.data import Dataset, keyed, load_dataset, make_split
-from unplug.sdk.ledger import Ledger, LedgerSigner, open_ledger
+from unplug.sdk.forgetting.tasks import train_age
+from unplug.sdk.forgetting.unlearning import request_split
+from unplug.sdk.forgetting.unlearning.lineage import lineage_of
+from unplug.sdk.learning.data import Dataset, keyed, load_dataset, make_split
+from unplug.sdk.learning.training import Recipe
 from unplug.sdk.releasing import Answering, prepare, release
-from unplug.sdk.service import SCOPES, ServeRecipe, ServeSettings, ServiceTables, add_token
-from unplug.sdk.service.app import make_app
-from unplug.sdk.service.release_run import run_release
-from unplug.sdk.tasks import train_age
-from unplug.sdk.training import Recipe
-from unplug.sdk.unlearning import request_split
-from unplug.sdk.unlearning.lineage import lineage_of
+from unplug.serve import SCOPES, ServeRecipe, ServeSettings, ServiceTables, add_token
+from unplug.serve.app import make_app
+from unplug.serve.release_run import run_release
+from unplug.trust.bundle import Publication, Signing, bundle_id, load_signer, make_key, read_manifest, sign_bundle
+from unplug.trust.ledger import Ledger, LedgerSigner, open_ledger
 
-from ..bundle.test_bundle import edit, make_bundle
 from ..cli.calls import fail, leftovers
 from ..conftest import CPU, QUICK
+from ..trust.bundle.test_bundle import edit, make_bundle
 
 SPEC = "synth:n=90,subjects=30,seed=0"
 EXACT = replace(QUICK, method="retrain")

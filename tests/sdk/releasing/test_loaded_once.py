@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from unplug.plugins import load_checkpoint
+from unplug.sdk.forgetting.tasks import AgeTask
+from unplug.sdk.forgetting.unlearning import request_split
 from unplug.sdk.releasing import ReleaseConfig, release
-from unplug.sdk.tasks import AgeTask
-from unplug.sdk.unlearning import request_split
 
 from ..conftest import CPU, QUICK, World
 

@@ -17,15 +17,15 @@ import pytest
 from unplug.core import GateFailed, InputError, OutputError, ReportError, UnplugError, read_dataclass
 from unplug.export import ParityReport, load_artifact
 from unplug.mobile_bench import BenchReport
-from unplug.sdk.auditing import AuditReport
-from unplug.sdk.bundle import Publication, Signing, Trust, bundle_id, load_signer, make_key, verify_bundle
 from unplug.sdk.cli.release import planned
-from unplug.sdk.ledger import Ledger, LedgerSigner, check_ledger, open_ledger
+from unplug.sdk.evidence.auditing import AuditReport
 from unplug.sdk.releasing import Answering, Gates, Release, plan_release, prepare, release
 from unplug.sdk.releasing.evidence import ReleaseEvidence
 from unplug.sdk.releasing.material import ReleaseMaterial
 from unplug.sdk.releasing.recording import FILE, begin, only_release
 from unplug.sdk.releasing.stage import Left, StageProgress
+from unplug.trust.bundle import Publication, Signing, Trust, bundle_id, load_signer, make_key, verify_bundle
+from unplug.trust.ledger import Ledger, LedgerSigner, check_ledger, open_ledger
 
 from ..conftest import CPU, OPEN, QUICK, World
 
@@ -135,7 +135,7 @@ def test_nothing_that_is_signed_holds_a_time(desk: Desk) -> None:
 PLACES = {
     "behind a stage": "",
     "after the judgement": "unplug.sdk.releasing.pipeline._bundle",
-    "while it is signed": "unplug.sdk.bundle.signing.envelope",
+    "while it is signed": "unplug.trust.bundle.signing.envelope",
     "after it was published": "unplug.sdk.releasing.recording.bundle_id",
 }
 
@@ -173,7 +173,7 @@ def test_a_full_disk_while_it_is_signed_loses_nothing(desk: Desk, monkeypatch: p
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched, pytest.raises(OutputError, match="the disk is full"):
-        patched.setattr("unplug.sdk.bundle.signing.envelope", full)
+        patched.setattr("unplug.trust.bundle.signing.envelope", full)
         desk.release()
     assert not desk.out.exists() and not list(desk.folder.rglob("model.sig"))
     desk.release()
@@ -330,7 +330,7 @@ def test_a_ledger_or_key_that_cannot_be_used_is_told_before_the_work(desk: Desk,
 
 def test_a_clock_that_was_set_back_is_noted_and_nothing_is_lost(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     early = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3)
-    monkeypatch.setattr("unplug.sdk.ledger.clock.now", lambda: early)
+    monkeypatch.setattr("unplug.trust.ledger.clock.now", lambda: early)
     desk.release()
     assert desk.kinds == STORY and desk.ledger.entries()[-1].clock_back_seconds >= 3 * 3600 - 60
     desk.verified()

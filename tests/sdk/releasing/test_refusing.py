@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from unplug.sdk.auditing import AuditReport, Estimate
+from unplug.sdk.evidence.auditing import AuditReport, Estimate
 from unplug.sdk.releasing import Gates
 from unplug.sdk.releasing.gates import forgetting_gates
 from unplug.sdk.releasing.refusing import refusal, times_as_many

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from unplug.core import ReportError
-from unplug.sdk.bundle import Gate
+from unplug.sdk.forgetting.tasks import task_of
 from unplug.sdk.releasing import Gates, ReleaseConfig
 from unplug.sdk.releasing.material import ReleaseMaterial
 from unplug.sdk.releasing.pipeline import note_try
 from unplug.sdk.report import Try
-from unplug.sdk.tasks import task_of
+from unplug.trust.bundle import Gate
 
 from ..conftest import CPU, World
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from unplug.core import ReportError
-from unplug.sdk.assurance import PROTOCOLS, Asking, judge
+from unplug.sdk.evidence.assurance import PROTOCOLS, Asking, judge
 from unplug.sdk.report import collect, render_html
 
-from ..assurance.planted import crowd, said
+from ..evidence.assurance.planted import crowd, said
 from .test_page import check_structure, text_of
 
 HOSTILE = '<script>alert("x")</script> | $\\frac$'

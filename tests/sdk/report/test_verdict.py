@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from unplug.core import CheckpointError, ReportError
-from unplug.sdk.bundle import ANEW
 from unplug.sdk.report import collect
 from unplug.sdk.report.plots.audit import shared_edges, shares
 from unplug.sdk.report.plots.bench import Timing, latency_svg
 from unplug.sdk.report.plots.canvas import canvas, thin, to_svg
 from unplug.sdk.report.render import HERE
 from unplug.sdk.report.verdict import verdict
+from unplug.trust.bundle import ANEW
 
 Json = dict[str, Any]
 Write = Callable[..., list[Path]]

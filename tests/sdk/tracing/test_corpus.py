@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from PIL import Image, PngImagePlugin
 
-from unplug.sdk.data import Split
+from unplug.sdk.learning.data import Split
 from unplug.sdk.tracing import person_in, trace
 
 ID, NAME = "faces/nr-17.png", "Änna Müller"

@@ -17,10 +17,10 @@ from click.testing import CliRunner
 from PIL import Image
 
 from unplug.core import InputError, write_json
-from unplug.sdk.certificates import TracedPlace
 from unplug.sdk.cli import main
 from unplug.sdk.tracing import Person, archives, person_in, trace
 from unplug.sdk.tracing import walk as walking
+from unplug.trust.certificates import TracedPlace
 
 from ..conftest import SPEC, World
 

@@ -14,14 +14,14 @@ from click.testing import CliRunner
 
 from unplug.core import write_json
 from unplug.plugins import load_checkpoint
-from unplug.sdk.bundle import pack_bundle
-from unplug.sdk.certificates import TracedPlace
 from unplug.sdk.cli import main
-from unplug.sdk.data import save_split
+from unplug.sdk.learning.data import save_split
 from unplug.sdk.tracing import person_in, trace
+from unplug.trust.bundle import pack_bundle
+from unplug.trust.certificates import TracedPlace
 
-from ..bundle.test_bundle import edit, make_bundle
 from ..conftest import SPEC, World
+from ..trust.bundle.test_bundle import edit, make_bundle
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def call(*args: object, code: int = 0) -> Any:
 def test_the_cache_is_purged_and_it_is_recorded(
     world: World, work: Path, forgotten: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from unplug.sdk.data import held_in_cache, load_dataset
+    from unplug.sdk.learning.data import held_in_cache, load_dataset
 
     monkeypatch.setenv("UNPLUG_LEDGER", str(tmp_path / "ledger.db"))
     monkeypatch.setenv("UNPLUG_LEDGER_KEY", str(tmp_path / "ledger-key"))

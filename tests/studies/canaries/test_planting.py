@@ -16,10 +16,10 @@ from tests.once import once
 
 from unplug.core import CheckpointError, DataError, InputError, OutputError
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.data import load_dataset, load_split, make_split, read_forget_file
-from unplug.sdk.tasks import train_age
-from unplug.sdk.training import Recipe
-from unplug.sdk.unlearning import forget
+from unplug.sdk.forgetting.tasks import train_age
+from unplug.sdk.forgetting.unlearning import forget
+from unplug.sdk.learning.data import load_dataset, load_split, make_split, read_forget_file
+from unplug.sdk.learning.training import Recipe
 
 pytestmark = pytest.mark.study
 

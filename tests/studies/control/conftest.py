@@ -12,10 +12,10 @@ import torch
 from benchmarks.studies.control import CompareRequest, ComparisonReport, compare_controls, read_comparison
 from tests.once import once
 
-from unplug.sdk.data import load_dataset, make_split, save_split
-from unplug.sdk.diffusion import ControlRecipe, StepRecipe
-from unplug.sdk.diffusion.small import assemble, build_scheduler, build_text_encoder, build_vae
-from unplug.sdk.diffusion.tokenizer import train_tokenizer
+from unplug.sdk.drawing.diffusion import ControlRecipe, StepRecipe
+from unplug.sdk.drawing.diffusion.small import assemble, build_scheduler, build_text_encoder, build_vae
+from unplug.sdk.drawing.diffusion.tokenizer import train_tokenizer
+from unplug.sdk.learning.data import load_dataset, make_split, save_split
 
 pytest.importorskip("diffusers")
 

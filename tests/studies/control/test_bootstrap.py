@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from benchmarks.studies.control.bootstrap import Resampled, Shares, difference, estimate, make_draws, with_trainings
 
-from unplug.sdk.statistics import Estimate
+from unplug.sdk.evidence.statistics import Estimate
 
 NAN = math.nan
 

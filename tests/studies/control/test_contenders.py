@@ -21,8 +21,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from unplug.core import CheckpointError, InputError, sha256_file
-from unplug.sdk.data import load_dataset, load_split, make_split
-from unplug.sdk.diffusion import load_base, train_plugin
+from unplug.sdk.drawing.diffusion import load_base, train_plugin
+from unplug.sdk.learning.data import load_dataset, load_split, make_split
 
 from .conftest import CPU, PICTURES, QUICK, SIZE, SPEC, Ask
 
@@ -150,7 +150,7 @@ def test_data_without_attributes_has_latents_for_features(ask: Ask, tmp_path: Pa
         Image.fromarray(pixels).save(folder / f"{index:02d}.png")
         (folder / f"{index:02d}.txt").write_text(f"squares number {index}")
     dataset = load_dataset(f"captions:{folder}", SIZE, show=False)
-    from unplug.sdk.data import save_split
+    from unplug.sdk.learning.data import save_split
 
     save_split(make_split(dataset, validation=0.3, test=0.3), tmp_path / "split.json")
     request = ask(tmp_path / "out", spec=f"captions:{folder}", split=tmp_path / "split.json")

@@ -14,7 +14,7 @@ from benchmarks.studies.control import costs
 from benchmarks.studies.control.costs import load_timing, measure_costs, picture_macs, speeds, time_pictures
 from PIL import Image
 
-from unplug.sdk.diffusion import Sampling
+from unplug.sdk.drawing.diffusion import Sampling
 
 pytestmark = pytest.mark.study
 

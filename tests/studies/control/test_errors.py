@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from unplug.plugins.conditions import build_condition
-from unplug.sdk.data import load_dataset
-from unplug.sdk.faces import LANDMARK_NAMES, MEDIAPIPE_INDEX
+from unplug.sdk.learning.data import load_dataset
+from unplug.sdk.learning.faces import LANDMARK_NAMES, MEDIAPIPE_INDEX
 
 
 def face(eyes: float = 40.0) -> np.ndarray:

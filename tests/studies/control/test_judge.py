@@ -26,10 +26,10 @@ from benchmarks.studies.control.judge import (
     words_of,
 )
 
-from unplug.sdk.data import Dataset, load_dataset, parse_spec
-from unplug.sdk.data.prompts import _EXPRESSION, _PERSON, prompt_of
-from unplug.sdk.diffusion import StepRecipe, train_steps
-from unplug.sdk.faces import attributes_of
+from unplug.sdk.drawing.diffusion import StepRecipe, train_steps
+from unplug.sdk.learning.data import Dataset, load_dataset, parse_spec
+from unplug.sdk.learning.data.prompts import _EXPRESSION, _PERSON, prompt_of
+from unplug.sdk.learning.faces import attributes_of
 
 pytestmark = pytest.mark.study
 
@@ -71,7 +71,7 @@ def test_only_synthetic_faces_have_words_and_drawn_landmarks(tmp_path: Path) -> 
 
 
 def test_drawn_landmarks_are_the_renderers(faces: Dataset) -> None:
-    from unplug.sdk.faces import LANDMARK_NAMES, render
+    from unplug.sdk.learning.faces import LANDMARK_NAMES, render
 
     found = drawn_landmarks(faces, [3, 1])
     assert found is not None and found.shape == (2, len(LANDMARK_NAMES), 2)

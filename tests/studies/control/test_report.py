@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from unplug.core import ReportError
-from unplug.sdk.statistics import Estimate
+from unplug.sdk.evidence.statistics import Estimate
 
 from .conftest import PICTURES, SPEC, Made
 

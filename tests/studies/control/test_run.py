@@ -15,7 +15,7 @@ from benchmarks.studies.control.setup import LEARNING_RATES
 from PIL import Image
 
 from unplug.core import CheckpointError
-from unplug.sdk.data import load_split, parse_spec
+from unplug.sdk.learning.data import load_split, parse_spec
 
 from .conftest import CPU, PICTURES, QUICK, SIZE, SPEC, Ask, Made
 

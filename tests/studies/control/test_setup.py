@@ -16,9 +16,9 @@ from benchmarks.studies.control.setup import first_of_each, of_other_subjects
 from benchmarks.studies.control.summary import seen_by_base, verdicts_of
 
 from unplug.core import InputError
-from unplug.sdk.data import load_dataset, make_split, save_split
-from unplug.sdk.diffusion import OURS, USUAL
-from unplug.sdk.statistics import Estimate
+from unplug.sdk.drawing.diffusion import OURS, USUAL
+from unplug.sdk.evidence.statistics import Estimate
+from unplug.sdk.learning.data import load_dataset, make_split, save_split
 
 from .conftest import CPU, PICTURES, SIZE, SPEC, Ask
 

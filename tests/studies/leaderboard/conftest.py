@@ -21,7 +21,7 @@ from benchmarks.studies.leaderboard import (
 from benchmarks.studies.leaderboard.pool import PARTS, Truth
 from tests.once import once
 
-from unplug.sdk.fleet import Result
+from unplug.sdk.evidence.fleet import Result
 
 SPEC = "synth:n=120,subjects=60,seed=3"
 METHODS = ("finetune", "ct", "msg")

@@ -20,9 +20,9 @@ from benchmarks.studies.leaderboard.protocols import listed
 
 from unplug.core import DataError, InputError
 from unplug.plugins import Adopted
-from unplug.sdk.data import Dataset, load_dataset
-from unplug.sdk.tasks import AgeTask, ClassTask
-from unplug.sdk.unlearning import PLANNED
+from unplug.sdk.forgetting.tasks import AgeTask, ClassTask
+from unplug.sdk.forgetting.unlearning import PLANNED
+from unplug.sdk.learning.data import Dataset, load_dataset
 
 from . import folders
 from .conftest import SPEC

@@ -15,8 +15,8 @@ from benchmarks.studies.leaderboard.plan import training_jobs
 from benchmarks.studies.leaderboard.run import _arguments, check_folder
 
 from unplug.core import DataError, InputError, OutputError
-from unplug.sdk.fleet import FleetJob, Order, Result, has_result, pack, read_result
-from unplug.sdk.fleet.result import read_record
+from unplug.sdk.evidence.fleet import FleetJob, Order, Result, has_result, pack, read_result
+from unplug.sdk.evidence.fleet.result import read_record
 
 from . import folders
 from .conftest import Made, config_for
@@ -139,7 +139,7 @@ def test_seeds_make_models_and_the_same_seed_makes_the_same(made: Made) -> None:
 @pytest.mark.slow
 def test_stacked_training_makes_the_models_of_the_loop(made: Made, tmp_path: Path) -> None:
     """Their shapes and passes: float32 sums in another order end far off on some CPUs. That stacks compute what the loop does
-    is shown in float64 in tests/sdk/fleet/test_stacked.py."""
+    is shown in float64 in tests/sdk/evidence/fleet/test_stacked.py."""
     config = config_for(tmp_path / "stacked", backend="stacked-train")
     train_stacked(bench(**_arguments(config)), training_jobs(0, 2, 4), "given")
     for name in ("original-0", "original-1", "retrained-10000", "retrained-10003"):

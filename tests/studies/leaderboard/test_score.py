@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from scipy.stats import t, ttest_ind
 
 from unplug.core import InputError
-from unplug.sdk.fleet import FleetJob, Result, run_jobs
-from unplug.sdk.statistics import auc
+from unplug.sdk.evidence.fleet import FleetJob, Result, run_jobs
+from unplug.sdk.evidence.statistics import auc
 
 from .conftest import TRUTHS, model, pool
 

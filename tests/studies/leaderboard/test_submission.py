@@ -31,9 +31,9 @@ from tests.once import once
 
 from unplug.core import InputError
 from unplug.plugins import load_checkpoint
-from unplug.sdk.auditing import forget_loss
-from unplug.sdk.fleet import read_result
-from unplug.sdk.training import pictures, predict
+from unplug.sdk.evidence.auditing import forget_loss
+from unplug.sdk.evidence.fleet import read_result
+from unplug.sdk.learning.training import pictures, predict
 
 from .conftest import SPEC, Made
 

@@ -20,11 +20,11 @@ from tests.vectors.decision.make import record
 
 from unplug.core import Array
 from unplug.export import vector_bytes, vector_name, vectors_index
-from unplug.sdk.conditions import scaled
-from unplug.sdk.data import square
-from unplug.sdk.inference import Frame, align, face_problem
-from unplug.sdk.inference.answer import age_rows
-from unplug.sdk.inference.decision import Decision
+from unplug.sdk.drawing.conditions import scaled
+from unplug.sdk.drawing.inference import Frame, align, face_problem
+from unplug.sdk.drawing.inference.answer import age_rows
+from unplug.sdk.drawing.inference.decision import Decision
+from unplug.sdk.learning.data import square
 
 from .make import noise
 from .networks import EDGES, SIDE, SPECS, WEIGHTS, write

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from tests.vectors.pipeline.make import SCHEDULES
 
 from unplug.core import sha256_file
-from unplug.sdk.conditions import Steering
-from unplug.sdk.device import (
+from unplug.sdk.drawing.conditions import Steering
+from unplug.sdk.drawing.device import (
     Part,
     PartFile,
     Pipeline,

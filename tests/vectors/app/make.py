@@ -28,10 +28,10 @@ from unplug.mobile_bench.sustained import windows
 from unplug.plugins.conditions.face_landmark import FaceLandmark, face_lines
 from unplug.plugins.conditions.lines import DrawnFigure, draw
 from unplug.plugins.conditions.picture import square_window
-from unplug.sdk.conditions import scaled
-from unplug.sdk.data import square
-from unplug.sdk.inference.answer import age_rows
-from unplug.sdk.inference.crop import face_box
+from unplug.sdk.drawing.conditions import scaled
+from unplug.sdk.drawing.inference.answer import age_rows
+from unplug.sdk.drawing.inference.crop import face_box
+from unplug.sdk.learning.data import square
 
 HERE = Path(__file__).parent
 SEED = 20261124

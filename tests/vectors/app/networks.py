@@ -13,7 +13,7 @@ from tests.vectors.pipeline.make import read_tokenizer
 from unplug.core import IOSpec, TensorSpec, sha256_file
 from unplug.export import Card
 from unplug.export.artifact import write_card
-from unplug.sdk.device import LoraSlots, Slot
+from unplug.sdk.drawing.device import LoraSlots, Slot
 
 TOKENIZER = read_tokenizer()
 TOKENS, VOCABULARY, WIDTH, SIDE, LATENT = TOKENIZER.length, len(TOKENIZER.vocabulary), 4, 16, (2, 4, 4)

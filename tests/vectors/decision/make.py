@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from unplug.sdk.inference import Decision, DecisionRecord, over_probability
-from unplug.sdk.inference.decision_record import GroupHeld, ModelHeld, Share
+from unplug.sdk.drawing.inference import Decision, DecisionRecord, over_probability
+from unplug.sdk.drawing.inference.decision_record import GroupHeld, ModelHeld, Share
 
 HERE = Path(__file__).parent
 TOLERANCE = 1e-12

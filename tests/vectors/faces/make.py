@@ -15,7 +15,7 @@ import numpy as np
 from tests.vectors.pictures.make import packed
 
 from unplug.core import InputError
-from unplug.sdk.inference import Frame, align, face_problem, frame_in, light
+from unplug.sdk.drawing.inference import Frame, align, face_problem, frame_in, light
 
 HERE = Path(__file__).parent
 CASES = (

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from unplug.sdk.inference import DeviceHead, HeadFacts, load_head
+from unplug.sdk.drawing.inference import DeviceHead, HeadFacts, load_head
 
 HERE = Path(__file__).parent
 CHANNELS, FEATURES, GROUPS = 6, 8, 3

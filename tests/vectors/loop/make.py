@@ -1,7 +1,7 @@
 """``python -m tests.vectors.loop.make``: whole pictures of a toy generator whose networks are formulas.
 
 Every language can write them. ``pipeline.json`` is the toy's. ``pictures.json`` has orders with the latent, the decoder's
-numbers and the bytes that come of them. The formulas stand in ``tests/sdk/device/toy.py``: hidden states are ids / 1000,
+numbers and the bytes that come of them. The formulas stand in ``tests/sdk/drawing/device/toy.py``: hidden states are ids / 1000,
 noise = z / 2 + t / 10000 + mean(residual) + tanh(mean(states) / 10); the image is the sigmoid of the latent's mean over
 channels, each number a square of 8 pixels; the plugin gives the mean of its condition.
 """
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.sdk.device.toy import SIDE, networks, toy
+from tests.sdk.drawing.device.toy import SIDE, networks, toy
 
-from unplug.sdk.conditions import Steering
-from unplug.sdk.device import Words, generate
+from unplug.sdk.drawing.conditions import Steering
+from unplug.sdk.drawing.device import Words, generate
 
 HERE = Path(__file__).parent
 TOLERANCE = 1e-5

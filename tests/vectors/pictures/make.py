@@ -19,7 +19,7 @@ from PIL import Image, ImageOps
 
 from unplug.plugins.conditions.lines import DrawnFigure, DrawnLine, draw
 from unplug.plugins.conditions.picture import PictureWindow
-from unplug.sdk.data import square
+from unplug.sdk.learning.data import square
 
 HERE = Path(__file__).parent
 TOLERANCE = "equal"

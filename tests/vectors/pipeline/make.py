@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.sdk.device import (
+from unplug.sdk.drawing.device import (
     SOLVERS,
     Schedule,
     Tokenizer,
@@ -28,8 +28,8 @@ from unplug.sdk.device import (
     uniforms,
     words,
 )
-from unplug.sdk.device.base_folder import noise_levels
-from unplug.sdk.device.tokenizer import AddedToken
+from unplug.sdk.drawing.device.base_folder import noise_levels
+from unplug.sdk.drawing.device.tokenizer import AddedToken
 
 HERE = Path(__file__).parent
 PROMPTS: tuple[dict[str, Any], ...] = (

@@ -4,7 +4,7 @@ import XCTest
 
 @testable import UnplugCore
 
-/// A network that is a formula of tests/sdk/device/toy.py.
+/// A network that is a formula of tests/sdk/drawing/device/toy.py.
 final class Formula: Engine {
   let iospec: IOSpec
   var delegateGot: String? { nil }

@@ -1,7 +1,7 @@
 """What the conditions that MediaPipe finds share: its import, its task files, its landmarks as arrays.
 
 MediaPipe is a foreign runtime. In a process that later imports a converter it can crash the interpreter, so that data
-sets and commands draw these conditions in child processes (`unplug.sdk.conditions`).
+sets and commands draw these conditions in child processes (`unplug.sdk.drawing.conditions`).
 """
 
 from __future__ import annotations

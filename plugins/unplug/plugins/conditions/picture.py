@@ -74,6 +74,6 @@ def square_window(image_HWC: Picture) -> PictureWindow:
 
 
 def centre_square(image_HWC: Picture, size: int) -> Picture:
-    """The centre square of a picture, resized to (size, size, 3), as `unplug.sdk.data` shows it to networks."""
+    """The centre square of a picture, resized to (size, size, 3), as `unplug.sdk.learning.data` shows it to networks."""
     fitted = ImageOps.fit(Image.fromarray(checked(image_HWC)), (checked_size(size), size), Image.Resampling.BILINEAR)
     return np.asarray(fitted, dtype=np.uint8)

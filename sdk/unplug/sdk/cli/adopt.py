@@ -13,7 +13,7 @@ from .options import data_option, out_option
 from .options_of import ConfiguredCommand
 
 
-@click.command(cls=ConfiguredCommand, config="unplug.sdk.training:Recipe", skip=("size", "dropout"))
+@click.command(cls=ConfiguredCommand, config="unplug.sdk.learning.training:Recipe", skip=("size", "dropout"))
 @click.argument("factory", metavar="FACTORY")
 @data_option
 @out_option("Checkpoint folder to write.")
@@ -40,10 +40,10 @@ def adopt(
     """
     from unplug.core import InputError
     from unplug.plugins import ADOPTED, AGE_EDGES, Adopted, is_trusted
-    from unplug.sdk.data import load_dataset, load_split, make_split
-    from unplug.sdk.tasks import adopt as adopt_weights
-    from unplug.sdk.tasks import check_and_trust, check_network, check_new, train_age
-    from unplug.sdk.training import Recipe, parse_edges
+    from unplug.sdk.forgetting.tasks import adopt as adopt_weights
+    from unplug.sdk.forgetting.tasks import check_and_trust, check_network, check_new, train_age
+    from unplug.sdk.learning.data import load_dataset, load_split, make_split
+    from unplug.sdk.learning.training import Recipe, parse_edges
 
     chosen = {key: value for key, value in recipe_options.items() if value is not None}
     borders = tuple(map(float, AGE_EDGES)) if edges is None else parse_edges(edges)

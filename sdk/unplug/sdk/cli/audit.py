@@ -14,7 +14,7 @@ from .base import Common, Outcome, command, folded, names
 from .options import base_option, data_option, fleet_option, forget_option, out_option
 
 if TYPE_CHECKING:
-    from unplug.sdk.auditing import AuditReport, Estimate, ModelAudit
+    from unplug.sdk.evidence.auditing import AuditReport, Estimate, ModelAudit
 
 
 HEADS = {"artifact": "file"}
@@ -63,7 +63,7 @@ def audit(
     stand beside every one of the subjects'. Exported files are compared with the original's export in the same form as
     well: rounding can undo a part of an edit.
     """
-    from unplug.sdk.auditing import AuditConfig, run_audit
+    from unplug.sdk.evidence.auditing import AuditConfig, run_audit
 
     config = AuditConfig(
         subjects=subjects, spec=spec, on_bad=on_bad, forget_file=forget_file, original=original, retrained=retrained,
@@ -81,7 +81,7 @@ def audit(
 
 def summary(report: AuditReport) -> Iterator[str]:
     """What a reader wants first, in lines of 80 columns: each attack beside retraining, then use; the rest is in the file."""
-    from unplug.sdk.auditing import EQUIVALENCE, NEVER_SAW, untested
+    from unplug.sdk.evidence.auditing import EQUIVALENCE, NEVER_SAW, untested
 
     before, oracle = ([model for model in report.models if model.role == role] for role in ("original", "retrained"))
     judged = [model for model in report.models if model.role == "unlearned"] or [
@@ -115,7 +115,7 @@ def summary(report: AuditReport) -> Iterator[str]:
 
 def _attacks(model: ModelAudit, shown: Sequence[ModelAudit], too_few: str | None) -> str:
     """A row an attack: its AUC on the models, and the model's minus the retrained one's with its interval."""
-    from unplug.sdk.auditing import against
+    from unplug.sdk.evidence.auditing import against
 
     rows = []
     for name in dict.fromkeys(name for item in shown for name in item.attacks):

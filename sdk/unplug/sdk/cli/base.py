@@ -81,7 +81,7 @@ class Common:
     @property
     def device(self) -> Any:
         """The torch device (imports torch)."""
-        from unplug.sdk.training import pick_device
+        from unplug.sdk.learning.training import pick_device
 
         return pick_device(self.device_name)
 

@@ -138,7 +138,7 @@ def _broken(report: BenchReport, required: Sequence[str]) -> Iterator[str]:
 
 def _loaded(path: Path) -> Artifact:
     from unplug.export import checkpoint_artifact, load_artifact
-    from unplug.sdk.diffusion import shipped_folder
+    from unplug.sdk.drawing.diffusion import shipped_folder
 
     folder = shipped_folder(str(path))
     return checkpoint_artifact(folder) if (folder / "config.json").is_file() else load_artifact(path)

@@ -15,7 +15,7 @@ from .base import Common, Outcome, command, percent
 from .bundle_push import push
 
 if TYPE_CHECKING:
-    from unplug.sdk.bundle import Publication, Signing, Trust
+    from unplug.trust.bundle import Publication, Signing, Trust
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,7 +53,7 @@ def signing_of(
     expires: str | None, supersedes: tuple[Path, ...], revokes: tuple[str, ...], answers: tuple[str, ...],
 ) -> Signing:  # fmt: skip
     """The key and what it signs; all that can be wrong about them is found here, before any work."""
-    from unplug.sdk.bundle import Publication, Signing, load_signer, time_of
+    from unplug.trust.bundle import Publication, Signing, load_signer, time_of
 
     signer = load_signer(key, public, chain)
     if expires is not None and time_of(expires) is None:
@@ -74,14 +74,14 @@ def signing_of(
 
 
 def _published(path: Path) -> tuple[Publication | None, str]:
-    from unplug.sdk.bundle import bundle_id, read_manifest
+    from unplug.trust.bundle import bundle_id, read_manifest
 
     return read_manifest(path).publication, bundle_id(path)
 
 
 def trust_of(files: tuple[Path, ...]) -> Trust | None:
     """What the files of --trust say, or None where there is none."""
-    from unplug.sdk.bundle import read_trust, together
+    from unplug.trust.bundle import read_trust, together
 
     return together([read_trust(path) for path in files]) if files else None
 
@@ -99,7 +99,7 @@ bundle.add_command(push)
 @command
 def keygen(out: Path, common: Common) -> Outcome:
     """Make a key pair: NAME signs and stays secret, NAME.pub is for whoever verifies."""
-    from unplug.sdk.bundle import make_key
+    from unplug.trust.bundle import make_key
 
     key = make_key(out)
     text = f"{out}: the private key (0600); keep it where no bundle goes\n{out}.pub: the public key {key.hint[:16]}"
@@ -114,7 +114,7 @@ def keygen(out: Path, common: Common) -> Outcome:
 @command
 def sign(path: Path, key: str, out: Path | None, common: Common, **said: Any) -> Outcome:
     """Sign a bundle whose files and gates hold, as one release of a product."""
-    from unplug.sdk.bundle import sign_bundle
+    from unplug.trust.bundle import sign_bundle
 
     out = out or path
     signing = signing_of(key, out, **said)
@@ -134,7 +134,7 @@ def sign(path: Path, key: str, out: Path | None, common: Common, **said: Any) ->
 @command
 def verify(path: Path, trusted: tuple[Path, ...], newer: tuple[Path, ...], common: Common) -> Outcome:
     """Check signature, files, gates and hashes of a bundle, a folder or a zip file (exit 1: it must not be used)."""
-    from unplug.sdk.bundle import bundle_id, verify_bundle
+    from unplug.trust.bundle import bundle_id, verify_bundle
 
     trust = trust_of(trusted)
     if newer and trust is None:
@@ -168,7 +168,7 @@ def verify(path: Path, trusted: tuple[Path, ...], newer: tuple[Path, ...], commo
 @command
 def inspect(path: Path, common: Common) -> Outcome:
     """Show what a bundle says of itself; nothing of it is verified."""
-    from unplug.sdk.bundle import bundle_id, read_manifest
+    from unplug.trust.bundle import bundle_id, read_manifest
 
     manifest = read_manifest(path)
     lineage, said = manifest.lineage, manifest.publication
@@ -198,7 +198,7 @@ def _publication(said: Publication) -> str:
 @command
 def diff(before: Path, after: Path, common: Common) -> Outcome:
     """Show what differs between two bundles; nothing of them is verified."""
-    from unplug.sdk.bundle import diff_bundles, read_manifest
+    from unplug.trust.bundle import diff_bundles, read_manifest
 
     found = diff_bundles(read_manifest(before), read_manifest(after))
     lines = [
@@ -239,7 +239,7 @@ def pack(
 
     What goes to a store, a hub or a server is verified first, as `verify --trust` does.
     """
-    from unplug.sdk.bundle import STORES, Delivery, pack_bundle, pack_for
+    from unplug.trust.bundle import STORES, Delivery, pack_bundle, pack_for
 
     asked = {store: place for store in STORES if (place := places[store]) is not None}
     if out is None and not asked:

@@ -24,7 +24,7 @@ from .base import Common, Outcome, command
 def push(path: Path, place: str, trust: Path | None, common: Common) -> Outcome:
     """Send a bundle to a phone: packed, pushed, and checked by the app before it opens."""
     from unplug.mobile_bench import push_to_app
-    from unplug.sdk.bundle import pack_bundle, read_trust
+    from unplug.trust.bundle import pack_bundle, read_trust
 
     with temporary_folder("unplug-push-") as folder:
         archive = folder / "bundle.zip"

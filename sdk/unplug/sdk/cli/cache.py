@@ -24,7 +24,7 @@ def cache() -> None:
 @command
 def info(common: Common) -> Outcome:
     """Say what the cache keeps of which data, since when, and who may read it."""
-    from unplug.sdk.data import held_in_cache
+    from unplug.sdk.learning.data import held_in_cache
 
     root, held = cache_dir(), held_in_cache()
     others = len(cache_entries(root)[1])
@@ -58,8 +58,8 @@ def purge(spec: str | None, forget_file: Path | None, everything: bool, yes: boo
     needed. Other commands must not use the cache meanwhile. The data themselves are not touched: delete them first, or the
     next command that reads them decodes them again.
     """
-    from unplug.sdk.data import held_in_cache, picked, read_forget_names
-    from unplug.sdk.data import purge as delete
+    from unplug.sdk.learning.data import held_in_cache, picked, read_forget_names
+    from unplug.sdk.learning.data import purge as delete
 
     if everything == (spec is not None or forget_file is not None):
         raise InputError(

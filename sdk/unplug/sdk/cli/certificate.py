@@ -15,7 +15,7 @@ from .ledger_options import ledger_option
 from .options import out_option
 
 if TYPE_CHECKING:
-    from unplug.sdk.bundle import PublicKey
+    from unplug.trust.bundle import PublicKey
 
 
 class _Certificate(click.Group):
@@ -81,9 +81,9 @@ def issue(
     public: Path | None, trusted: tuple[Path, ...], out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Certify what was done about REQUEST: statements that others verify, and two pages to read."""
-    from unplug.sdk.bundle import load_signer
-    from unplug.sdk.certificates import issue_certificate, said_place
-    from unplug.sdk.ledger import open_ledger
+    from unplug.trust.bundle import load_signer
+    from unplug.trust.certificates import issue_certificate, said_place
+    from unplug.trust.ledger import open_ledger
 
     from .bundle import trust_of
 
@@ -113,7 +113,7 @@ def verify(
     file: Path, key: Path, bundle: Path, policy: Path | None, request: str | None, trusted: tuple[Path, ...], common: Common
 ) -> Outcome:  # fmt: skip
     """Check a certificate against the bundle and your own limits; no network (exit 1: something does not hold)."""
-    from unplug.sdk.certificates import check_certificate, read_policy, remainder
+    from unplug.trust.certificates import check_certificate, read_policy, remainder
 
     from .bundle import trust_of
 
@@ -148,8 +148,8 @@ def verify(
 @command
 def templates(request: str, where: str | None, file: Path | None, key: Path | None, out: Path, common: Common) -> Outcome:
     """Draft the answer to the person; what is not known is left open and visible. It is no legal advice."""
-    from unplug.sdk.certificates import draft_answer, open_certificate
-    from unplug.sdk.ledger import open_ledger
+    from unplug.trust.certificates import draft_answer, open_certificate
+    from unplug.trust.ledger import open_ledger
 
     if (file is None) != (key is None):
         raise InputError("--certificate", "a certificate counts only with its issuer's key", "Give --certificate and --key")
@@ -164,7 +164,7 @@ def templates(request: str, where: str | None, file: Path | None, key: Path | No
 
 def _issuer(path: Path) -> PublicKey:
     """The one public key in a file."""
-    from unplug.sdk.bundle import read_trust
+    from unplug.trust.bundle import read_trust
 
     keys = read_trust(path).keys
     if len(keys) != 1:

@@ -45,10 +45,10 @@ def certify(
     Exit code 1 where the method is not certified: the evidence does not decide, or they are still told from strangers.
     """
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.auditing import CertifyConfig
-    from unplug.sdk.auditing import certify as run
-    from unplug.sdk.data import load_dataset, read_forget_file
-    from unplug.sdk.tasks import task_of
+    from unplug.sdk.evidence.auditing import CertifyConfig
+    from unplug.sdk.evidence.auditing import certify as run
+    from unplug.sdk.forgetting.tasks import task_of
+    from unplug.sdk.learning.data import load_dataset, read_forget_file
 
     original = load_checkpoint(checkpoint)
     task = task_of(original, device=common.device, base=base)

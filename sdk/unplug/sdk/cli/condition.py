@@ -49,7 +49,7 @@ def condition(
     Of a folder, every picture below it is drawn: FOLDER/a/b.jpg becomes OUT/a/b.jpg.png. Run again, it goes on; what was
     drawn with the same settings from the same picture is kept.
     """
-    from unplug.sdk.conditions import condition_file, condition_folder
+    from unplug.sdk.drawing.conditions import condition_file, condition_folder
 
     options = settings(pairs)
     if task is not None:

@@ -31,7 +31,7 @@ def data() -> None:
 @command
 def synth(count: int, subjects: int | None, size: int, out: Path, common: Common) -> Outcome:
     """Write synthetic faces as PNG files with a labels.csv (usable as csv:OUT/labels.csv)."""
-    from unplug.sdk.data import write_faces
+    from unplug.sdk.learning.data import write_faces
 
     people = subjects or max(1, count // 5)
     written = write_faces(f"synth:n={count},subjects={people},seed={common.seed}", size, out, show=common.show)
@@ -50,7 +50,7 @@ def synth(count: int, subjects: int | None, size: int, out: Path, common: Common
 @command
 def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Outcome:
     """Decode everything that SPEC names and describe it."""
-    from unplug.sdk.data import describe, load_dataset
+    from unplug.sdk.learning.data import describe, load_dataset
 
     dataset = load_dataset(spec, size, on_bad=on_bad, show=common.show, tells=False)
     value = describe(dataset)
@@ -93,7 +93,7 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
 @command
 def split(spec: str, size: int, on_bad: Any, validation: float, test: float, out: Path, common: Common) -> Outcome:
     """Split SPEC into train, validation and test (by subject where subjects are known) and write it with its hash."""
-    from unplug.sdk.data import load_dataset, make_split, save_split
+    from unplug.sdk.learning.data import load_dataset, make_split, save_split
 
     made = make_split(
         load_dataset(spec, size, on_bad=on_bad, show=common.show), seed=common.seed, validation=validation, test=test
@@ -117,10 +117,10 @@ def pick_forget(checkpoint: Path, spec: str, fraction: float, on_bad: Any, out: 
     """Draw a random forget set from a checkpoint's training set (whole subjects where they are known)."""
     from unplug.core import atomic_path
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.data import load_dataset
-    from unplug.sdk.data import pick_forget as draw
-    from unplug.sdk.tasks import task_of
-    from unplug.sdk.training import split_of
+    from unplug.sdk.forgetting.tasks import task_of
+    from unplug.sdk.learning.data import load_dataset
+    from unplug.sdk.learning.data import pick_forget as draw
+    from unplug.sdk.learning.training import split_of
 
     loaded = load_checkpoint(checkpoint)
     # A plugin says its side without its base, which a task would open; somebody else's kind need not be exportable.

@@ -42,8 +42,8 @@ def demo(
     models that are done are used again.
     """
     require_modules(("torch", "litert_torch", "coremltools", "onnx"), "demo")
+    from unplug.sdk.learning.training import Recipe
     from unplug.sdk.releasing import DEMO_RECIPE, DemoConfig, run_demo
-    from unplug.sdk.training import Recipe
 
     recipe = DEMO_RECIPE if spec is None else Recipe()
     changes: dict[str, Any] = {"size": size, "image_size": image_size, "epochs": epochs}

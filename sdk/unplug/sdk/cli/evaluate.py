@@ -16,8 +16,8 @@ from .bundle import trust_of, trust_option
 from .options import FloatRange, data_option, out_option, training_data_option
 
 if TYPE_CHECKING:
-    from unplug.sdk.assurance import EvaluationReport, ModelEvaluation, Rate
-    from unplug.sdk.statistics import Estimate
+    from unplug.sdk.evidence.assurance import EvaluationReport, ModelEvaluation, Rate
+    from unplug.sdk.evidence.statistics import Estimate
 
 
 @click.command()
@@ -60,7 +60,7 @@ def evaluate(
     Challenge-T over minors, 13 to 16, false rejections, the worst group, failures to process and time a picture, with
     intervals over people. What the sample cannot support is said, with how many people are missing.
     """
-    from unplug.sdk.assurance import Asking, JudgedModels, add_to_card, card_text, evaluate
+    from unplug.sdk.evidence.assurance import Asking, JudgedModels, add_to_card, card_text, evaluate
 
     asking = Asking(limit=max_fpr, challenges=_years(challenge), seed=common.seed)
     asked = JudgedModels(
@@ -91,7 +91,7 @@ def _years(text: str | None) -> tuple[float, ...]:
 
 
 def _summary(report: EvaluationReport) -> Iterator[str]:
-    from unplug.sdk.assurance import copies_left_out
+    from unplug.sdk.evidence.assurance import copies_left_out
 
     people = report.people
     whom = {"held out": f"its {people.part} set", "other data": "other data", "unknown": "people whom it may know"}

@@ -89,7 +89,7 @@ def export(
     """
     from unplug.export import export_checkpoint, looks_at_samples, plan_pairs
     from unplug.plugins import read_config
-    from unplug.sdk.device import is_base
+    from unplug.sdk.drawing.device import is_base
 
     if any(map(is_base, checkpoints)):
         order = BaseOrder(
@@ -189,8 +189,8 @@ def _samples(
     if spec is None and check is None:
         return None, None
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.conditions import example_inputs, real_inputs
-    from unplug.sdk.data import load_dataset
+    from unplug.sdk.drawing.conditions import example_inputs, real_inputs
+    from unplug.sdk.learning.data import load_dataset
 
     model = load_checkpoint(checkpoint)
     shipped = model.model.iospec.images_in("NHWC" if nhwc else "NCHW")

@@ -18,8 +18,8 @@ from .parity import parity_table
 
 if TYPE_CHECKING:
     from unplug.export import Artifact
-    from unplug.sdk.device import GeneratorSource, VariantSource
-    from unplug.sdk.diffusion import Sampling
+    from unplug.sdk.drawing.device import GeneratorSource, VariantSource
+    from unplug.sdk.drawing.diffusion import Sampling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +41,8 @@ class BaseOrder:
 def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -> Outcome:
     """Exports one base and the plugins beside it, and says what came of it."""
     from unplug.export import plan_pairs
-    from unplug.sdk.device import check_source, lora_file
-    from unplug.sdk.diffusion import find_lora, foreign_loras, load_base, teacher_of_lora
+    from unplug.sdk.drawing.device import check_source, lora_file
+    from unplug.sdk.drawing.diffusion import find_lora, foreign_loras, load_base, teacher_of_lora
 
     variants = _variants(order.variants)
     source = replace(_source(checkpoints), lora_slots=order.lora_slots or bool(variants), variants=variants)
@@ -69,8 +69,8 @@ def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -
 
 def _merged(source: GeneratorSource, base: Any, loras: Sequence[Path], folder: Path) -> GeneratorSource:
     """The base with LoRA weights made part of it, in `folder`; it draws as the last one that tells says."""
-    from unplug.sdk.device import WEIGHTS_NAME
-    from unplug.sdk.diffusion import merge_loras, sampling_of_lora
+    from unplug.sdk.drawing.device import WEIGHTS_NAME
+    from unplug.sdk.drawing.diffusion import merge_loras, sampling_of_lora
 
     merge_loras(base, loras, folder)
     names = [path.resolve().parent.name if path.name == WEIGHTS_NAME else path.resolve().stem for path in loras]
@@ -84,7 +84,7 @@ def _way(how: Sampling) -> dict[str, Any]:
 
 
 def _export(source: GeneratorSource, order: BaseOrder, common: Common) -> Outcome:
-    from unplug.sdk.device import PIPELINE, export_generator, load_pipeline
+    from unplug.sdk.drawing.device import PIPELINE, export_generator, load_pipeline
 
     started = time.perf_counter()
     with progress_bar(f"export {source.name}", common) as progress:
@@ -117,8 +117,8 @@ def _export(source: GeneratorSource, order: BaseOrder, common: Common) -> Outcom
 
 
 def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
-    from unplug.sdk.device import GeneratorSource, is_base
-    from unplug.sdk.diffusion import base_name, sampling_by_record
+    from unplug.sdk.drawing.device import GeneratorSource, is_base
+    from unplug.sdk.drawing.diffusion import base_name, sampling_by_record
 
     bases = [path for path in checkpoints if is_base(path)]
     if len(bases) != 1:
@@ -138,8 +138,8 @@ def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
 
 def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
     """Of each name its weights, in the order given, with the sampling that the record of the last such weights tells."""
-    from unplug.sdk.device import PipelineDefaults, VariantSource
-    from unplug.sdk.diffusion import find_lora, sampling_of_lora
+    from unplug.sdk.drawing.device import PipelineDefaults, VariantSource
+    from unplug.sdk.drawing.diffusion import find_lora, sampling_of_lora
 
     found: dict[str, VariantSource] = {}
     for pair in pairs:
@@ -158,7 +158,7 @@ def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
 def _compare(outcome: Outcome, checkpoint: Path, made: Sequence[Artifact], order: BaseOrder, common: Common) -> None:
     """Compares one part's files with its checkpoint; ``parity.json`` goes beside them."""
     from unplug.export import measure_parity
-    from unplug.sdk.conditions import example_inputs
+    from unplug.sdk.drawing.conditions import example_inputs
 
     card = made[0].card
     inputs: dict[str, Any] = dict(example_inputs(card.model_type, card.iospec, order.check or 1))

@@ -44,10 +44,10 @@ def forget(
     `--method retrain` trains from scratch on the retain set: the oracle that audits compare with.
     """
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.data import describe_request, load_dataset, read_forget_file
+    from unplug.sdk.forgetting.tasks import task_of
+    from unplug.sdk.forgetting.unlearning import check_fleet, learned_by_design, request_price, slow_clock
     from unplug.sdk.journey import unlearn
-    from unplug.sdk.tasks import task_of
-    from unplug.sdk.unlearning import check_fleet, learned_by_design, request_price, slow_clock
+    from unplug.sdk.learning.data import describe_request, load_dataset, read_forget_file
 
     check_fleet(fleet, method)  # before a data set is read
     original = load_checkpoint(checkpoint)

@@ -86,8 +86,8 @@ def generate(
     the same picture on every target. Its noise is not torch's, so a diffusers base draws another picture of the same seed.
     """
     from unplug.core import check_writable
-    from unplug.sdk.device import claim, is_generator, picture_format
-    from unplug.sdk.diffusion import find_lora, sampling_of_lora
+    from unplug.sdk.drawing.device import claim, is_generator, picture_format
+    from unplug.sdk.drawing.diffusion import find_lora, sampling_of_lora
 
     updates = tuple(map(find_lora, loras))
     for told in filter(None, map(sampling_of_lora, reversed(updates))):  # the last one that tells says

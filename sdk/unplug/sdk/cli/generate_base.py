@@ -16,12 +16,12 @@ from .generate_order import DrawOrder, deliver
 def generate_on_base(order: DrawOrder, updates: Sequence[Path], common: Common) -> Outcome:
     """Draws with a base, its plugins and the LoRA weights `updates`."""
     from unplug.core import check_writable
-    from unplug.sdk.diffusion import find_plugin
+    from unplug.sdk.drawing.diffusion import find_plugin
 
     for name in order.guides.plugins:
         find_plugin(name)
     steerings = order.guides.steerings(_kind_of)  # before torch and diffusers are loaded, which takes seconds
-    from unplug.sdk.diffusion import draw_pictures, drawing_dtype, foreign_loras, load_base, load_loras, sampling_of
+    from unplug.sdk.drawing.diffusion import draw_pictures, drawing_dtype, foreign_loras, load_base, load_loras, sampling_of
 
     check_writable(order.out.parent)
     usual = sampling_of(order.base)
@@ -54,15 +54,15 @@ def generate_on_base(order: DrawOrder, updates: Sequence[Path], common: Common) 
 def _kind_of(plugin: str) -> str:
     """The condition that a plugin follows, from its configuration alone."""
     from unplug.plugins import read_config
-    from unplug.sdk.diffusion import find_plugin
+    from unplug.sdk.drawing.diffusion import find_plugin
 
     return str(read_config(find_plugin(plugin), expect="plugin")[1].get("condition", ""))
 
 
 def _tell_words(tokenizer: Any, text: str, common: Common) -> None:
     """Says what the base does not read of a text: what is behind its last token, and words that are no token of their own."""
-    from unplug.sdk.device import untaught
-    from unplug.sdk.diffusion import plain_tokenizer
+    from unplug.sdk.drawing.device import untaught
+    from unplug.sdk.drawing.diffusion import plain_tokenizer
 
     found = plain_tokenizer(tokenizer).encode(text)
     if found.cut:

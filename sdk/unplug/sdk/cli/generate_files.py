@@ -15,7 +15,7 @@ from .generate_order import DrawOrder, deliver
 from .options import given_option
 
 if TYPE_CHECKING:
-    from unplug.sdk.device import Encoded
+    from unplug.sdk.drawing.device import Encoded
 
 ELSEWHERE = {"size": "--size"}
 """Options that a file cannot follow: what it draws was fixed when it was exported."""
@@ -25,8 +25,8 @@ def generate_on_files(order: DrawOrder, common: Common) -> Outcome:
     """Draws with the files of one target and precision."""
     from PIL import Image
 
-    from unplug.sdk.device import Words, condition_of, draw, load_pipeline
-    from unplug.sdk.diffusion import find_lora
+    from unplug.sdk.drawing.device import Words, condition_of, draw, load_pipeline
+    from unplug.sdk.drawing.diffusion import find_lora
 
     if (name := given_option(*ELSEWHERE)) is not None:
         raise InputError(ELSEWHERE[name], "exported files cannot follow it", "Leave it out, or export the base that you want")
@@ -64,7 +64,7 @@ def generate_on_files(order: DrawOrder, common: Common) -> Outcome:
 
 def _tell_words(text: str, encoded: Encoded, vocabulary: int, common: Common) -> None:
     """Says what the base does not read of a text."""
-    from unplug.sdk.device import untaught
+    from unplug.sdk.drawing.device import untaught
 
     if encoded.cut:
         short = text if len(text) <= 40 else f"{text[:40]}..."

@@ -15,7 +15,7 @@ from .guides import GuideOrder, described, told
 if TYPE_CHECKING:
     from PIL import Image
 
-    from unplug.sdk.conditions import Steering
+    from unplug.sdk.drawing.conditions import Steering
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class DrawOrder:
         Raises:
             InputError: a prompt that is too long or no text, or a seed that could not be asked for again.
         """
-        from unplug.sdk.device import check_text
+        from unplug.sdk.drawing.device import check_text
 
         check_text(self.prompt)
         check_text(self.negative, "negative prompt")
@@ -84,8 +84,8 @@ def deliver(
         seconds: it took.
         how: behind the seconds in the line for people.
     """
-    from unplug.sdk.device import save_marked
-    from unplug.sdk.diffusion import image_grid
+    from unplug.sdk.drawing.device import save_marked
+    from unplug.sdk.drawing.diffusion import image_grid
 
     known = {**order.facts, **facts}
     for file, picture, seed in zip(order.files, pictures, order.seeds, strict=True):

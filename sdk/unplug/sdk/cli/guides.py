@@ -12,7 +12,7 @@ import click
 from unplug.core import DataError, InputError, counted
 
 if TYPE_CHECKING:
-    from unplug.sdk.conditions import FaceFrame, Steering
+    from unplug.sdk.drawing.conditions import FaceFrame, Steering
 
 Crop = Literal["auto", "face", "none"]
 EXAMPLE = Path("example")
@@ -96,7 +96,7 @@ class GuideOrder:
         Raises:
             InputError: pictures, strengths or settings that do not fit the plugins.
         """
-        from unplug.sdk.conditions import Steering
+        from unplug.sdk.drawing.conditions import Steering
 
         if (why := self._mismatch()) is not None:
             raise why
@@ -176,14 +176,14 @@ class GuideOrder:
         return found
 
     def _frame(self, of_face: Mapping[str, Any]) -> FaceFrame:
-        from unplug.sdk.conditions import FaceFrame
+        from unplug.sdk.drawing.conditions import FaceFrame
 
         return FaceFrame(**of_face) if self.margin is None else FaceFrame(**of_face, margin=self.margin)
 
 
 def _found(image: Path, kind: str) -> Path:
     """The picture, or the one that ships for this condition."""
-    from unplug.sdk.conditions import example_condition
+    from unplug.sdk.drawing.conditions import example_condition
 
     return example_condition(kind) if image == EXAMPLE and not image.exists() else image
 

@@ -14,7 +14,7 @@ from .base import Common, Outcome, command
 from .options import checkpoint_argument, face_options, out_option
 
 if TYPE_CHECKING:
-    from unplug.sdk.inference import DeviceHead
+    from unplug.sdk.drawing.inference import DeviceHead
 
 HEAD, TRUNK = "head.safetensors", "trunk"
 OWN = "Export the trunk that `unplug head make` wrote beside this head"
@@ -60,7 +60,7 @@ def head() -> None:
 def make(checkpoint: Path, out: Path, common: Common) -> Outcome:
     """Take a closed-form model apart into a trunk and a head."""
     from unplug.plugins import AgeTrunk, load_checkpoint, save_checkpoint, weights_sha256
-    from unplug.sdk.unlearning import design_of, device_head
+    from unplug.sdk.forgetting.unlearning import design_of, device_head
 
     original = load_checkpoint(checkpoint, expect="age")
     design = design_of(original)
@@ -118,7 +118,7 @@ def _opened(
     path: Path, trunk: Path, image: Path, *, box: str | None, landmarker: Path | None, margin: float
 ) -> tuple[DeviceHead, Any]:
     """The head, and the trunk's features (C,) of the face in a picture."""
-    from unplug.sdk.inference import load_head, run
+    from unplug.sdk.drawing.inference import load_head, run
 
     opened, said = load_head(path), run(trunk, [image], box=box, landmarker=landmarker, margin=margin)
     if said.model_type != "age-trunk":

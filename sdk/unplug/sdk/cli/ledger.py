@@ -19,7 +19,7 @@ from .ledger_options import history_text, ledger_option, request_facts
 
 F = TypeVar("F", bound=Callable[..., Any])
 RECORDED = ("identity", "informed", "step", "try", "audit", "release", "revocation", "answered")
-"""`unplug.sdk.ledger.RECORDED`: a help text imports nothing of it."""
+"""`unplug.trust.ledger.RECORDED`: a help text imports nothing of it."""
 
 
 @click.group()
@@ -41,7 +41,7 @@ for made in (touch, queue, checkpoint, prove, verify, export, role):
 @command
 def init(where: str | None, name: str | None, common: Common) -> Outcome:
     """Make a ledger and the key that signs it, or bring an older one up to date."""
-    from unplug.sdk.ledger import make_signing_key, open_ledger, signing_key_file
+    from unplug.trust.ledger import make_signing_key, open_ledger, signing_key_file
 
     opened = open_ledger(where)
     signer = make_signing_key(name)
@@ -81,8 +81,8 @@ def add(
 
     Names on the command line can be read by others on the machine and stay in your shell's history: a file is better.
     """
-    from unplug.sdk.data import read_forget_names
-    from unplug.sdk.ledger import open_ledger
+    from unplug.sdk.learning.data import read_forget_names
+    from unplug.trust.ledger import open_ledger
 
     from .ledger_models import samples_in
 
@@ -102,7 +102,7 @@ def add(
 @command
 def list_(where: str | None, everything: bool, common: Common) -> Outcome:
     """List the requests that wait, and what they wait for."""
-    from unplug.sdk.ledger import open_ledger
+    from unplug.trust.ledger import open_ledger
 
     opened = open_ledger(where)
     requests = [item for item in opened.requests().values() if everything or item.waiting]
@@ -117,7 +117,7 @@ def list_(where: str | None, everything: bool, common: Common) -> Outcome:
 @command
 def due(where: str | None, within: int, common: Common) -> Outcome:
     """List what is late or due soon (exit 1: something is late)."""
-    from unplug.sdk.ledger import open_ledger
+    from unplug.trust.ledger import open_ledger
 
     opened = open_ledger(where)
     today = opened.today()
@@ -142,7 +142,7 @@ def due(where: str | None, within: int, common: Common) -> Outcome:
 @command
 def status(where: str | None, request: str, common: Common) -> Outcome:
     """Show how one request stands, and every entry about it."""
-    from unplug.sdk.ledger import open_ledger, pick
+    from unplug.trust.ledger import open_ledger, pick
 
     found = pick(open_ledger(where).requests(), request)
     names = "nobody can tell whom it named" if found.shredded else f"names {len(found.subjects)}"
@@ -163,7 +163,7 @@ def status(where: str | None, request: str, common: Common) -> Outcome:
 @command
 def extend(where: str | None, request: str, reason: str, common: Common) -> Outcome:
     """Add two months, within the first and once."""
-    from unplug.sdk.ledger import open_ledger
+    from unplug.trust.ledger import open_ledger
 
     entry = open_ledger(where).extend(request, reason)
     text = f"request {request} is due {entry.due} (entry {entry.sequence}); tell the person, with the reason"
@@ -177,7 +177,7 @@ def extend(where: str | None, request: str, reason: str, common: Common) -> Outc
 @command
 def refuse(where: str | None, request: str, reason: str, common: Common) -> Outcome:
     """End a request by a refusal."""
-    from unplug.sdk.ledger import open_ledger
+    from unplug.trust.ledger import open_ledger
 
     entry = open_ledger(where).refuse(request, reason)
     text = f"request {request} is refused (entry {entry.sequence}); tell the person, with the reason and where to complain"
@@ -192,7 +192,7 @@ def refuse(where: str | None, request: str, reason: str, common: Common) -> Outc
 @command
 def withdraw(where: str | None, request: str, reason: str, people: tuple[str, ...], common: Common) -> Outcome:
     """End a request that the person has taken back, or take names out of it: a mistyped one, or one of other data."""
-    from unplug.sdk.ledger import open_ledger
+    from unplug.trust.ledger import open_ledger
 
     opened = open_ledger(where)
     entry = opened.withdraw(request, reason, people)
@@ -216,7 +216,7 @@ def correct(
     where: str | None, request: str, received: date | None, clock: bool, key: bool, reason: str, common: Common
 ) -> Outcome:
     """Correct the day on which REQUEST came, or go on after a clock that was ahead or a key that is lost."""
-    from unplug.sdk.ledger import open_ledger
+    from unplug.trust.ledger import open_ledger
 
     opened = open_ledger(where)
     entry = opened.correct(reason, id=request, received=received, clock=clock, key=key)
@@ -250,8 +250,8 @@ def record(
 
     With `answered` it warns of what stays of the person, as far as the ledger knows.
     """
-    from unplug.sdk.certificates import remainder_on_record
-    from unplug.sdk.ledger import open_ledger
+    from unplug.trust.certificates import remainder_on_record
+    from unplug.trust.ledger import open_ledger
 
     facts = settings(pairs) | {f"sha256 {path.name}": sha256_file(path) for path in files}
     opened = open_ledger(where)
@@ -274,7 +274,7 @@ def record(
 @command
 def shred(where: str | None, request: str, yes: bool, common: Common) -> Outcome:
     """Delete the salt of a request that is over, so that nobody, with any key, can tell whom it named."""
-    from unplug.sdk.ledger import open_ledger
+    from unplug.trust.ledger import open_ledger
 
     if not yes and (common.as_json or not sys.stdin.isatty()):
         raise InputError(f"request {request}", "shredding cannot be undone, and nobody is there to ask", "Add --yes")

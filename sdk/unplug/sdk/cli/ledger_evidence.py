@@ -15,14 +15,14 @@ from .ledger_options import ledger_option
 from .options import out_option
 
 if TYPE_CHECKING:
-    from unplug.sdk.ledger import Verifier
+    from unplug.trust.ledger import Verifier
 
 MAX_KEPT_BYTES = 65536
 
 
 def _verifier(vkey: str | None) -> Verifier:
     """The public key of --vkey, a line or a file that holds one; without it, that of the key which signs here."""
-    from unplug.sdk.ledger import Verifier, signing_key
+    from unplug.trust.ledger import Verifier, signing_key
 
     require_modules(["cryptography"], "ledger")
     if vkey is None:
@@ -45,7 +45,7 @@ vkey_option = click.option(
 @command
 def checkpoint(where: str | None, out: Path, common: Common) -> Outcome:
     """Write the newest checkpoint: size and root of the ledger, signed."""
-    from unplug.sdk.ledger import open_ledger
+    from unplug.trust.ledger import open_ledger
 
     note = open_ledger(where).checkpoint()
     with atomic_path(out) as temporary:
@@ -64,7 +64,7 @@ def checkpoint(where: str | None, out: Path, common: Common) -> Outcome:
 @command
 def prove(where: str | None, request: str, name: str | None, out: Path, common: Common) -> Outcome:
     """Prove that the entry of REQUEST is in the ledger, without any other."""
-    from unplug.sdk.ledger import open_ledger, opening_for, pick, prove_inclusion
+    from unplug.trust.ledger import open_ledger, opening_for, pick, prove_inclusion
 
     opened = open_ledger(where)
     note = opened.checkpoint()
@@ -89,7 +89,7 @@ def verify(
     where: str | None, vkey: str | None, against: Path | None, proof: Path | None, name: str | None, common: Common
 ) -> Outcome:
     """Find every entry that was edited, removed or moved, and name it (exit 1: something was); or check a proof."""
-    from unplug.sdk.ledger import check_ledger, open_ledger, read_checkpoint
+    from unplug.trust.ledger import check_ledger, open_ledger, read_checkpoint
 
     verifier = _verifier(vkey)
     if proof is not None:
@@ -111,7 +111,7 @@ def verify(
 
 
 def _proof(path: Path, verifier: Verifier, name: str | None) -> Outcome:
-    from unplug.sdk.ledger import check_proof, read_proof
+    from unplug.trust.ledger import check_proof, read_proof
 
     proven = check_proof(read_proof(path), verifier, str(path), name)
     size, entry = proven.checkpoint.size, proven.entry
@@ -128,7 +128,7 @@ def _proof(path: Path, verifier: Verifier, name: str | None) -> Outcome:
 @command
 def export(where: str | None, form: str, out: Path, common: Common) -> Outcome:
     """Write all entries as JSON, with the checkpoint over them, or as CSV. Salts are never in it."""
-    from unplug.sdk.ledger import export_csv, export_json, open_ledger
+    from unplug.trust.ledger import export_csv, export_json, open_ledger
 
     opened = open_ledger(where)
     note = opened.checkpoint()
@@ -149,7 +149,7 @@ def export(where: str | None, form: str, out: Path, common: Common) -> Outcome:
 @command
 def role(name: str, schema: str, common: Common) -> Outcome:
     """Print the SQL that lets the PostgreSQL role NAME add entries and shred salts, and nothing else."""
-    from unplug.sdk.ledger import role_sql
+    from unplug.trust.ledger import role_sql
 
     sql = role_sql(name, schema)
     return Outcome(value={"role": name, "sql": sql}, text=sql.rstrip("\n"))

@@ -14,12 +14,12 @@ from .ledger_options import ledger_option
 from .options import out_option
 
 if TYPE_CHECKING:
-    from unplug.sdk.ledger import Queue
+    from unplug.trust.ledger import Queue
 
 
 def samples_in(spec: str) -> dict[str, set[str]]:
     """All names that a request can have in some data, to the ids of their samples. No picture is opened."""
-    from unplug.sdk.data import named_samples, parse_spec
+    from unplug.sdk.learning.data import named_samples, parse_spec
 
     return named_samples(parse_spec(spec).listing().samples)
 
@@ -31,7 +31,7 @@ def samples_in(spec: str) -> dict[str, set[str]]:
 @command
 def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
     """Write one forget file for all open requests whose every name is in the data, so that one release covers them."""
-    from unplug.sdk.ledger import open_ledger, open_queue
+    from unplug.trust.ledger import open_ledger, open_queue
 
     found = open_queue(open_ledger(where), samples_in(spec))
     if not found.whole:
@@ -64,8 +64,8 @@ def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: C
     Samples of the validation and test set are counted apart: no weights were trained on them.
     """
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.ledger import open_ledger, open_queue
-    from unplug.sdk.training import split_of
+    from unplug.sdk.learning.training import split_of
+    from unplug.trust.ledger import open_ledger, open_queue
 
     opened, samples = open_ledger(where), samples_in(spec)
     found = open_queue(opened, samples)
@@ -93,7 +93,7 @@ def _way_out(found: Queue) -> str:
 
 def _counts(split: Any, ids: set[str]) -> dict[str, int]:
     """How many of some samples a model was trained on and has not forgotten, and how many only judged or chose it."""
-    from unplug.sdk.data import stored_name
+    from unplug.sdk.learning.data import stored_name
 
     names, learned = {stored_name(split, name) for name in ids}, set(split.retain)
     return {"samples": len(names & learned), "held_out": len(names & split.held_out)}

@@ -11,7 +11,7 @@ import click
 from unplug.core import counted, table
 
 if TYPE_CHECKING:
-    from unplug.sdk.ledger import LedgerEntry, Request
+    from unplug.trust.ledger import LedgerEntry, Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 

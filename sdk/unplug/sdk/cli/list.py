@@ -13,17 +13,17 @@ from .base import Common, Outcome, command
 from .options import without_option
 
 REGISTRIES = {
-    "methods": "unplug.sdk.unlearning.method:METHODS",
-    "designs": "unplug.sdk.unlearning:DESIGNS",
-    "tasks": "unplug.sdk.tasks:TASKS",
-    "attacks": "unplug.sdk.auditing.attack:ATTACKS",
+    "methods": "unplug.sdk.forgetting.unlearning.method:METHODS",
+    "designs": "unplug.sdk.forgetting.unlearning:DESIGNS",
+    "tasks": "unplug.sdk.forgetting.tasks:TASKS",
+    "attacks": "unplug.sdk.evidence.auditing.attack:ATTACKS",
     "targets": "unplug.export:TARGETS",
     "precisions": "unplug.export:PRECISIONS",
     "devices": "unplug.mobile_bench:DEVICES",
     "conditions": "unplug.plugins.conditions:CONDITIONS",
-    "data": "unplug.sdk.data.source:SOURCES",
-    "age-protocols": "unplug.sdk.assurance:PROTOCOLS",
-    "backends": "unplug.sdk.fleet:BACKENDS",
+    "data": "unplug.sdk.learning.data.source:SOURCES",
+    "age-protocols": "unplug.sdk.evidence.assurance:PROTOCOLS",
+    "backends": "unplug.sdk.evidence.fleet:BACKENDS",
     "gates": "unplug.sdk.releasing:QUESTIONS",
 }
 

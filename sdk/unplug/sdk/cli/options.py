@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from unplug.core import key_file
-from unplug.sdk.tasks import NEEDS
+from unplug.sdk.forgetting.tasks import NEEDS
 
 from .base import folded
 
@@ -122,14 +122,14 @@ base_option = click.option("--base", help="Of a plugin: the diffusion base besid
 
 def shipped_or_given(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Path | None:
     """A plugin that ships may be named; see `shipped_folder`."""
-    from unplug.sdk.diffusion import shipped_folder
+    from unplug.sdk.drawing.diffusion import shipped_folder
 
     return None if value is None else shipped_folder(value)
 
 
 def each_shipped_or_given(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path, ...]:
     """The same as `shipped_or_given` for several names."""
-    from unplug.sdk.diffusion import shipped_folder
+    from unplug.sdk.drawing.diffusion import shipped_folder
 
     return tuple(map(shipped_folder, values))
 

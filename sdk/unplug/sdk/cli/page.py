@@ -15,7 +15,7 @@ from .options import FloatRange, out_option
 
 if TYPE_CHECKING:
     from unplug.mobile_bench import Guard
-    from unplug.sdk.bundle import Trust
+    from unplug.trust.bundle import Trust
 
 
 @click.command()
@@ -43,7 +43,7 @@ def page(
     dropped on it.
     """
     from unplug.mobile_bench import serve_site, write_site
-    from unplug.sdk.device import web_files
+    from unplug.sdk.drawing.device import web_files
 
     if out is not None and (place or minutes):
         raise InputError("--out", "it writes a folder and serves nothing", "Leave out --on and --minutes, or --out")
@@ -77,7 +77,7 @@ def _generator(files: Path | None) -> Path:
 def _guard(trust: Trust, bundle: Path | None, temporary: Path) -> Guard:
     """What the page trusts; a bundle that is put beside it must be one that the page would run now."""
     from unplug.mobile_bench import Guard, PageTrust
-    from unplug.sdk.bundle import open_source, pack_bundle, verify
+    from unplug.trust.bundle import open_source, pack_bundle, verify
 
     if bundle is not None and bundle.is_dir() and (bundle / "pipeline.json").is_file():
         raise InputError(str(bundle), "it is a generator, which has no signature", "Leave out --trust, or give a signed bundle")

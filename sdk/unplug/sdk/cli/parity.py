@@ -70,9 +70,9 @@ def parity(
     """
     from unplug.export import artifacts_at, load_artifact, measure_parity
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.auditing import task_deltas
-    from unplug.sdk.conditions import example_inputs, real_inputs
-    from unplug.sdk.data import load_dataset
+    from unplug.sdk.drawing.conditions import example_inputs, real_inputs
+    from unplug.sdk.evidence.auditing import task_deltas
+    from unplug.sdk.learning.data import load_dataset
 
     loaded = [load_artifact(file) for path in artifacts for file in artifacts_at(path)]
     if spec is not None and images is not None:

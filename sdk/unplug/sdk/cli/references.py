@@ -36,9 +36,9 @@ def references(
     train no reference for a request, attack with many of them, and rank a single person among models that never saw her.
     """
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.data import load_dataset
-    from unplug.sdk.fleet import train_references
-    from unplug.sdk.tasks import task_of
+    from unplug.sdk.evidence.fleet import train_references
+    from unplug.sdk.forgetting.tasks import task_of
+    from unplug.sdk.learning.data import load_dataset
 
     original = load_checkpoint(checkpoint)
     task = task_of(original, device=common.device, base=base)

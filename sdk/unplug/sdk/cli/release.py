@@ -28,8 +28,8 @@ from .options import (
 from .options_of import ConfiguredCommand, given
 
 if TYPE_CHECKING:
-    from unplug.sdk.bundle import Signing
     from unplug.sdk.releasing import Answering, Release, ReleasePlan
+    from unplug.trust.bundle import Signing
 
 PUBLICATION = (
     "public",
@@ -127,10 +127,10 @@ def release(
     """
     from unplug.plugins import load_checkpoint
     from unplug.sdk import journey
-    from unplug.sdk.data import describe_request, load_dataset, named_samples, read_forget_file
-    from unplug.sdk.ledger import find_ledger, open_queue
+    from unplug.sdk.forgetting.tasks import task_of
+    from unplug.sdk.learning.data import describe_request, load_dataset, named_samples, read_forget_file
     from unplug.sdk.releasing import ReleaseConfig, asked_gates
-    from unplug.sdk.tasks import task_of
+    from unplug.trust.ledger import find_ledger, open_queue
 
     signed = _signing(signing, out, {name: options.pop(name) for name in PUBLICATION})
     answering = _answering(where, requests, all_open=all_open)
@@ -218,8 +218,8 @@ def _answering(where: str | None, requests: tuple[str, ...], *, all_open: bool) 
                 "Add --request ID or --all-open",
             )
         return None
-    from unplug.sdk.ledger import open_ledger
     from unplug.sdk.releasing import Answering
+    from unplug.trust.ledger import open_ledger
 
     return Answering(ledger=open_ledger(where), requests=wanted)
 
@@ -250,8 +250,8 @@ def gate_lines(summary: dict[str, Any]) -> list[str]:
 
 def explanations(summary: dict[str, Any], gates: Mapping[str, str], chosen: Mapping[str, Any]) -> list[str]:
     """Lines of --explain: each gate in four."""
-    from unplug.sdk.bundle import Gate
     from unplug.sdk.releasing import asked_gates, explain_gates
+    from unplug.trust.bundle import Gate
 
     lines = []
     limits = asked_gates(gates, chosen)

@@ -15,7 +15,7 @@ from .bundle import trust_of, trust_option
 from .options import face_options, shipped_or_given
 
 if TYPE_CHECKING:
-    from unplug.sdk.inference import Answer, DecisionRecord, Frame
+    from unplug.sdk.drawing.inference import Answer, DecisionRecord, Frame
 
 
 @click.command()
@@ -55,8 +55,8 @@ def run(
     residuals, a UNet and a decoder take --array FILE.npz or --random. Without --box or --face-landmarker the centre
     square of a picture is taken, which is right for faces that are cropped already.
     """
-    from unplug.sdk.inference import Frame, read_decision
-    from unplug.sdk.inference import run as answer_of
+    from unplug.sdk.drawing.inference import Frame, read_decision
+    from unplug.sdk.drawing.inference import run as answer_of
 
     if bool(images) + (array is not None) + random != 1:
         raise InputError("unplug run", "it needs one kind of input", "Give --image FILE, --array FILE.npz or --random")
@@ -88,8 +88,8 @@ def _opened(model: Path, trusted: tuple[Path, ...]) -> tuple[Path, DecisionRecor
     """The file that is run, and the decision and the frame of faces that a bundle carries."""
     if not (model / "manifest.json").is_file():
         return model, None, None
-    from unplug.sdk.bundle import artifact_paths, read_manifest
-    from unplug.sdk.inference import decision_in, frame_in
+    from unplug.sdk.drawing.inference import decision_in, frame_in
+    from unplug.trust.bundle import artifact_paths, read_manifest
 
     path = _running(model, artifact_paths([model], trust_of(trusted)))
     manifest, where = read_manifest(model), str(model / "manifest.json")

@@ -16,7 +16,7 @@ from .options_of import ConfiguredCommand
 from .run_group import RunGroup
 
 SCOPES = ("requests:write", "requests:read", "releases", "models", "metrics")
-"""`unplug.sdk.service.SCOPES`: a help text imports nothing of it."""
+"""`unplug.serve.SCOPES`: a help text imports nothing of it."""
 
 
 @click.group(cls=RunGroup)
@@ -25,7 +25,7 @@ def serve() -> None:
     require_modules(("sqlalchemy", "fastapi", "uvicorn"), "serve")
 
 
-@serve.command(cls=ConfiguredCommand, config="unplug.sdk.service:ServeLimits")
+@serve.command(cls=ConfiguredCommand, config="unplug.serve:ServeLimits")
 @ledger_option
 @click.option(
     "--recipe", "recipe_file", type=click.Path(path_type=Path), metavar="FILE",
@@ -48,7 +48,7 @@ def run(
     common: Common, **limits: Any,
 ) -> Outcome:  # fmt: skip
     """Run the service until it is told to end (Ctrl-C or SIGTERM); the next start goes on with a release that was under way."""
-    from unplug.sdk.service import ServeLimits, ServeRecipe, ServeSettings, run_service
+    from unplug.serve import ServeLimits, ServeRecipe, ServeSettings, run_service
 
     place = where or ledger_place()
     settings = ServeSettings(
@@ -75,7 +75,7 @@ def token() -> None:
 @command
 def add(where: str | None, label: str, scopes: tuple[str, ...], days: int | None, common: Common) -> Outcome:
     """Make a token and print it, once: what is kept is a hash of it. LABEL says what it is for; never a person's name."""
-    from unplug.sdk.service import add_token
+    from unplug.serve import add_token
 
     made, text = add_token(_tables(where, make=True), label, scopes, days=days)
     value = {"id": made.id, "token": text, "scopes": sorted(made.scopes), "expires": made.expires}
@@ -87,7 +87,7 @@ def add(where: str | None, label: str, scopes: tuple[str, ...], days: int | None
 @command
 def list_(where: str | None, common: Common) -> Outcome:
     """List tokens: what each may do, and whether it still may."""
-    from unplug.sdk.service import list_tokens
+    from unplug.serve import list_tokens
 
     found = list_tokens(_tables(where))
     value = [
@@ -109,15 +109,15 @@ def list_(where: str | None, common: Common) -> Outcome:
 @command
 def revoke(where: str | None, id: str, common: Common) -> Outcome:
     """End a token; a running service believes it two more seconds."""
-    from unplug.sdk.service import revoke_token
+    from unplug.serve import revoke_token
 
     found = revoke_token(_tables(where), id)
     return Outcome(value={"id": found.id, "revoked": found.revoked}, text=f"token {found.id} ({found.label}) is revoked")
 
 
 def _tables(where: str | None, *, make: bool = False) -> Any:
-    from unplug.sdk.ledger import open_ledger
-    from unplug.sdk.service import ServiceTables
+    from unplug.serve import ServiceTables
+    from unplug.trust.ledger import open_ledger
 
     open_ledger(where).contents()
     tables = ServiceTables(where or ledger_place())

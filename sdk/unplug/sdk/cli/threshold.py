@@ -15,8 +15,8 @@ from .base import Common, Outcome, command, percent
 from .options import data_option, out_option, training_data_option
 
 if TYPE_CHECKING:
-    from unplug.sdk.assurance import Answers, FittedThreshold, Limits
-    from unplug.sdk.inference import DecisionRecord
+    from unplug.sdk.drawing.inference import DecisionRecord
+    from unplug.sdk.evidence.assurance import Answers, FittedThreshold, Limits
 
 
 @click.command()
@@ -57,7 +57,7 @@ def threshold(
     MODELS are checkpoints, exported files or bundles. The decision holds on each of them, for people like those of the data,
     whom none of them learned from. `unplug run --decision FILE` answers by it, `unplug release --decision FILE` ships it.
     """
-    from unplug.sdk.assurance import JudgedModels, Limits, ask, decide, runnable
+    from unplug.sdk.evidence.assurance import JudgedModels, Limits, ask, decide, runnable
 
     limits = Limits(
         age=age, max_fpr=max_fpr, max_fnr=max_fpr if max_fnr is None else max_fnr, method=method, confidence=confidence,
@@ -84,7 +84,7 @@ def threshold(
 def _lines(
     record: DecisionRecord, answers: Sequence[Answers], fitted: Sequence[FittedThreshold], limits: Limits
 ) -> Iterator[str]:  # fmt: skip
-    from unplug.sdk.assurance import copies_left_out, names_alone
+    from unplug.sdk.evidence.assurance import copies_left_out, names_alone
 
     yield f"over from P(age >= {record.age:g}) = {record.over_from:.6g}, under up to {record.under_to:.6g}, unsure between"
     yield f"holds: {record.limit()}"

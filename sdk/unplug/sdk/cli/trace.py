@@ -45,10 +45,10 @@ def trace(
     purge: bool, out: Path | None, common: Common,
 ) -> Outcome:  # fmt: skip
     """Find what still holds PERSON (a sample id or subject:NAME), was trained on them, was made from that, or names them."""
-    from unplug.sdk.certificates import TraceFile, kept_facts
-    from unplug.sdk.data import purge as delete
+    from unplug.sdk.learning.data import purge as delete
     from unplug.sdk.tracing import person_in
     from unplug.sdk.tracing import trace as look
+    from unplug.trust.certificates import TraceFile, kept_facts
 
     if not folders and not deep:
         raise InputError("trace", "no folder is named", "Add --in DIR, where unplug's files lie, or --search DIR, any other")
@@ -89,7 +89,7 @@ def trace(
 
 def _check_request(where: str | None, request: str, person: str) -> None:
     """Before anything is deleted: the ledger has that request, and it names that person."""
-    from unplug.sdk.ledger import open_ledger, opening_for, pick, signing_key
+    from unplug.trust.ledger import open_ledger, opening_for, pick, signing_key
 
     signing_key()
     ledger = open_ledger(where)
@@ -97,6 +97,6 @@ def _check_request(where: str | None, request: str, person: str) -> None:
 
 
 def _record(where: str | None, request: str, facts: dict[str, str]) -> int:
-    from unplug.sdk.ledger import open_ledger
+    from unplug.trust.ledger import open_ledger
 
     return open_ledger(where).record("step", [request], note="searched for traces", facts=facts).sequence

@@ -27,7 +27,7 @@ train.add_command(student)
 
 @train.command(
     cls=ConfiguredCommand,
-    config="unplug.sdk.training:Recipe",
+    config="unplug.sdk.learning.training:Recipe",
     types={"size": click.Choice(["nano", "small", "base"])},
 )
 @data_option
@@ -68,10 +68,10 @@ def age(
     """
     from unplug.core import InputError
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.data import load_dataset, load_split, make_split
-    from unplug.sdk.tasks import train_age
-    from unplug.sdk.training import Recipe, parse_edges
-    from unplug.sdk.unlearning import DESIGNS, build_design, train_forgettable
+    from unplug.sdk.forgetting.tasks import train_age
+    from unplug.sdk.forgetting.unlearning import DESIGNS, build_design, train_forgettable
+    from unplug.sdk.learning.data import load_dataset, load_split, make_split
+    from unplug.sdk.learning.training import Recipe, parse_edges
 
     chosen = {key: value for key, value in recipe_options.items() if value is not None}
     if forgettable is None and (given := given_option("trunk", "trunk_data", "pairs")):

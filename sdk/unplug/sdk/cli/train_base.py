@@ -12,7 +12,7 @@ from .options import data_option, out_option
 from .options_of import ConfiguredCommand
 
 
-@click.command(cls=ConfiguredCommand, config="unplug.sdk.diffusion:BaseRecipe")
+@click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:BaseRecipe")
 @data_option
 @out_option("Pipeline folder to write; an unfinished run there is continued.")
 @click.option(
@@ -36,8 +36,8 @@ def base(
     """
     import torch
 
-    from unplug.sdk.data import load_dataset, make_split
-    from unplug.sdk.diffusion import BaseRecipe, VAERecipe, base_record, load_base, train_base
+    from unplug.sdk.drawing.diffusion import BaseRecipe, VAERecipe, base_record, load_base, train_base
+    from unplug.sdk.learning.data import load_dataset, make_split
 
     def given(**values: Any) -> dict[str, Any]:
         return {key: value for key, value in values.items() if value is not None}

@@ -14,7 +14,7 @@ from .options import data_option, out_option
 from .options_of import ConfiguredCommand
 
 
-@click.command(cls=ConfiguredCommand, config="unplug.sdk.diffusion:ControlRecipe")
+@click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:ControlRecipe")
 @data_option
 @click.option("--condition", "kind", required=True, help="face_landmark, holistic, depth, canny: see `unplug list conditions`.")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the condition, such as low=100.")
@@ -41,8 +41,8 @@ def plugin(
     For several GPUs start it with `accelerate launch -m unplug.sdk.cli train plugin ...`.
     """
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.data import load_dataset, load_split, make_split
-    from unplug.sdk.diffusion import ControlRecipe, find_plugin, image_size_of, load_base, processes, train_plugin
+    from unplug.sdk.drawing.diffusion import ControlRecipe, find_plugin, image_size_of, load_base, processes, train_plugin
+    from unplug.sdk.learning.data import load_dataset, load_split, make_split
 
     options = settings(pairs) | ({} if task is None else {"task": str(task)})
     recipe = ControlRecipe(**{key: value for key, value in recipe_options.items() if value is not None})

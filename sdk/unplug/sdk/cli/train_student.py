@@ -13,7 +13,7 @@ from .options import data_option, out_option
 from .options_of import ConfiguredCommand
 
 
-@click.command(cls=ConfiguredCommand, config="unplug.sdk.diffusion:StudentRecipe")
+@click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:StudentRecipe")
 @data_option
 @out_option("Folder to write: a base, or with --rank LoRA weights; an unfinished run there is continued.")
 @click.option("--base", "base_name", default="small", show_default=True, help="The teacher: small, a folder, or OWNER/NAME.")
@@ -29,8 +29,8 @@ def student(
     the UNet as many times, and not twice as often. With --rank it is a LoRA on the same base. The state is saved every two
     minutes and at Ctrl-C: run the same command again and it goes on.
     """
-    from unplug.sdk.data import load_dataset
-    from unplug.sdk.diffusion import StudentRecipe, base_record, image_size_of, load_base, train_student
+    from unplug.sdk.drawing.diffusion import StudentRecipe, base_record, image_size_of, load_base, train_student
+    from unplug.sdk.learning.data import load_dataset
 
     recipe = StudentRecipe(**{name: value for name, value in recipe_options.items() if value is not None})
     base = load_base(base_name, device=common.device)

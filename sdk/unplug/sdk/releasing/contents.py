@@ -18,13 +18,13 @@ from PIL import Image
 from unplug.core import write_json
 from unplug.export import INDEX, reference_outputs, vector_bytes, vector_name, vectors_index
 from unplug.plugins import Checkpoint
-from unplug.sdk.assurance import card_text
-from unplug.sdk.auditing import NEVER_SAW, Estimate
-from unplug.sdk.conditions import example_inputs
-from unplug.sdk.data import Dataset, same_pictures
+from unplug.sdk.drawing.conditions import example_inputs
+from unplug.sdk.evidence.assurance import card_text
+from unplug.sdk.evidence.auditing import NEVER_SAW, Estimate
+from unplug.sdk.forgetting.tasks import StoredTask
+from unplug.sdk.learning.data import Dataset, same_pictures
+from unplug.sdk.learning.training import Sets, pictures, predict
 from unplug.sdk.report import Face, FaceSheet
-from unplug.sdk.tasks import StoredTask
-from unplug.sdk.training import Sets, pictures, predict
 
 from .decided import decision_card
 from .evidence import ReleaseEvidence

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from unplug.core import InputError
-from unplug.sdk.data import Dataset, named_samples
-from unplug.sdk.ledger import Ledger, Queue, Request, answered_in, open_queue, pick, releases_of
+from unplug.sdk.learning.data import Dataset, named_samples
+from unplug.trust.ledger import Ledger, Queue, Request, answered_in, open_queue, pick, releases_of
 
 TAKE_OUT = "Check the data; `unplug ledger withdraw ID --person NAME` takes a mistyped name, or one of other data, out of it"
 OVER = "A request that is over stays so; leave it out, or add a new one"

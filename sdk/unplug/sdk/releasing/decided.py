@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from unplug.core import STRICT
-from unplug.sdk.assurance import Copies, Shift
-from unplug.sdk.inference import DecisionRecord
+from unplug.sdk.drawing.inference import DecisionRecord
+from unplug.sdk.evidence.assurance import Copies, Shift
 
 
 @dataclass(frozen=True, kw_only=True)

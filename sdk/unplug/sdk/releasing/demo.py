@@ -13,8 +13,10 @@ import torch
 
 from unplug.core import CheckpointError, GateFailed, atomic_path, one_writer, read_json, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.auditing import CheckpointPredictor, audit
-from unplug.sdk.data import (
+from unplug.sdk.evidence.auditing import CheckpointPredictor, audit
+from unplug.sdk.forgetting.tasks import task_of, train_age
+from unplug.sdk.forgetting.unlearning import forget, request_split, slow_clock, train_forgettable
+from unplug.sdk.learning.data import (
     Dataset,
     OnBad,
     Split,
@@ -23,10 +25,8 @@ from unplug.sdk.data import (
     pick_forget,
     read_forget_file,
 )
+from unplug.sdk.learning.training import Recipe, split_of
 from unplug.sdk.report import write_report
-from unplug.sdk.tasks import task_of, train_age
-from unplug.sdk.training import Recipe, split_of
-from unplug.sdk.unlearning import forget, request_split, slow_clock, train_forgettable
 
 from .gates import Gates, forgetting_gates
 from .pipeline import Release, release

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from unplug.export import Artifact, ParityReport
     from unplug.mobile_bench import BenchReport
     from unplug.plugins import Checkpoint
-    from unplug.sdk.assurance import EvaluationReport
-    from unplug.sdk.auditing import AuditReport, Certification, Exports
+    from unplug.sdk.evidence.assurance import EvaluationReport
+    from unplug.sdk.evidence.auditing import AuditReport, Certification, Exports
 
     from .decided import Decided
 

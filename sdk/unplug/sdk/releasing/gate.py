@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from unplug.sdk.bundle import Gate
+from unplug.trust.bundle import Gate
 
 from .evidence import ReleaseEvidence
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from unplug.core import InputError
-from unplug.sdk.auditing import AuditReport, Certification
-from unplug.sdk.bundle import Gate
+from unplug.sdk.evidence.auditing import AuditReport, Certification
+from unplug.trust.bundle import Gate
 
 from .evidence import ReleaseEvidence
 from .gate import Question, Rule

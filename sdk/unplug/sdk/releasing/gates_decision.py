@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from unplug.sdk.assurance import Shift, people_for
-from unplug.sdk.bundle import Gate
-from unplug.sdk.statistics import Estimate
+from unplug.sdk.evidence.assurance import Shift, people_for
+from unplug.sdk.evidence.statistics import Estimate
+from unplug.trust.bundle import Gate
 
 from .evidence import ReleaseEvidence
 from .gate import Question, Rule

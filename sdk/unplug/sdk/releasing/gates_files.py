@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from unplug.core import counted
 from unplug.mobile_bench import at_fault
-from unplug.sdk.auditing import SWITCHED_OFF
-from unplug.sdk.bundle import Gate
+from unplug.sdk.evidence.auditing import SWITCHED_OFF
+from unplug.trust.bundle import Gate
 
 from .evidence import ReleaseEvidence
 from .gate import Question, Rule

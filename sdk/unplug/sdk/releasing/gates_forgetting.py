@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from unplug.core import counted
-from unplug.sdk.auditing import (
+from unplug.sdk.evidence.auditing import (
     EQUIVALENCE,
     AttackResult,
     AuditReport,
@@ -17,7 +17,7 @@ from unplug.sdk.auditing import (
     ModelAudit,
     inherent,
 )
-from unplug.sdk.bundle import ANEW, CERTIFIED, EXACT, RANKED, Gate
+from unplug.trust.bundle import ANEW, CERTIFIED, EXACT, RANKED, Gate
 
 from .evidence import ReleaseEvidence
 from .gate import Question, Rule

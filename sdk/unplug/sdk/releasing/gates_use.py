@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from unplug.sdk.auditing import Utility
-from unplug.sdk.bundle import Gate
+from unplug.sdk.evidence.auditing import Utility
+from unplug.trust.bundle import Gate
 
 from .evidence import ReleaseEvidence
 from .gate import Question, Rule

@@ -13,9 +13,9 @@ from typing import Any
 
 from unplug.core import InputError, StillHeld, UnplugError, counted, read_json, sha256_file
 from unplug.plugins import BINDING, RECORD
-from unplug.sdk.bundle import MANIFEST, Manifest, Signing, bundle_id, read_manifest
-from unplug.sdk.data import Split, named_samples, opened
-from unplug.sdk.ledger import (
+from unplug.sdk.learning.data import Split, named_samples, opened
+from unplug.trust.bundle import MANIFEST, Manifest, Signing, bundle_id, read_manifest
+from unplug.trust.ledger import (
     Ledger,
     OnRecord,
     Queue,

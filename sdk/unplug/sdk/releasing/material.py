@@ -15,15 +15,15 @@ import torch
 from unplug.core import InputError, versions
 from unplug.export import looks_at_samples
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.assurance import PROTOCOLS, AgeProtocol, people_of
-from unplug.sdk.auditing import Certification, Inputs, read_certification
-from unplug.sdk.conditions import real_inputs
-from unplug.sdk.data import Dataset, Split, keyed
-from unplug.sdk.fleet import References, load_references
-from unplug.sdk.inference import DecisionRecord, read_decision
-from unplug.sdk.tasks import StoredTask
-from unplug.sdk.training import Sets, describe_device
-from unplug.sdk.unlearning import DEFAULT_METHOD, design_of, request_split
+from unplug.sdk.drawing.conditions import real_inputs
+from unplug.sdk.drawing.inference import DecisionRecord, read_decision
+from unplug.sdk.evidence.assurance import PROTOCOLS, AgeProtocol, people_of
+from unplug.sdk.evidence.auditing import Certification, Inputs, read_certification
+from unplug.sdk.evidence.fleet import References, load_references
+from unplug.sdk.forgetting.tasks import StoredTask
+from unplug.sdk.forgetting.unlearning import DEFAULT_METHOD, design_of, request_split
+from unplug.sdk.learning.data import Dataset, Split, keyed
+from unplug.sdk.learning.training import Sets, describe_device
 
 from .release_config import ReleaseConfig
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from unplug.core import InputError
-from unplug.sdk.bundle import Gate
+from unplug.trust.bundle import Gate
 
 MAX_REASON = 300
 

@@ -26,14 +26,14 @@ from unplug.core import (
     write_json,
 )
 from unplug.plugins import Checkpoint
-from unplug.sdk.auditing import check_forget_size
-from unplug.sdk.bundle import Content, Gate, Signing, check_free, write_bundle
-from unplug.sdk.data import Dataset, keyed
-from unplug.sdk.inference import DECISION_KEY
-from unplug.sdk.ledger import Ledger
+from unplug.sdk.drawing.inference import DECISION_KEY
+from unplug.sdk.evidence.auditing import check_forget_size
+from unplug.sdk.forgetting.tasks import StoredTask, task_of
+from unplug.sdk.forgetting.unlearning import check_design_request, design_of, request_price
+from unplug.sdk.learning.data import Dataset, keyed
 from unplug.sdk.report import ReleaseRecord, Try
-from unplug.sdk.tasks import StoredTask, task_of
-from unplug.sdk.unlearning import check_design_request, design_of, request_price
+from unplug.trust.bundle import Content, Gate, Signing, check_free, write_bundle
+from unplug.trust.ledger import Ledger
 
 from .contents import bundle_card, write_vectors
 from .evidence import ReleaseEvidence

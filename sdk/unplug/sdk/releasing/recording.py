@@ -28,7 +28,7 @@ from unplug.core import (
     write_json,
 )
 from unplug.plugins import Checkpoint
-from unplug.sdk.bundle import (
+from unplug.trust.bundle import (
     BundleCheckFailed,
     Gate,
     Publication,
@@ -36,7 +36,7 @@ from unplug.sdk.bundle import (
     bundle_id,
     verify_bundle,
 )
-from unplug.sdk.ledger import RELEASE, Ledger, LedgerEntry
+from unplug.trust.ledger import RELEASE, Ledger, LedgerEntry
 
 from .coverage import check_open, cover
 from .material import ReleaseMaterial

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unplug.core import GateFailed, counted
-from unplug.sdk.auditing import AuditReport
-from unplug.sdk.bundle import Gate
+from unplug.sdk.evidence.auditing import AuditReport
+from unplug.trust.bundle import Gate
 
 from .gates import Gates
 from .gates_forgetting import ABOVE, BELOW

@@ -14,7 +14,7 @@ from typing import Any
 from unplug.core import ReportError, read_dataclass, seconds
 from unplug.export import load_artifact
 from unplug.plugins import Checkpoint
-from unplug.sdk.auditing import (
+from unplug.sdk.evidence.auditing import (
     SWITCHED_OFF,
     ArtifactPredictor,
     AuditReport,
@@ -27,7 +27,7 @@ from unplug.sdk.auditing import (
     make_exports,
     relearn_times,
 )
-from unplug.sdk.data import load_dataset
+from unplug.sdk.learning.data import load_dataset
 
 from .evidence import ReleaseEvidence
 from .material import ReleaseMaterial

@@ -18,8 +18,8 @@ from unplug.export import (
     measure_parity,
 )
 from unplug.mobile_bench import BenchReport, Plan, bench_artifacts
-from unplug.sdk.auditing import not_run_here
-from unplug.sdk.conditions import example_inputs, real_inputs
+from unplug.sdk.drawing.conditions import example_inputs, real_inputs
+from unplug.sdk.evidence.auditing import not_run_here
 
 from .evidence import ReleaseEvidence
 from .material import ReleaseMaterial

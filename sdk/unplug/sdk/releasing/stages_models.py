@@ -9,9 +9,7 @@ from typing import Any
 
 from unplug.core import CheckpointError, counted, hold
 from unplug.plugins import Checkpoint
-from unplug.sdk.data import keyed
-from unplug.sdk.training import training_dir
-from unplug.sdk.unlearning import (
+from unplug.sdk.forgetting.unlearning import (
     DEFAULT_METHOD,
     check_oracle,
     forget,
@@ -19,6 +17,8 @@ from unplug.sdk.unlearning import (
     request_price,
     slow_clock,
 )
+from unplug.sdk.learning.data import keyed
+from unplug.sdk.learning.training import training_dir
 
 from .evidence import ReleaseEvidence
 from .material import ReleaseMaterial

@@ -11,10 +11,11 @@ from typing import Any
 from unplug.core import ReportError, read_dataclass, write_json
 from unplug.export import Artifact
 from unplug.plugins import Checkpoint
-from unplug.sdk.assurance import (
+from unplug.sdk.drawing.inference import DecisionRecord
+from unplug.sdk.evidence.assurance import (
     UNKNOWN as NOBODY_SAID,
 )
-from unplug.sdk.assurance import (
+from unplug.sdk.evidence.assurance import (
     Answers,
     Asking,
     EvaluationReport,
@@ -27,8 +28,7 @@ from unplug.sdk.assurance import (
     judge,
     read_evaluation,
 )
-from unplug.sdk.auditing import not_run_here
-from unplug.sdk.inference import DecisionRecord
+from unplug.sdk.evidence.auditing import not_run_here
 
 from .contents import face_samples
 from .decided import Decided

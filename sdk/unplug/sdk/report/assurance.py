@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from unplug.core import NONE, count, fixed, milliseconds, percent, plain, signed, size, span
-from unplug.sdk.assurance import Challenge, Claim, EvaluationReport, ModelEvaluation, Rate, copies_left_out
+from unplug.sdk.evidence.assurance import Challenge, Claim, EvaluationReport, ModelEvaluation, Rate, copies_left_out
 
 from .page import Block, Cell, Chip, Column, FigureGrid, KeyNumber, Notes, Section, Table, both_widths, estimate_cell
 from .plots.assurance import Trace, det_svg, years_svg

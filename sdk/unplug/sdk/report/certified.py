@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from unplug.core import count, fixed, percent, plain, seconds
-from unplug.sdk.auditing import Certification
+from unplug.sdk.evidence.auditing import Certification
 
 from .page import Cell, Column, FigureGrid, Notes, Section, Table, both_widths, estimate_cell
 from .plots.audit import ForestRow, forest_svg

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from unplug.core import NONE, count, fixed, percent, plain, seconds
-from unplug.sdk.auditing import ModelAudit, Utility
+from unplug.sdk.evidence.auditing import ModelAudit, Utility
 
 from .inputs import Inputs
 from .models import ROLES, SETS, all_models, has_years, label, main_models, model_label

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from unplug.core import NONE, fixed, percent, plain, span
-from unplug.sdk.auditing import EQUIVALENCE, AttackResult, Estimate, ModelAudit, against, inherent
-from unplug.sdk.statistics import roc
+from unplug.sdk.evidence.auditing import EQUIVALENCE, AttackResult, Estimate, ModelAudit, against, inherent
+from unplug.sdk.evidence.statistics import roc
 
 from .inputs import Inputs
 from .models import (

@@ -18,8 +18,8 @@ from .schemas import AnyRecord, FaceSheet, PluginRecord, Record, ReleaseRecord
 if TYPE_CHECKING:
     from unplug.export import Card, ParityReport
     from unplug.mobile_bench import Baselines, BenchReport
-    from unplug.sdk.assurance import EvaluationReport
-    from unplug.sdk.auditing import AuditReport, Certification
+    from unplug.sdk.evidence.assurance import EvaluationReport
+    from unplug.sdk.evidence.auditing import AuditReport, Certification
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_FILES = 64
@@ -30,12 +30,12 @@ MAX_STRANGERS = 4096  # models that never saw a person
 MAX_PARTS = 24  # attacks on one model, age groups on one axis
 
 KINDS = {
-    "unplug-audit/1": "unplug.sdk.auditing.audit_report:AuditReport", "unplug-checkpoint/1": "unplug.sdk.report.schemas:Record",
+    "unplug-audit/1": "unplug.sdk.evidence.auditing.audit_report:AuditReport", "unplug-checkpoint/1": "unplug.sdk.report.schemas:Record",
     "unplug-plugin/1": "unplug.sdk.report.schemas:PluginRecord", "unplug-parity/1": "unplug.export.parity:ParityReport",
     "unplug-bench/1": "unplug.mobile_bench.bench_report:BenchReport", "unplug-artifact/1": "unplug.export.artifact:Card",
     "unplug-faces/2": "unplug.sdk.report.schemas:FaceSheet", "unplug-release/1": "unplug.sdk.report.schemas:ReleaseRecord",
-    "unplug-certification/1": "unplug.sdk.auditing.pooled:Certification",
-    "unplug-evaluation/1": "unplug.sdk.assurance.evaluation_report:EvaluationReport",
+    "unplug-certification/1": "unplug.sdk.evidence.auditing.pooled:Certification",
+    "unplug-evaluation/1": "unplug.sdk.evidence.assurance.evaluation_report:EvaluationReport",
 }  # fmt: skip
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
 
@@ -140,7 +140,7 @@ def _read(path: Path) -> tuple[str, Any]:
     value = _typed(KINDS[schema], raw, where)
     _check_rows(value, where)
     if schema == "unplug-evaluation/1":
-        from unplug.sdk.assurance import check_evaluation
+        from unplug.sdk.evidence.assurance import check_evaluation
 
         check_evaluation(value, where)
     return schema, value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unplug.core import plain
-from unplug.sdk.auditing import AuditReport, Estimate, ModelAudit
+from unplug.sdk.evidence.auditing import AuditReport, Estimate, ModelAudit
 
 from .inputs import Inputs
 from .schemas import PluginRecord

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from unplug.core import NONE, fixed, percent, signed, span
 
 if TYPE_CHECKING:
-    from unplug.sdk.statistics import Estimate
+    from unplug.sdk.evidence.statistics import Estimate
 
 Chip = Literal["pass", "fail", "warn", "neutral"]
 

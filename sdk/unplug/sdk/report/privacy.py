@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from unplug.core import NONE, count, counted, fixed, plain, signed, span
-from unplug.sdk.auditing import Estimate, ModelAudit, PersonRow, Relearning, RetainPrivacy, WorstSubject
+from unplug.sdk.evidence.auditing import Estimate, ModelAudit, PersonRow, Relearning, RetainPrivacy, WorstSubject
 
 from .inputs import Inputs
 from .models import all_models, excludes_zero, model_label

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unplug.core import NONE, count, percent, plain, short, signed, span
-from unplug.sdk.auditing import OutputDistance, Rounding, RoundingOutcome
+from unplug.sdk.evidence.auditing import OutputDistance, Rounding, RoundingOutcome
 
 from .inputs import Inputs
 from .models import has_years

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from unplug.core import STRICT
-from unplug.sdk.bundle import Gate
+from unplug.trust.bundle import Gate
 
 OPEN = {**STRICT, "extra": "ignore"}
 
@@ -54,7 +54,7 @@ class Retrain:
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetCost:
-    """`unplug.sdk.unlearning.budget.summary`: a cost beside the retraining that it is a fraction of."""
+    """`unplug.sdk.forgetting.unlearning.budget.summary`: a cost beside the retraining that it is a fraction of."""
 
     forward: int
     backward: int

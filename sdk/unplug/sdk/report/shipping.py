@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from unplug.core import MINUS, NONE, counted, milliseconds, plain, short, size
 from unplug.export import STAND_INS
-from unplug.sdk.auditing import ModelAudit
-from unplug.sdk.bundle import Gate
+from unplug.sdk.evidence.auditing import ModelAudit
+from unplug.trust.bundle import Gate
 
 from .inputs import Inputs
 from .latency import row_median

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unplug.core import count, plain
-from unplug.sdk.auditing import ModelAudit, Threat, threat_model
+from unplug.sdk.evidence.auditing import ModelAudit, Threat, threat_model
 
 from .inputs import Inputs
 from .models import all_models, main_audit, model_label

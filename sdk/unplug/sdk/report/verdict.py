@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unplug.core import counted, fixed, milliseconds, percent, plain, signed, size, span
-from unplug.sdk.auditing import EQUIVALENCE, NEVER_SAW, Certification, Estimate, ModelAudit
-from unplug.sdk.bundle import ANEW, CERTIFIED, EXACT
+from unplug.sdk.evidence.auditing import EQUIVALENCE, NEVER_SAW, Certification, Estimate, ModelAudit
+from unplug.trust.bundle import ANEW, CERTIFIED, EXACT
 
 from .assurance import assurance_numbers, assurance_words
 from .inputs import Inputs

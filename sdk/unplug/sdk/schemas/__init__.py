@@ -1,16 +1,16 @@
 """The JSON Schemas of this package's files, generated from their dataclasses."""
 
-from unplug.sdk.assurance import EvaluationReport
-from unplug.sdk.auditing import AuditReport, Certification
-from unplug.sdk.bundle import Manifest, PackRecord, TrustFile
-from unplug.sdk.certificates import Certificate, CertificatePolicy
-from unplug.sdk.data import Planted
-from unplug.sdk.device import Pipeline
-from unplug.sdk.fleet import ReferenceRecord
-from unplug.sdk.inference import DecisionRecord
-from unplug.sdk.ledger import InclusionProof
+from unplug.sdk.drawing.device import Pipeline
+from unplug.sdk.drawing.inference import DecisionRecord
+from unplug.sdk.evidence.assurance import EvaluationReport
+from unplug.sdk.evidence.auditing import AuditReport, Certification
+from unplug.sdk.evidence.fleet import ReferenceRecord
+from unplug.sdk.learning.data import Planted
 from unplug.sdk.releasing import Decided
 from unplug.sdk.report import FaceSheet, PluginRecord, Record, ReleaseRecord
+from unplug.trust.bundle import Manifest, PackRecord, TrustFile
+from unplug.trust.certificates import Certificate, CertificatePolicy
+from unplug.trust.ledger import InclusionProof
 
 SCHEMAS: dict[str, type] = {
     "unplug-audit-1.json": AuditReport,

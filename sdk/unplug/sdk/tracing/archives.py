@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from unplug.core import InputError
-from unplug.sdk.bundle import DAMAGE, open_zip
-from unplug.sdk.certificates import TracedPlace
+from unplug.trust.bundle import DAMAGE, open_zip
+from unplug.trust.certificates import TracedPlace
 
 from .person import unknown
 

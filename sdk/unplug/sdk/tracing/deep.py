@@ -15,8 +15,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from unplug.core import DataError, InputError, counted, open_regular, parse_json, progress, text_encoding
-from unplug.sdk.certificates import TracedPlace
-from unplug.sdk.data import decode_image, parse_spec, square
+from unplug.sdk.learning.data import decode_image, parse_spec, square
+from unplug.trust.certificates import TracedPlace
 
 from .archives import HARMED, HEAD, Item, blocks_of, is_archive, item_of, members
 from .person import Person, unknown

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from unplug.core import SUBJECT, CheckFailed, InputError
-from unplug.sdk.certificates import TracedPlace
+from unplug.trust.certificates import TracedPlace
 
 from .words import PersonWords
 
 if TYPE_CHECKING:
-    from unplug.sdk.data import Split
+    from unplug.sdk.learning.data import Split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Person:
 
     def among(self, split: Split, part: Iterable[str]) -> int:
         """How many of her samples are in a part of a stored split, in clear or as digests; `InputError` without its key."""
-        from unplug.sdk.data import stored_name
+        from unplug.sdk.learning.data import stored_name
 
         names = set(part)
         return sum(stored_name(split, name) in names for name in self.ids)

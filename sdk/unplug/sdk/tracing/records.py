@@ -9,8 +9,8 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from unplug.core import InputError, operator_key
-from unplug.sdk.certificates import TracedPlace
-from unplug.sdk.data import Split
+from unplug.sdk.learning.data import Split
+from unplug.trust.certificates import TracedPlace
 
 from .person import Person, unknown
 

@@ -1,6 +1,6 @@
 """Looks through data, cache and folders for one person. Folders are searched for the records that unplug writes, or deeply.
 
-Of bundles packed into one file the manifest is read, within the bounds of `unplug.sdk.bundle`, and nothing is unpacked.
+Of bundles packed into one file the manifest is read, within the bounds of `unplug.trust.bundle`, and nothing is unpacked.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from unplug.core import SUBJECT, CheckFailed, DataError, InputError, name_form, parse_json, read_regular, text_encoding
-from unplug.sdk.bundle import read_manifest
-from unplug.sdk.certificates import TracedPlace
-from unplug.sdk.data import Held, Listing, held_in_cache, parse_spec, picked
+from unplug.sdk.learning.data import Held, Listing, held_in_cache, parse_spec, picked
+from unplug.trust.bundle import read_manifest
+from unplug.trust.certificates import TracedPlace
 
 from .archives import MAX_BYTES
 from .deep import Search, her_pixels

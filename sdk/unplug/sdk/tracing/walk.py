@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from unplug.core import InputError
-from unplug.sdk.certificates import TracedPlace
+from unplug.trust.certificates import TracedPlace
 
 from .person import unknown
 

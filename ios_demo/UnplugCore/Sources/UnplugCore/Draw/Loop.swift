@@ -49,7 +49,7 @@ public struct Drawn: Sendable {
   public let prompt: Encoded
 }
 
-/// The loop over opened parts: tokens, text states, noise, steps, picture; as unplug.sdk.device.loop has it.
+/// The loop over opened parts: tokens, text states, noise, steps, picture; as unplug.sdk.drawing.device.loop has it.
 ///
 /// The same words, seed and conditions are the same picture in every language, but for rounding.
 public final class Loop {

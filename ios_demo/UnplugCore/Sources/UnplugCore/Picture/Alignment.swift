@@ -66,7 +66,7 @@ private func distance(_ one: SIMD2<Double>, _ other: SIMD2<Double>) -> Double {
 }
 
 extension Picture {
-  /// A face turned, scaled and moved until its eyes lie in their places, byte for byte as unplug.sdk.inference does.
+  /// A face turned, scaled and moved until its eyes lie in their places, byte for byte as unplug.sdk.drawing.inference does.
   ///
   /// - Parameters:
   ///   - left: of the middle of the eye on the left, in pixels of the picture; pixel i covers [i, i + 1).

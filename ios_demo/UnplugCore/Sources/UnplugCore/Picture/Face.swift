@@ -2,7 +2,7 @@ import Foundation
 
 /// Where a face is, and what of the picture a model sees of it.
 public enum Face {
-  /// Of the box of all landmarks, on each side: as unplug.sdk.inference cuts faces.
+  /// Of the box of all landmarks, on each side: as unplug.sdk.drawing.inference cuts faces.
   public static let margin = 0.01
 
   /// The square around the box of a face's landmarks, cut off at the picture's edges.
@@ -24,7 +24,7 @@ public enum Face {
 public enum Decision: String, Sendable { case over, under, unsure }
 
 /// The rule "over from here, under up to there, unsure between": `decision` in a manifest's `postprocessing`,
-/// `unplug-decision/1`; as unplug.sdk.inference.Decision.
+/// `unplug-decision/1`; as unplug.sdk.drawing.inference.Decision.
 public struct Limits: Equatable, Sendable {
   /// T in years; who has had that birthday is over.
   public let age: Double
@@ -95,7 +95,7 @@ public struct AgeAnswer: Equatable, Sendable {
   public let held: String?
 }
 
-/// An age predictor: a picture of a face in, years out; as unplug.sdk.inference has it.
+/// An age predictor: a picture of a face in, years out; as unplug.sdk.drawing.inference has it.
 public struct AgeReader: Sendable {
   public let input: TensorSpec
   let edges: [Double]

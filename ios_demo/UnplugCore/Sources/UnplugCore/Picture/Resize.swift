@@ -29,7 +29,7 @@ extension Picture {
     return Picture(width: x1 - x0, height: y1 - y0, rgb: rows)
   }
 
-  /// The centre square at another size, byte for byte as unplug.sdk.data shows it to networks.
+  /// The centre square at another size, byte for byte as unplug.sdk.learning.data shows it to networks.
   public func square(_ size: Int) -> Picture { resized(squareWindow, width: size, height: size) }
 
   /// A window at another size, byte for byte as Pillow 13's bilinear filter makes it: a triangle as wide as the pixels of the

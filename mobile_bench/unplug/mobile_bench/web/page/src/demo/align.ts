@@ -1,4 +1,4 @@
-// A face put where a model expects it, as unplug.sdk.inference.alignment does, byte for byte; tests/vectors/faces holds it to that.
+// A face put where a model expects it, as unplug.sdk.drawing.inference.alignment does, byte for byte; tests/vectors/faces holds it to that.
 
 export interface Frame {
   left: [number, number];

@@ -1,4 +1,4 @@
-// The loop: tokens, text states, noise, steps, picture; as unplug.sdk.device.loop has it.
+// The loop: tokens, text states, noise, steps, picture; as unplug.sdk.drawing.device.loop has it.
 import { elements, relaid } from "../layout";
 import type { Feeds, IOSpec, TensorSpec, Tensors } from "../types";
 import { INITIAL, MAX_SEED, normals } from "./noise";

@@ -1,4 +1,4 @@
-// Sampling as a table, as unplug.sdk.device.sampler has it: timesteps, shares of guidance, and five coefficients a step.
+// Sampling as a table, as unplug.sdk.drawing.device.sampler has it: timesteps, shares of guidance, and five coefficients a step.
 
 export type Solver = "ddim" | "dpm++";
 

@@ -81,7 +81,7 @@ public data class Frame(
     }
 }
 
-/** A face turned, scaled and moved until its eyes lie in their places, byte for byte as unplug.sdk.inference does. */
+/** A face turned, scaled and moved until its eyes lie in their places, byte for byte as unplug.sdk.drawing.inference does. */
 public fun align(
     picture: Picture,
     left: Point,

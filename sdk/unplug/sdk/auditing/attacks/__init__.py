@@ -1,1 +1,0 @@
-"""One file an attack; the registry is `unplug.sdk.auditing.ATTACKS`."""

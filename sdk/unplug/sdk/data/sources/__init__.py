@@ -1,1 +1,0 @@
-"""One file a data source; the registry is `unplug.sdk.data.source.SOURCES`."""

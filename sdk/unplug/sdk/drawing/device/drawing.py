@@ -1,0 +1,245 @@
+"""Drawing from a folder of exported files: the loop in a child process, which the runtime cannot take this one down with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unplug.core import (
+    Array,
+    Child,
+    InputError,
+    IOSpec,
+    Job,
+    Progress,
+    Reply,
+    memory_for,
+    peak_rss_bytes,
+    require_modules,
+    seconds_for,
+)
+from unplug.export import RUNTIMES, Artifact, relaid, runtime_of
+from unplug.sdk.drawing.conditions import Steering, draw_conditions
+
+from .loop import Network, Words, generate
+from .lora import pack_loras
+from .pipeline import (
+    LORA,
+    PARTS,
+    PIPELINE,
+    Pipeline,
+    load_pipeline,
+    open_files,
+    pipeline_of,
+    without_words,
+)
+from .tokenizer import Encoded
+from .variants import read_variant
+
+STEPS_A_SAMPLE = 10
+"""Steps of a small base that take no longer than a sample of what `seconds_for` counts on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """Pictures that a folder of exported files made.
+
+    Args:
+        images: one (H, W, 3) of 0 to 255 a seed.
+        decoded: the same as the decoder gave them, (1, 3, H, W) from 0 to 1 each.
+        latents: behind the last step, (1, C, h, w) each.
+        seconds: of each picture, tokens to pixels.
+        load_seconds: to open the files.
+        peak_bytes: of memory in the process that drew.
+        target, precision, runtime: what drew them.
+        runtime_version: of its package.
+        conditions: what the plugins followed, one (H, W, 3) each.
+        prompt, negative: as they were read; `Encoded.cut` says whether the base read only their beginning.
+    """
+
+    images: tuple[NDArray[np.uint8], ...]
+    decoded: tuple[NDArray[np.float32], ...]
+    latents: tuple[NDArray[np.float32], ...]
+    seconds: tuple[float, ...]
+    load_seconds: float
+    peak_bytes: int
+    target: str
+    precision: str
+    runtime: str
+    runtime_version: str | None
+    conditions: tuple[NDArray[np.uint8], ...]
+    prompt: Encoded
+    negative: Encoded
+
+
+def draw(
+    folder: Path,
+    words: Words,
+    *,
+    pipeline: Pipeline | None = None,
+    seeds: Sequence[int] = (0,),
+    steerings: Sequence[Steering] = (),
+    variant: str | None = None,
+    loras: tuple[Path, ...] = (),
+    target: str | None = None,
+    precision: str | None = None,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> Drawing:
+    """Pictures of some words, one a seed.
+
+    Args:
+        folder: with ``pipeline.json``, or that file itself.
+        words: see `Words`.
+        pipeline: what `load_pipeline` made of the folder, where the caller has it; None reads it.
+        seeds: of the pictures.
+        steerings: plugins with the pictures that they follow.
+        variant: of the folder, by name; what `words` leave open is then what suits it.
+        loras: instead, LoRA weights, see `pack_loras`; all of them act.
+        target, precision: see `open_files`.
+        threads: of the runtime.
+        progress: called with (steps done, steps in all, what).
+
+    Raises:
+        ReportError: ``pipeline.json`` is missing or broken.
+        ArtifactError: a file is missing, was swapped, or the runtime does not take it.
+        InputError, DataError: see `generate`, `read_variant` and `pack_loras`.
+        MissingExtraError: the runtime is not installed.
+        ConversionError: the runtime crashed.
+    """
+    folder = folder.parent if folder.name == PIPELINE else folder
+    pipeline = load_pipeline(folder) if pipeline is None else pipeline
+    kinds = [condition_of(pipeline, item.plugin) for item in steerings]
+    conditions = draw_conditions(steerings, kinds, pipeline.image_size)
+    lora_RK = _updates(pipeline, folder, variant, loras)
+    usual = pipeline.defaults_of(variant)
+    words = replace(
+        words,
+        steps=usual.steps if words.steps is None else words.steps,
+        solver=words.solver or usual.solver,
+        guidance=usual.guidance if words.guidance is None else words.guidance,
+        encoded=words.read(pipeline),
+    )
+    files = open_files(pipeline, folder, target=target, precision=precision)
+    named = {*PARTS, *(f"plugins.{item.plugin}" for item in steerings)}
+    used = {name: item for name, item in files.items() if name in named}
+    runtime = runtime_of(files["unet"])
+    require_modules(runtime.modules, runtime.extra)
+    card = files["unet"].card
+    values = {
+        "pipeline": without_words(pipeline),
+        "words": asdict(words),
+        "seeds": list(seeds),
+        "threads": threads,
+        "runtime": runtime.name,
+        "steerings": [[item.plugin, item.strength] for item in steerings],
+        "files": {name: [str(item.path.resolve()), item.card.iospec.to_dict()] for name, item in used.items()},
+    }
+    extra = {} if lora_RK is None else {LORA: lora_RK}
+    with Child() as child:
+        reply = child.call(
+            "unplug.sdk.drawing.device.drawing:draw_in_child",
+            values,
+            {str(place): condition_HWC for place, condition_HWC in enumerate(conditions)} | extra,
+            what=f"{folder.name} on {runtime.name}",
+            memory=memory_for(*(item.path for item in used.values())),
+            timeout=seconds_for(len(seeds) * (1 + (words.steps or 1) // STEPS_A_SAMPLE)),
+            progress=progress,
+        )
+    prompt, negative = words.read(pipeline)
+    return Drawing(
+        images=tuple(reply.arrays[f"image {seed}"] for seed in seeds),
+        decoded=tuple(reply.arrays[f"decoded {seed}"] for seed in seeds),
+        latents=tuple(reply.arrays[f"latent {seed}"] for seed in seeds),
+        seconds=tuple(reply.values["seconds"]),
+        load_seconds=reply.values["load_seconds"],
+        peak_bytes=reply.values["peak_bytes"],
+        target=card.target,
+        precision=card.precision,
+        runtime=runtime.name,
+        runtime_version=runtime.version(),
+        conditions=tuple(conditions),
+        prompt=prompt,
+        negative=negative,
+    )
+
+
+def _updates(pipeline: Pipeline, folder: Path, variant: str | None, loras: tuple[Path, ...]) -> NDArray[np.float32] | None:
+    """The UNet's low-rank input (R, K), or None for the bare base."""
+    if variant is not None and loras:
+        raise InputError("a variant and LoRA weights", "both fill the slots of the base", "Name one of them")
+    if variant is not None:
+        return read_variant(pipeline, folder, variant)
+    if loras and pipeline.lora is None:
+        fix = "`unplug export --lora-slots` makes some, or leave `loras` out"
+        raise InputError("`loras`", f"{pipeline.name} was exported without slots for it", fix)
+    return pack_loras(pipeline.lora, loras) if loras and pipeline.lora is not None else None
+
+
+def condition_of(pipeline: Pipeline, plugin: str) -> str:
+    """The condition that a plugin of a pipeline follows; `InputError` where it has no such plugin."""
+    if plugin not in pipeline.plugins:
+        known = f"It has {', '.join(pipeline.plugins)}" if pipeline.plugins else "Export it with the plugin beside the base"
+        raise InputError(f"plugin {plugin}", f"{pipeline.name} was exported without it", known)
+    return pipeline.plugins[plugin].condition
+
+
+def draw_in_child(job: Job) -> Reply:
+    """The child's side of `draw`: one runtime, every file opened once."""
+    values, started = job.values, time.perf_counter()
+    pipeline = pipeline_of(values["pipeline"])
+    networks = {
+        name: network(values["runtime"], Path(path), IOSpec.from_dict(spec), values["threads"])
+        for name, (path, spec) in values["files"].items()
+    }
+    loaded = time.perf_counter() - started
+    prompt, negative = (Encoded(**read) for read in values["words"]["encoded"])
+    words = Words(**{**values["words"], "encoded": (prompt, negative)})
+    steerings = [
+        Steering(plugin=name, strength=strength, image=np.array(job.arrays[str(place)]))
+        for place, (name, strength) in enumerate(values["steerings"])
+    ]
+    arrays, seconds = dict[str, Array](), list[float]()
+    count = len(values["seeds"])
+    for number, seed in enumerate(values["seeds"]):
+        begun = time.perf_counter()
+
+        def told(done: int, total: int, _latent: Array, number: int = number) -> None:
+            job.progress(number * total + done, count * total, f"picture {number + 1} of {count}")
+
+        made = generate(pipeline, networks, words, seed=seed, steerings=steerings, lora_RK=job.arrays.get(LORA), watch=told)
+        seconds.append(time.perf_counter() - begun)
+        arrays |= {f"image {seed}": made.image_HWC, f"decoded {seed}": made.decoded, f"latent {seed}": made.latent}
+    facts: dict[str, Any] = {"seconds": seconds, "load_seconds": loaded, "peak_bytes": peak_rss_bytes()}
+    return Reply(values=facts, arrays=arrays)
+
+
+def network(runtime: str, path: Path, iospec: IOSpec, threads: int) -> Network:
+    """A file, opened in this process: images go in and come out channels first, whatever it has."""
+    chosen = RUNTIMES.get(runtime)
+    runner = chosen.open(path, iospec, threads=threads, delegate=chosen.delegates[0])
+    first = iospec.images_in("NCHW")
+
+    def run(inputs: Mapping[str, Array]) -> dict[str, Array]:
+        laid = relaid(first.inputs, inputs, iospec.inputs)
+        runner.feed({name: np.ascontiguousarray(array) for name, array in laid.items()})
+        runner.invoke()
+        return relaid(iospec.outputs, runner.read(), first.outputs)
+
+    return run
+
+
+def open_networks(files: Mapping[str, Artifact], *, threads: int = 1) -> dict[str, Network]:
+    """Every file, opened in this process, for those who call `generate` themselves; a broken file can end it.
+
+    Args:
+        files: from `open_files`.
+        threads: of the runtime.
+    """
+    return {name: network(runtime_of(item).name, item.path, item.card.iospec, threads) for name, item in files.items()}

@@ -1,0 +1,217 @@
+"""What a control is trained on: latents, text embeddings and conditions, all computed once.
+
+Shapes: N samples, K prompts a sample, U different prompts, L tokens, D text width, B batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unplug.core import DataError, json_sha256, use_cache
+from unplug.plugins.conditions import EXACT, build_condition, identity
+from unplug.sdk.drawing.conditions import conditions_in_worker, exact_depths, with_exact
+from unplug.sdk.learning.data import Dataset, captions_digest, captions_of, note_people
+
+from .digest import base_digest as base_digest
+from .latent_cache import latents, text_embeddings
+from .load import image_size_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlSet:
+    """Samples in memory maps; a subset shares them.
+
+    Args:
+        ids: N sample ids.
+        rows: their rows in the arrays below (N,).
+        latent: (rows, c, h, w) float16, scaled. condition: (rows, S, S, 3) uint8.
+        text: (U, L, D) float16. prompt: (rows, K) positions in `text`. empty: (L, D), the empty prompt's.
+        subject: an integer per subject (rows,).
+        prompts: U texts.
+    """
+
+    ids: tuple[str, ...]
+    rows: NDArray[np.int64]
+    latent: NDArray[np.float16]
+    condition: NDArray[np.uint8]
+    text: NDArray[np.float16]
+    prompt: NDArray[np.int64]
+    empty: NDArray[np.float16]
+    subject: NDArray[np.int64]
+    prompts: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def captions_sha256(self) -> str:
+        """SHA-256 over the prompts of all rows, as `captions_digest` counts it."""
+        return captions_digest([[self.prompts[number] for number in numbers] for numbers in self.prompt])
+
+    def subset(self, ids: Sequence[str]) -> ControlSet:
+        """The samples of some ids, in their order; ids that are not here are left out."""
+        place = {name: position for position, name in enumerate(self.ids)}
+        kept = [name for name in ids if name in place]
+        return replace(self, ids=tuple(kept), rows=self.rows[[place[name] for name in kept]])
+
+    def batch(self, index_B: Tensor, device: torch.device, *, variant_B: Tensor | None = None) -> dict[str, Tensor]:
+        """``latent_Bchw``, ``text_BLD`` and ``condition_BCHW`` in [0, 1]; `variant_B` chooses prompts (default: the first)."""
+        rows = self.rows[index_B.numpy()]
+        which = np.zeros(len(rows), np.int64) if variant_B is None else variant_B.numpy() % self.prompt.shape[1]
+        condition_BHWC = torch.from_numpy(np.asarray(self.condition[rows])).to(device)
+        return {
+            "latent_Bchw": torch.from_numpy(np.asarray(self.latent[rows])).to(device).float(),
+            "text_BLD": torch.from_numpy(np.asarray(self.text[self.prompt[rows, which]])).to(device).float(),
+            "condition_BCHW": condition_BHWC.permute(0, 3, 1, 2).float().div_(255.0),
+        }
+
+
+class ControlDraws:
+    """Draws batches at random, with some prompts left out.
+
+    Args:
+        data: where from. drop: share of prompts replaced by the empty one. device: where they go.
+        clutter: share of conditions with lines missing and others too many, see `clutter`.
+    """
+
+    def __init__(self, data: ControlSet, drop: float, device: torch.device, *, clutter: float = 0.0) -> None:
+        if not len(data):
+            raise DataError("training set", "no sample has the condition", "Use pictures in which it is found")
+        self.data, self.drop, self.device, self.clutter = data, drop, device, clutter
+
+    def __call__(self, generator: torch.Generator, count: int) -> dict[str, Tensor]:
+        """See `ControlSet.batch`."""
+        index_B = torch.randint(len(self.data), (count,), generator=generator)
+        variant_B = torch.randint(2**31, (count,), generator=generator)
+        batch = self.data.batch(index_B, self.device, variant_B=variant_B)
+        gone_B = torch.rand(count, generator=generator) < self.drop
+        batch["text_BLD"][gone_B] = torch.from_numpy(np.array(self.data.empty)).to(self.device).float()
+        if self.clutter:
+            batch["condition_BCHW"] = clutter(batch["condition_BCHW"], self.clutter, generator)
+        return batch
+
+
+PATCHES = 6
+"""Of a condition that are wiped, or filled with another's lines, at most each."""
+
+
+def clutter(condition_BCHW: Tensor, share: float, generator: torch.Generator) -> Tensor:
+    """Conditions as a photograph gives them: in some, patches are wiped and patches of another's lines are laid over.
+
+    Edges of a photograph break off, and its background and light draw lines that no face has; a plugin that has only seen
+    clean drawings follows all of them.
+
+    Args:
+        condition_BCHW: conditions in [0, 1], left as they are.
+        share: of the conditions that are changed, each on its own.
+        generator: on the CPU; draws places and sizes, an eighth to a third of the side.
+
+    Example:
+        >>> lines = torch.rand(4, 3, 32, 32)
+        >>> torch.equal(clutter(lines, 0.0, torch.Generator().manual_seed(0)), lines)
+        True
+    """
+    changed_BCHW, side = condition_BCHW.clone(), condition_BCHW.shape[-1]
+    for number in (torch.rand(len(condition_BCHW), generator=generator) < share).nonzero().flatten().tolist():
+        other = int(torch.randint(len(condition_BCHW), (1,), generator=generator))
+        wiped, added = torch.randint(PATCHES + 1, (2,), generator=generator).tolist()
+        for patch in range(wiped + added):
+            y, x, high, wide = (
+                (torch.rand(4, generator=generator) * torch.tensor([side, side, side / 5, side / 5])).long().tolist()
+            )
+            place = number, slice(None), slice(y, y + high + side // 8), slice(x, x + wide + side // 8)
+            changed_BCHW[place] = (
+                0.0 if patch < wiped else torch.maximum(changed_BCHW[place], condition_BCHW[other, *place[1:]])
+            )
+    return changed_BCHW
+
+
+def load_control_set(
+    base: Any,
+    dataset: Dataset,
+    kind: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    captions: int = 2,
+    seed: int = 0,
+    show: bool = True,
+) -> tuple[ControlSet, int]:
+    """Everything that training a control needs, from the cache or into it.
+
+    Args:
+        base: the frozen pipeline.
+        dataset: pictures with captions.
+        kind: name of the condition.
+        options: its settings; see `with_exact` for the depth of drawn faces.
+        captions: prompts a picture.
+        seed: of the prompts.
+        show: progress bars.
+
+    Returns:
+        The samples in which the condition was found, and the number of those in which it was not.
+
+    Raises:
+        DataError: no captions, pictures of another size than the base's, or no sample has the condition.
+        InputError: an unknown condition or setting, a missing task file.
+    """
+    size, options = image_size_of(base), with_exact(kind, options, dataset)
+    if dataset.size != size:
+        raise DataError(f"data at {dataset.size} px", f"the base makes pictures of {size} px", f"Load it at {size}")
+    words = captions_of(dataset, seed=seed, variants=captions)
+    prompts = tuple(dict.fromkeys(["", *(text for own in words for text in own)]))
+    number = {text: position for position, text in enumerate(prompts)}
+    most = max(len(own) for own in words)
+    text = text_embeddings(base, prompts, show=show)
+    pictures: Any = _Pictures(dataset)
+    where = use_cache() / "diffusion" / f"condition-{kind}-{dataset.digest[:24]}-{_settings(kind, options)}-{size}px.npy"
+    note_people(where, dataset.spec, dataset.samples)  # first: what a kill leaves unfinished is of them too
+    if options.get("model") == EXACT:
+        condition, found = exact_depths(dataset, options, size, out=where, show=show)
+    else:
+        condition, found = conditions_in_worker(
+            kind, options, pictures, size, out=where, digest=f"data {dataset.digest}", show=show
+        )
+    rows = np.flatnonzero(found)
+    if not len(rows):
+        raise DataError(f"data {dataset.spec}", f"{kind} was found in none of {len(dataset)} samples", "Use other pictures")
+    owners: dict[str, int] = {}
+    subject = [owners.setdefault(sample.person, len(owners)) for sample in dataset.samples]
+    data = ControlSet(
+        ids=tuple(dataset.ids[int(row)] for row in rows),
+        rows=rows,
+        latent=latents(base, dataset, show=show),
+        condition=condition,
+        text=text,
+        prompt=np.array([[number[own[index % len(own)]] for index in range(most)] for own in words]),
+        empty=text[number[""]],
+        subject=np.array(subject),
+        prompts=prompts,
+    )
+    return data, len(dataset) - len(rows)
+
+
+def _settings(kind: str, options: Mapping[str, str] | None) -> str:
+    """Of what a condition is made of but for versions: those have their place beside the file, and are drawn over."""
+    settings = identity(build_condition(kind, options))["settings"]
+    return json_sha256(settings)[:8]
+
+
+class _Pictures:
+    """All pictures in the data set's order; only what is sliced is read, as from the memory map behind it."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        self.shape, self.dtype, self.ndim = (len(dataset), *dataset.images.shape[1:]), dataset.images.dtype, 4
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, part: slice) -> NDArray[np.uint8]:
+        return self.dataset.pixels(range(*part.indices(len(self))))

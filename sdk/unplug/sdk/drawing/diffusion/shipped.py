@@ -1,0 +1,178 @@
+"""The weights that ship, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from unplug.core import CheckpointError, read_json
+from unplug.sdk.drawing.device import WEIGHTS_NAME, lora_file
+
+from .shipped_files import shipped_path, shipped_place, shipped_table
+
+PARTS = {"small/text_encoder": "text_encoder", "small/unet": "unet", "small/vae": "vae"}
+"""Parts of the base that phones run, by name."""
+LORA_SCHEMA = "unplug-student/1"
+"""Of the record beside a student's LoRA weights."""
+SMALL = "small"
+"""The base that ships."""
+Solver = Literal["ddim", "dpm++"]
+SOLVERS: tuple[Solver, ...] = ("ddim", "dpm++")
+GuidanceSchedule = Literal["constant", "linear"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How pictures are drawn where nobody says otherwise.
+
+    Args:
+        steps: of the solver.
+        guidance: scale of classifier-free guidance.
+        solver: how steps are taken; None is the scheduler that the base came with.
+        schedule: of guidance over the noise levels, see `scheduled_guidance`.
+    """
+
+    steps: int
+    guidance: float
+    solver: Solver | None
+    schedule: GuidanceSchedule = "constant"
+
+
+OURS = Sampling(steps=6, guidance=2.5, solver="dpm++", schedule="linear")
+"""For bases of `unplug train base`; what six, four and two steps of it draw is measured in docs/plugins.md."""
+USUAL = Sampling(steps=25, guidance=7.5, solver=None)
+"""For Stable Diffusion."""
+
+
+def shipped_plugins() -> list[str]:
+    """Names of the plugins that ship.
+
+    Example:
+        >>> shipped_plugins()
+        ['canny', 'depth', 'face_landmark']
+    """
+    return _folders_with("config.json")
+
+
+def shipped_loras() -> list[str]:
+    """Names of the LoRA weights that ship."""
+    return _folders_with(WEIGHTS_NAME)
+
+
+def _folders_with(file: str) -> list[str]:
+    paths = (path.split("/") for path in shipped_table())
+    return sorted(parts[0] for parts in paths if parts[1:] == [file])
+
+
+def find_lora(name: str) -> Path:
+    """The folder of LoRA weights that ship, by their name; else the path that was given. ``./NAME`` is always a path.
+
+    Raises:
+        CheckpointError: see `shipped_path`.
+    """
+    return shipped_path(name, name) if name in shipped_loras() else Path(name)
+
+
+def shipped_folder(name: str) -> Path:
+    """The folder of a plugin, of the base or of a part of the base that ships, by its name; else the folder that was given.
+
+    Of equal names the one that ships: a folder called canny does not change what ``canny`` means, ``./canny`` is it.
+
+    Raises:
+        CheckpointError: see `shipped_path`.
+
+    Example:
+        >>> shipped_folder("canny").name, shipped_folder("my/canny")
+        ('canny', PosixPath('my/canny'))
+        >>> shipped_folder("small/unet").parent == shipped_folder("small")
+        True
+    """
+    if name == SMALL:
+        return shipped_path(name, "base")
+    if name in PARTS:
+        return shipped_path(name, f"base/{PARTS[name]}")
+    return shipped_path(name, name) if name in shipped_plugins() else Path(name)
+
+
+def base_name(folder: Path) -> str:
+    """What a base is called: by the name that it ships under, else by that of its folder."""
+    place = shipped_place()
+    ships = place is not None and folder == place / "base"
+    return SMALL if ships else folder.resolve().name
+
+
+def sampling_by_record(folder: Path) -> Sampling:
+    """What suits a base by default: fewer steps and less guidance for those of `unplug train base`, which have a record.
+
+    The record of a student says itself how it draws.
+
+    Raises:
+        CheckpointError: a record that cannot be read, or says something that no sampler can do.
+    """
+    from unplug.plugins import RECORD
+
+    if not (folder / RECORD).is_file():
+        return USUAL
+    own = read_json(folder / RECORD, max_bytes=MAX_RECORD_BYTES)
+    told = own.get("sampling") if isinstance(own, dict) else None
+    return OURS if told is None else _told(told, folder / RECORD)
+
+
+def sampling_of_lora(weights: Path) -> Sampling | None:
+    """What suits LoRA weights, where the record beside them tells: of those that `unplug train student` made.
+
+    Args:
+        weights: a folder or a file, see `load_loras`.
+
+    Raises:
+        CheckpointError: a record that cannot be read, or says something that no sampler can do.
+    """
+    place, own = _record_of_lora(weights)
+    return None if "sampling" not in own else _told(own["sampling"], place)
+
+
+def teacher_of_lora(weights: Path) -> str | None:
+    """`base_digest` of the base that LoRA weights were trained on, where the record beside them tells."""
+    told = _record_of_lora(weights)[1].get("teacher")
+    return told if isinstance(told, str) else None
+
+
+def _record_of_lora(weights: Path) -> tuple[Path, dict[str, Any]]:
+    """The record beside weights of `unplug train student`, and its place; empty where there is none of theirs."""
+    from unplug.plugins import RECORD
+
+    file = lora_file(weights)
+    record = file.with_name(RECORD)
+    if file.name != WEIGHTS_NAME or not record.is_file():  # other weights beside a record are not its own
+        return record, {}
+    own = read_json(record, max_bytes=MAX_RECORD_BYTES)
+    return record, own if isinstance(own, dict) and own.get("schema") == LORA_SCHEMA else {}
+
+
+MAX_RECORD_BYTES = 16 * 2**20
+
+
+def _told(sampling: Any, where: Path) -> Sampling:
+    """What a record says of a student's sampling."""
+    fix = "Train the student again"
+    if not isinstance(sampling, dict) or sampling.keys() != {"steps", "guidance", "solver"}:
+        raise CheckpointError(str(where), "it does not say how its base is drawn with", fix)
+    steps, guidance, solver = (sampling[name] for name in ("steps", "guidance", "solver"))
+    right = type(steps) is int and 1 <= steps <= 1000 and isinstance(guidance, int | float) and 1 <= guidance <= 50
+    if not right or solver not in (*SOLVERS, None):
+        raise CheckpointError(str(where), f"it names {str(sampling)[:100]} to draw with", fix)
+    return Sampling(steps=steps, guidance=float(guidance), solver=solver)
+
+
+def find_plugin(name: str) -> Path:
+    """The folder of a plugin, by the name that it ships under or by its path; see `shipped_folder`.
+
+    Raises:
+        CheckpointError: no such plugin, or see `shipped_path`.
+    """
+    path = shipped_folder(name)
+    if not path.exists():
+        known = f"one of: {', '.join(shipped_plugins())}"
+        raise CheckpointError(name, "no such plugin", f"Give the folder that `unplug train plugin` wrote, or {known}")
+    return path

@@ -1,0 +1,180 @@
+"""Pictures from any diffusers pipeline, one seed a picture, steered by plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from unplug.core import InputError, quiet, settled
+from unplug.plugins import load_checkpoint
+from unplug.sdk.drawing.conditions import Steering, draw_conditions
+
+from .control import CONTROLS
+from .guidance import scheduled_guidance
+from .load import base_record, image_size_of, is_ours
+from .shipped import OURS, USUAL, GuidanceSchedule, Sampling, Solver, find_plugin, sampling_by_record, shipped_folder
+from .small import diffusers
+from .vae import pictures_at_once
+
+BATCH = 16
+
+
+def sampling_of(base_name: str) -> Sampling:
+    """What suits a base by default, see `sampling_by_record`; by its name."""
+    if base_record(base_name):
+        return sampling_by_record(shipped_folder(base_name))
+    return OURS if is_ours(base_name) else USUAL
+
+
+def solve_with(pipe: Any, solver: Solver | None) -> None:
+    """Gives a pipeline another solver of the same noise levels; None leaves its own.
+
+    Reference:
+        Song et al., Denoising Diffusion Implicit Models, 2021 (ddim); Lu et al., DPM-Solver++, 2022, algorithm 2 (dpm++).
+    """
+    if solver is not None:
+        kinds = {"ddim": "DDIMScheduler", "dpm++": "DPMSolverMultistepScheduler"}
+        with quiet():
+            pipe.scheduler = getattr(diffusers(), kinds[solver]).from_config(pipe.scheduler.config)
+
+
+@torch.no_grad()
+def generate(
+    pipe: Any,
+    prompts: Sequence[str],
+    *,
+    seeds: Sequence[int],
+    size: int,
+    steps: int = OURS.steps,
+    guidance: float = OURS.guidance,
+    solver: Solver | None = None,
+    schedule: GuidanceSchedule = "constant",
+    negative: str = "",
+    batch_size: int = BATCH,
+    progress: Any = None,
+    shared: Mapping[str, Any] | None = None,
+    **extra: Any,
+) -> list[Image.Image]:
+    """One picture a prompt; the same seed starts from the same noise in every pipeline and batch size.
+
+    Args:
+        pipe: a diffusers pipeline for text to image, with or without a control.
+        prompts: B prompts.
+        seeds: B seeds.
+        size: side in pixels.
+        steps: of the scheduler, at least 1.
+        guidance: scale of classifier-free guidance; 1 turns it off.
+        solver: see `solve_with`.
+        schedule: of guidance, see `scheduled_guidance`.
+        negative: what to steer away from.
+        batch_size: pictures at once.
+        progress: a tqdm bar that counts pictures, or None.
+        shared: more arguments of the pipeline, the same for every batch.
+        extra: more arguments of the pipeline; a list of B values is cut into the same batches.
+    """
+    pipe.set_progress_bar_config(disable=True)
+    solve_with(pipe, solver)
+    pictures: list[Image.Image] = []
+    for start in range(0, len(prompts), batch_size):
+        part = slice(start, start + batch_size)
+        own = dict(shared or {}) | {key: value[part] if isinstance(value, list) else value for key, value in extra.items()}
+        noise = [torch.Generator().manual_seed(seed) for seed in seeds[part]]
+        count = len(noise)
+        with quiet(), scheduled_guidance(pipe, guidance, schedule):
+            latent_Bchw = pipe(
+                list(prompts[part]), height=size, width=size, num_inference_steps=steps, guidance_scale=guidance,
+                negative_prompt=[negative] * count if guidance > 1 else None, generator=noise, output_type="latent", **own,
+            ).images  # fmt: skip
+        pictures += decode(pipe, latent_Bchw)
+        if progress is not None:
+            progress.update(count)
+    return pictures
+
+
+def decode(pipe: Any, latent_Bchw: Tensor) -> list[Image.Image]:
+    """Pictures of scaled latents: diffusers' pipelines each round in their own way, which tells equal latents apart."""
+    side = latent_Bchw.shape[-1] * 2 ** (len(pipe.vae.config.block_out_channels) - 1)
+    pictures: list[Image.Image] = []
+    for part_Bchw in latent_Bchw.split(pictures_at_once(side)):
+        decoded_BCHW = pipe.vae.decode(part_Bchw / pipe.vae.config.scaling_factor).sample
+        pictures += pipe.image_processor.postprocess(decoded_BCHW, output_type="pil")
+    return pictures
+
+
+MAX_PICTURES = 1024
+
+
+def load_plugin(name: str) -> Any:
+    """A plugin by the name that it ships under, or from its folder; see `find_plugin`.
+
+    Raises:
+        CheckpointError: no such plugin.
+    """
+    return load_checkpoint(find_plugin(name), expect="plugin").model
+
+
+@settled
+def draw_pictures(
+    base: Any,
+    prompts: Sequence[str],
+    steerings: Sequence[Steering] = (),
+    *,
+    seeds: Sequence[int],
+    size: int | None = None,
+    steps: int = OURS.steps,
+    guidance: float = OURS.guidance,
+    solver: Solver | None = None,
+    schedule: GuidanceSchedule = "constant",
+    negative: str = "",
+    progress: Any = None,
+) -> tuple[list[Image.Image], list[Image.Image]]:
+    """Pictures of some prompts, and the conditions that they follow.
+
+    Args:
+        base: see `load_base`.
+        prompts: B prompts.
+        steerings: plugins with their pictures; none is the bare base.
+        seeds: B seeds.
+        size: side in pixels, a multiple of 8; default: what the base was trained for.
+        steps, guidance, solver, schedule, negative, progress: see `generate`.
+
+    Raises:
+        InputError: a plugin that was made for another base (says which channels differ), or a size that does not divide.
+    """
+    size = size or image_size_of(base)
+    how: dict[str, Any] = {"steps": steps, "guidance": guidance, "solver": solver, "schedule": schedule, "negative": negative,
+                           "progress": progress}  # fmt: skip
+    if len(prompts) > MAX_PICTURES:
+        raise InputError(f"{len(prompts)} pictures", "too many for one call", f"Ask for {MAX_PICTURES} at most")
+    if not steerings:
+        _check_size(size, 8)
+        return generate(base, prompts, seeds=seeds, size=size, **how), []
+    control = CONTROLS.get("plugin")()
+    # Not diffusers' own `to`, which warns for no reason.
+    plugins: list[Any] = [nn.Module.to(load_plugin(item.plugin), base.device, base.unet.dtype) for item in steerings]
+    _check_size(size, max(plugin.total_downscale_factor for plugin in plugins))
+    drawn = draw_conditions(steerings, [plugin.config.condition for plugin in plugins], size)
+    conditions = [Image.fromarray(condition_HWC) for condition_HWC in drawn]
+    strengths = [item.strength for item in steerings]
+    one = len(plugins) == 1
+    pipe = control.pipeline(base, plugins[0] if one else plugins)
+    # diffusers wants one condition a picture for a single adapter, and one an adapter for several: those go singly.
+    pictures = generate(
+        pipe, prompts, seeds=seeds, size=size, **how,
+        **({"image": conditions * len(prompts)} if one else {"batch_size": 1, "shared": {"image": conditions}}),
+        adapter_conditioning_scale=strengths[0] if one else tuple(strengths),
+    )  # fmt: skip
+    return pictures, conditions
+
+
+def _check_size(size: int, multiple: int) -> None:
+    if size % multiple or not 8 <= size <= 4096:
+        raise InputError(
+            f"size {size}",
+            f"no multiple of {multiple} from 8 to 4096",
+            f"Use {max(multiple, round(size / multiple) * multiple)}",
+        )

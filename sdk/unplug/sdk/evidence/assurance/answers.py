@@ -1,0 +1,283 @@
+"""What age models say of people that they never saw: checkpoints, exported files and bundles alike, as arrays.
+
+Shapes: N pictures, G age groups.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unplug.core import Array, InputError, progress
+from unplug.export import Artifact, Session, load_artifact
+from unplug.plugins import Checkpoint, load_checkpoint
+from unplug.sdk.drawing.conditions import scaled
+from unplug.sdk.drawing.inference import face_faults, over_probability
+from unplug.sdk.learning.data import Dataset, OnBad, Split, load_dataset, load_split, parse_spec
+from unplug.trust.bundle import Trust, artifact_paths
+
+from .copies import Training, training_data
+from .people import Part, People, people_of
+
+if TYPE_CHECKING:
+    import torch
+
+CHUNK = 256  # pictures at once
+Infer = Callable[[Array], Mapping[str, Array]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """What one model says of N pictures.
+
+    Args:
+        name: the folder or file.
+        sha256: of the weights or of the exported file.
+        checkpoint_sha256: of the weights that it is, or was exported from.
+        target, precision: of an exported file, else None.
+        runtime: what ran it.
+        role: of a checkpoint's record (original, unlearned, retrained), or None.
+        parameters: of the network where that is known.
+        bytes: of an exported file, or None.
+        edges: G + 1 borders of the age groups in years.
+        logits_NG, expected_age_N: outputs, finite.
+        seconds: wall time of a picture, one at a time for a file; with the reading of its pixels.
+        people: whose pictures they are.
+    """
+
+    name: str
+    sha256: str
+    checkpoint_sha256: str
+    target: str | None
+    precision: str | None
+    runtime: str
+    role: str | None
+    parameters: int | None
+    bytes: int | None
+    edges: tuple[float, ...]
+    logits_NG: Array
+    expected_age_N: Array
+    seconds: float
+    people: People
+
+    def over(self, age: float) -> Array:
+        """P(age >= T) of every picture (N,); `InputError` where T lies outside of the model's groups."""
+        return over_probability(self.logits_NG, self.edges, age)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Subject:
+    """One model, not yet run: what it is, and a context in which pixels go in and outputs come out."""
+
+    facts: dict[str, Any]
+    image_size: int
+    opened: Callable[[], Any]
+    checkpoint: Checkpoint | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedModels:
+    """Which models are asked about whom.
+
+    Args:
+        models: checkpoints, loaded or by their folders, exported files and bundles.
+        data: a data spec, or data loaded already.
+        part: the set of the training's split that is asked about, where the data are those of the training.
+        checkpoints: folders whose records say what exported files learned from.
+        splits: split files that say so.
+        training: data specs where the pictures of the trainings lie, where they are not where a record says.
+        trust: who may have signed the bundles.
+        landmarker: MediaPipe's ``face_landmarker.task``, to say of how many pictures nothing could be said; None looks at none.
+        on_bad: "skip" counts pictures that cannot be read as failures to process; "error" refuses them.
+    """
+
+    models: Sequence[Path | Checkpoint]
+    data: str | Dataset
+    part: Part = "test"
+    checkpoints: Sequence[Path] = ()
+    splits: Sequence[Path] = ()
+    training: Sequence[str] = ()
+    trust: Trust | None = None
+    landmarker: Path | None = None
+    on_bad: OnBad = "error"
+
+
+def ask(asked: JudgedModels, *, device: torch.device | None = None, show: bool = True) -> tuple[Answers, ...]:
+    """Runs every model on the same people, whom none of them learned from as far as splits tell.
+
+    Args:
+        asked: models and data.
+        device: where checkpoints run; None is the CPU.
+        show: a progress bar.
+
+    Returns:
+        One `Answers` a checkpoint or file, in the order of the arguments.
+
+    Raises:
+        InputError: no age model, or outputs that are not numbers.
+        DataError: nobody is left to ask about.
+        ArtifactError, CheckpointError, BundleCheckFailed: a model that is broken.
+
+    Example:
+        ``ask(JudgedModels(models=[Path("model/")], data="utkface:faces/"))[0].over(18.0)``
+    """
+    for spec in asked.training:  # what a record says may be gone; what somebody says now is meant
+        parse_spec(spec)
+    subjects = [subject for model in asked.models for subject in _subjects(model, asked.trust, device)]
+    learned = _learned(asked, subjects)
+    splits = [split for split, _ in learned]
+    loaded: dict[int, Dataset] = {}
+    for size in dict.fromkeys(subject.image_size for subject in subjects):
+        given = asked.data
+        loaded[size] = given if isinstance(given, Dataset) and given.size == size else load_dataset(
+            given if isinstance(given, str) else given.spec, size, on_bad=asked.on_bad, show=show
+        )  # fmt: skip
+    people = {
+        size: _checked(
+            *people_of(dataset, splits, asked.part, _training(dataset, learned, asked.training, show)), dataset,
+            asked.landmarker, show,
+        )
+        for size, dataset in loaded.items()
+    }  # fmt: skip
+    total = sum(len(people[subject.image_size][0]) for subject in subjects)
+    with progress(total=total, label="evaluate", show=show) as bar:
+        return tuple(
+            _asked(subject, loaded[subject.image_size], *people[subject.image_size], bar.update) for subject in subjects
+        )
+
+
+def _asked(
+    subject: _Subject, dataset: Dataset, people: People, index_N: Array, done: Callable[[int], Any]
+) -> Answers:  # fmt: skip
+    logits, ages, seconds = [], [], 0.0
+    with subject.opened() as infer:
+        infer(dataset.pixels(index_N[:1]))  # opens files and warms caches, outside of the clock
+        for start in range(0, len(index_N), CHUNK):
+            pixels = dataset.pixels(index_N[start : start + CHUNK])
+            began = time.perf_counter()
+            outputs = infer(pixels)
+            seconds += time.perf_counter() - began
+            logits.append(np.asarray(outputs["age_logits"], np.float64))
+            ages.append(np.asarray(outputs["expected_age"], np.float64).reshape(-1))
+            done(len(pixels))
+    logits_NG, age_N = np.concatenate(logits), np.concatenate(ages)
+    if not (np.isfinite(logits_NG).all() and np.isfinite(age_N).all()):
+        why = "some of its outputs are not numbers"
+        raise InputError(subject.facts["name"], why, "Check it with `unplug parity`, or export in fp32")
+    return Answers(
+        **subject.facts, logits_NG=logits_NG, expected_age_N=age_N, seconds=seconds / len(index_N), people=people
+    )  # fmt: skip
+
+
+def _checked(
+    people: People, index_N: Array, dataset: Dataset, landmarker: Path | None, show: bool
+) -> tuple[People, Array]:  # fmt: skip
+    """The people with what the quality check finds wrong with their pictures, as the files show them."""
+    if landmarker is None:
+        return people, index_N
+    paths = [dataset.samples[index].payload for index in index_N]
+    if not all(isinstance(path, Path) for path in paths):  # scaled pictures say nothing of the size of a face
+        return replace(people, faults="its pictures are no files of their own"), index_N
+    return replace(people, faults=face_faults(paths, landmarker, dataset.size, show=show)), index_N
+
+
+def _training(
+    dataset: Dataset, learned: Sequence[tuple[Split, str | None]], given: Sequence[str], show: bool
+) -> Training:  # fmt: skip
+    """The data of trainings on other data, by digest: where somebody says, else where records do."""
+    found: dict[str, Dataset | str] = {}
+    for split, spec in learned:
+        if split.data_digest != dataset.digest and not isinstance(found.get(split.data_digest), Dataset):
+            specs = [*given, *([] if spec is None else [spec])]
+            found[split.data_digest] = training_data(split, specs, dataset.size, show=show)
+    return found
+
+
+def _learned(asked: JudgedModels, subjects: Sequence[_Subject]) -> list[tuple[Split, str | None]]:
+    """What is known of the trainings of all models, each once, and where its data lay; every file belongs to a checkpoint."""
+    given = [load_checkpoint(path, expect="age") for path in asked.checkpoints]
+    known = [subject.checkpoint for subject in subjects if subject.checkpoint is not None]
+    held = {item.sha256 for item in (*given, *known)}
+    for subject in subjects if given else ():
+        if subject.facts["checkpoint_sha256"] not in held:
+            why = "it was not exported from any of the checkpoints given"
+            raise InputError(subject.facts["name"], why, "Give the `checkpoint` that it was exported from")
+    splits: list[tuple[Split, str | None]] = [(load_split(path), None) for path in asked.splits]
+    owners = {item.sha256: item for item in (*given, *known) if "split" in item.record}
+    if not splits and any(subject.facts["checkpoint_sha256"] not in owners for subject in subjects):
+        return []  # of one model nobody knows what it saw, so of no picture that all of them did not
+    return splits + [
+        (Split.from_dict(item.record["split"], f"{item.path}/unplug.json"), _spec(item)) for item in owners.values()
+    ]
+
+
+def _spec(found: Checkpoint) -> str | None:
+    data = found.record.get("data")
+    spec = data.get("spec") if isinstance(data, dict) else None
+    return spec if isinstance(spec, str) else None
+
+
+def _subjects(model: Path | Checkpoint, trust: Trust | None, device: torch.device | None) -> Iterator[_Subject]:
+    if isinstance(model, Checkpoint):
+        yield _of_checkpoint(model, device)
+        return
+    path = model
+    if (path / "config.json").is_file():
+        yield _of_checkpoint(load_checkpoint(path, expect="age"), device)
+        return
+    for name in artifact_paths([path], trust):
+        yield _of_file(load_artifact(name), path)
+
+
+def _of_checkpoint(found: Checkpoint, device: torch.device | None) -> _Subject:
+    path, network = found.path, found.model
+
+    @contextmanager
+    def opened() -> Iterator[Infer]:
+        import torch
+
+        where = torch.device("cpu") if device is None else device
+        model, tensor = network.to(where), network.iospec.inputs[0]
+
+        def infer(pixels_NHWC: Array) -> Mapping[str, Array]:
+            with torch.no_grad():
+                outputs = model(torch.from_numpy(scaled(pixels_NHWC, tensor)).to(where))
+            return {name: value.double().cpu().numpy() for name, value in outputs.items()}
+
+        yield infer
+
+    facts = {
+        "name": path.name or str(path), "sha256": found.sha256, "checkpoint_sha256": found.sha256, "target": None,
+        "precision": None, "runtime": "torch", "role": found.record.get("role"), "bytes": None,
+        "parameters": sum(item.numel() for item in network.parameters()), "edges": tuple(network.age_edges),
+    }  # fmt: skip
+    return _Subject(facts=facts, image_size=network.image_size, opened=opened, checkpoint=found)
+
+
+def _of_file(artifact: Artifact, given: Path) -> _Subject:
+    card = artifact.card
+    names = {tensor.name for tensor in card.iospec.outputs}
+    first = card.iospec.images_in("NCHW").inputs[0]
+    if "age_edges" not in card.config or not {"age_logits", "expected_age"} <= names:
+        why = f"it is a {card.model_type} model, which says no age"
+        raise InputError(str(artifact.path), why, "Give an exported age predictor")
+
+    @contextmanager
+    def opened() -> Iterator[Infer]:
+        with ExitStack() as stack:
+            session = stack.enter_context(Session(artifact))
+            yield lambda pixels_NHWC: session.run_channels_first({first.name: scaled(pixels_NHWC, first)})
+
+    name = artifact.path.name if artifact.path == given else f"{given.name}/{artifact.path.name}"
+    facts = {
+        "name": name, "sha256": card.sha256, "checkpoint_sha256": card.checkpoint_sha256, "target": card.target,
+        "precision": card.precision, "runtime": Session(artifact).runtime.name, "role": None, "bytes": card.bytes,
+        "parameters": card.parameters, "edges": tuple(float(edge) for edge in card.config["age_edges"]),
+    }  # fmt: skip
+    return _Subject(facts=facts, image_size=first.height, opened=opened)

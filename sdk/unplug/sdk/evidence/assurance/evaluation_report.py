@@ -1,0 +1,338 @@
+"""The evaluation report, ``unplug-evaluation/1``: what an age model is worth at age limits, and what the sample cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from unplug.core import STRICT, ReportError, read_dataclass, write_json
+from unplug.sdk.evidence.statistics import Estimate
+
+from .copies import Copies
+from .people import Apart
+
+SCHEMA: Literal["unplug-evaluation/1"] = "unplug-evaluation/1"
+Held = Literal["held", "broken", "open"]
+MAX_ROWS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """A share of pictures, with exact bounds over people.
+
+    Args:
+        events, pictures, people: how many, of how many, of how many different people.
+        value: events / pictures; null where there are too few people to say.
+        low, high: of the 95 % interval (Clopper-Pearson over people).
+        upper: one-sided 95 % bound: with that confidence the rate lies below.
+    """
+
+    events: int
+    pictures: int
+    people: int
+    value: float | None
+    low: float | None
+    high: float | None
+    upper: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """Whether a rate is shown to keep a limit.
+
+    Args:
+        held: "held" where the upper bound keeps it, "broken" where the lower bound of the interval does not, else "open".
+        missing: how many more people, none of them an error, would show it; null where it is held, or broken.
+    """
+
+    held: Held
+    missing: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class YearRow:
+    """People of one year of age: error and signed error (says too old where positive), null where they are too few."""
+
+    age: int
+    pictures: int
+    people: int
+    mae: Estimate | None
+    bias: Estimate | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Challenge:
+    """Challenge-T: who seems T or older passes as over 18.
+
+    Args:
+        age: T.
+        by_year: false positives over minors of each year of age.
+        fate_minors: over minors of 14 to 17, the ages that the evaluation of NIST has.
+        minors: over all minors of the data, however young.
+        fate_claim, claim: whether each of the two is shown to keep the limit of the report.
+        by_group: over all minors of each cell of attributes.
+        rejected_by_year: false rejections of adults of 18 to 24, by year.
+        rejected: over all of 18 to 24.
+    """
+
+    age: float
+    by_year: dict[str, Rate]
+    fate_minors: Rate
+    fate_claim: Claim
+    minors: Rate
+    claim: Claim
+    by_group: dict[str, Rate]
+    rejected_by_year: dict[str, Rate]
+    rejected: Rate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Teenagers:
+    """13 to 16 as a range, [13, 17): who is in it and seems to be, and who is not and seems to be.
+
+    Args:
+        true_positives: of 13 to 16.
+        false_positives: of everybody else.
+        younger, older: of 6 to 12, and of 17 to 24.
+        rejected_16: false rejections of a limit at 16: who is 16, 17, or 18 to 24 and seems younger than 16.
+    """
+
+    true_positives: Rate
+    false_positives: Rate
+    younger: Rate
+    older: Rate
+    rejected_16: dict[str, Rate]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRow:
+    """One cell of attributes, ``sex=female`` or ``sex=female, race=Asian``.
+
+    Args:
+        mae, bias: in years.
+        gap: mean error minus that of everybody else at the same ages; the interval holds for all cells of the report at once.
+    """
+
+    cell: str
+    pictures: int
+    people: int
+    mae: Estimate | None
+    bias: Estimate | None
+    gap: Estimate | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Points of a curve, false positives over minors against false rejections over adults, from the strictest threshold on.
+
+    Args:
+        score: what the threshold is on: the estimated age in years, or P(age >= 18).
+        threshold, false_positive, false_rejection: of each point.
+    """
+
+    score: Literal["age", "probability"]
+    threshold: tuple[float, ...]
+    false_positive: tuple[float, ...]
+    false_rejection: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEvaluation:
+    """All numbers of one model.
+
+    Args:
+        name, sha256, checkpoint_sha256, target, precision, runtime, role, parameters, bytes, edges: see `Answers`.
+        mae, bias: over all pictures, in years.
+        fate_mae: mean of the errors of 26 cells, both sexes of each age from 18 to 30; null where a cell is too small.
+        minus_first: `mae` minus that of the first model, over the same people; null for the first.
+        cumulative: share of pictures whose error is at most so many years.
+        years: by year of age.
+        groups: by cell of attributes.
+        worst_group: the cell whose error is furthest above everybody else's at the same ages, or null.
+        challenges: of each T.
+        teenagers: 13 to 16.
+        det: curves at 18.
+        failures: pictures that could not be processed, of all.
+        seconds: of a picture, on the machine that evaluated.
+        refused: what the sample cannot say of this model, and why.
+    """
+
+    name: str
+    sha256: str
+    checkpoint_sha256: str
+    target: str | None
+    precision: str | None
+    runtime: str
+    role: str | None
+    parameters: int | None
+    bytes: int | None
+    edges: tuple[float, ...]
+    mae: Estimate
+    bias: Estimate
+    fate_mae: Estimate | None
+    minus_first: Estimate | None
+    cumulative: dict[str, Estimate]
+    years: tuple[YearRow, ...]
+    groups: tuple[GroupRow, ...]
+    worst_group: str | None
+    challenges: tuple[Challenge, ...]
+    teenagers: Teenagers
+    det: tuple[Curve, ...]
+    failures: Rate
+    seconds: float
+    refused: dict[str, str]
+
+    @property
+    def label(self) -> str:
+        """What a table calls it: the file, or the folder with its role."""
+        return self.name if self.role in (None, self.name) else f"{self.name} ({self.role})"
+
+    def group(self, cell: str) -> GroupRow:
+        """The row of a cell."""
+        return next(row for row in self.groups if row.cell == cell)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationAlarm:
+    """Something that a mean hides."""
+
+    kind: Literal["worst-group", "training-people"]
+    model: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processing:
+    """Failure to process: photographs that were asked about and of which a careful application would say nothing.
+
+    They stay in all other numbers, for a model answers whatever it is shown.
+
+    Args:
+        any: photographs with a fault.
+        faults: fault to the photographs that have it (the first that is found; see `unplug.sdk.drawing.inference.FAULTS`).
+        unmeasured: why nobody looked; `any` and `faults` are empty then.
+    """
+
+    any: Rate | None
+    faults: dict[str, Rate]
+    unmeasured: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeopleFacts:
+    """Who was asked about: see `People`; `attributes` counts pictures of each value, `attributes_sha256` binds them.
+
+    `copies` is null where nothing says what the models saw, and of reports from before pixels were compared.
+    """
+
+    apart: Apart
+    part: str | None
+    subjects_apart: bool | None
+    pictures: int
+    people: int
+    minors: int
+    left_out: int
+    without_age: int
+    attributes: dict[str, dict[str, int]]
+    attributes_sha256: str
+    copies: Copies | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationReport:
+    """``unplug-evaluation/1``.
+
+    Args:
+        protocol: name in `PROTOCOLS`.
+        data: spec, digest and size of the data.
+        people: who was asked about.
+        limit: of false positives over minors, that claims are about.
+        needed: people without an error that show the limit at all.
+        models: one a checkpoint or file.
+        refused: what the data cannot say of any model, and why.
+        alarms: what a reader must not miss.
+        settings: seeds, replicates, confidence, and what the terms mean.
+        versions: of Python, unplug and the packages that decide numbers.
+        processing: what the quality check says of the pictures; null in reports from before there was one.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    protocol: str
+    data: dict[str, Any]
+    people: PeopleFacts
+    limit: float
+    needed: int
+    models: tuple[ModelEvaluation, ...]
+    refused: dict[str, str]
+    alarms: tuple[EvaluationAlarm, ...]
+    settings: dict[str, Any]
+    versions: dict[str, str | None]
+    processing: Processing | None = None
+    schema: Literal["unplug-evaluation/1"] = SCHEMA
+
+    def model(self, name: str) -> ModelEvaluation:
+        """One model by its name, or the first of a role."""
+        return next(item for by in ("name", "role") for item in self.models if getattr(item, by) == name)
+
+    def of(self, sha256: str) -> ModelEvaluation | None:
+        """The evaluation of some weights or file, or None."""
+        return next((item for item in self.models if sha256 in (item.sha256, item.checkpoint_sha256)), None)
+
+    def published(self) -> EvaluationReport:
+        """What a bundle holds: without the path of the data, and without the digest over who is in the test set."""
+        data = {name: value for name, value in self.data.items() if name != "spec"}
+        return replace(self, data=data, people=replace(self.people, attributes_sha256=""))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report ready for JSON."""
+        return asdict(self)
+
+    def save(self, path: Path) -> None:
+        """Writes the report, atomically; `OutputError` where the place cannot be written."""
+        write_json(path, self.to_dict())
+
+
+def read_evaluation(path: Path) -> EvaluationReport:
+    """Reads a report; `ReportError` where it is missing, broken, or of another schema."""
+    return read_dataclass(EvaluationReport, path, ReportError)
+
+
+def check_evaluation(report: EvaluationReport, where: str) -> None:
+    """Refuses a report that no page can draw: shares outside 0 to 1, lines of unequal length, more rows than anybody reads.
+
+    Raises:
+        ReportError: such a report.
+    """
+    found = report.processing
+    failed = [] if found is None else [*found.faults.values(), *([] if found.any is None else [found.any])]
+    for model in report.models:
+        rates = [rate for item in model.challenges for rate in (item.minors, item.fate_minors, item.rejected)]
+        rates += failed
+        rates += [rate for item in model.challenges for rate in (*item.by_year.values(), *item.rejected_by_year.values())]
+        shares = [part for rate in rates for part in (rate.value, rate.low, rate.high) if part is not None]
+        shares += [share for curve in model.det for share in (*curve.false_positive, *curve.false_rejection)]
+        lines = {len(curve.threshold) == len(curve.false_positive) == len(curve.false_rejection) for curve in model.det}
+        wide = max(
+            len(model.years), len(model.groups), len(model.challenges), len(model.cumulative), *map(_points, model.det), 0
+        )
+        named = all(str(age).isdecimal() and len(age) < 4 for item in model.challenges for age in _ages(item))
+        cells = {row.cell for row in model.groups}
+        grouped = (model.worst_group is None or model.worst_group in cells) and all(
+            cells <= item.by_group.keys() for item in model.challenges
+        )
+        if not all(0.0 <= share <= 1.0 for share in shares) or False in lines or wide > MAX_ROWS or not named or not grouped:
+            why = f"the numbers of {model.name[:60]!r} do not fit together"
+            raise ReportError(where, why, "Write it again with this version of unplug, or restore it from a copy")
+    if not report.models:
+        raise ReportError(where, "it is about no model", "Write it again with this version of unplug")
+
+
+def _points(curve: Curve) -> int:
+    return len(curve.threshold)
+
+
+def _ages(item: Challenge) -> Iterator[str]:
+    yield from (*item.by_year, *item.rejected_by_year)

@@ -1,0 +1,120 @@
+"""What a count of errors among people shows: exact bounds of a rate, and how many people a claim needs.
+
+k errors among n people, each with probability p on their own: the bounds of Clopper and Pearson hold whatever p is, also where
+nobody was an error and every bootstrap would say zero. Pictures of one person are not independent, so n counts people, and of
+somebody with several pictures the share of errors counts.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta
+
+from unplug.core import InputError
+from unplug.sdk.evidence.statistics import CONFIDENCE, MIN_SUBJECTS
+
+from .evaluation_report import Claim, Rate
+
+MAX_MISSING = 10_000_000
+
+
+def upper_bound(errors: float, people: int, confidence: float = CONFIDENCE) -> float:
+    """The rate that so few errors among people exclude with that confidence: p with P(at most k errors | p) = 1 - confidence.
+
+    Args:
+        errors: k, 0 to n; not whole where somebody has pictures of both kinds.
+        people: n, at least 1.
+        confidence: of one side, in (0, 1).
+
+    Example:
+        >>> round(upper_bound(0, 299), 6), round(upper_bound(0, 298), 6)
+        (0.009969, 0.010002)
+
+    Reference:
+        Clopper and Pearson, The Use of Confidence or Fiducial Limits, 1934.
+    """
+    return 1.0 if errors >= people else float(beta.ppf(confidence, errors + 1, people - errors))
+
+
+def lower_bound(errors: float, people: int, confidence: float = CONFIDENCE) -> float:
+    """The mirror of `upper_bound`: 1 - upper_bound(n - k, n)."""
+    return 1.0 - upper_bound(people - errors, people, confidence)
+
+
+def people_needed(limit: float, confidence: float = CONFIDENCE) -> int:
+    """How many people without an error show that a rate is at most `limit`.
+
+    The smallest n with (1 - limit)^n <= 1 - confidence.
+
+    Raises:
+        InputError: a limit outside (0, 1).
+
+    Example:
+        >>> people_needed(0.01), people_needed(0.05), people_needed(0.001)
+        (299, 59, 2995)
+
+    Reference:
+        Hanley and Lippman-Hand, If Nothing Goes Wrong, Is Everything All Right?, 1983 (the rule of three, 3 / limit).
+    """
+    if not 0.0 < limit < 1.0:
+        raise InputError(f"limit {limit:g}", "it is no share between 0 and 1", "Write for example 0.01 for 1 %")
+    return math.ceil(math.log(1.0 - confidence) / math.log1p(-limit) - 1e-12)
+
+
+def people_missing(errors: float, people: int, limit: float, confidence: float = CONFIDENCE) -> int:
+    """How many more people, none of them an error, would show that the rate is at most `limit`; 0 where it is shown.
+
+    Example:
+        >>> people_missing(0, 200, 0.01), people_missing(1, 200, 0.01), people_missing(0, 299, 0.01)
+        (99, 273, 0)
+    """
+    if people and upper_bound(errors, people, confidence) <= limit:
+        return 0
+    low, high = people, max(2 * people, people_needed(limit, confidence))
+    while high < MAX_MISSING and upper_bound(errors, high, confidence) > limit:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if upper_bound(errors, middle, confidence) <= limit else (middle, high)
+    return high - people
+
+
+def rate(event_N: NDArray[np.bool_], among_N: NDArray[np.bool_], person_N: NDArray[np.int64]) -> Rate:
+    """The share of pictures of a kind that are an event, with its bounds over people.
+
+    Args:
+        event_N: which pictures are.
+        among_N: which pictures count at all.
+        person_N: whose they are.
+
+    Example:
+        >>> rate(np.array([True, False, False]), np.array([True, True, False]), np.arange(3)).people
+        2
+    """
+    picked = np.flatnonzero(among_N)
+    if not len(picked):
+        return Rate(events=0, pictures=0, people=0, value=None, low=None, high=None, upper=None)
+    _, number = np.unique(person_N[picked], return_inverse=True)
+    people, events = int(number.max()) + 1, int(event_N[picked].sum())
+    if people < MIN_SUBJECTS:
+        return Rate(events=events, pictures=len(picked), people=people, value=None, low=None, high=None, upper=None)
+    value = events / len(picked)
+    errors, side = value * people, (1.0 + CONFIDENCE) / 2.0
+    return Rate(
+        events=events, pictures=len(picked), people=people, value=value, low=lower_bound(errors, people, side),
+        high=upper_bound(errors, people, side), upper=upper_bound(errors, people),
+    )  # fmt: skip
+
+
+def claim(found: Rate, limit: float) -> Claim:
+    """Whether a rate is shown to keep a limit, and how many people are missing to that."""
+    share = found.events / found.pictures if found.pictures else 0.0
+    missing = people_missing(share * found.people, found.people, limit)
+    if missing == 0:
+        return Claim(held="held", missing=None)
+    if found.low is not None and found.low > limit:
+        return Claim(held="broken", missing=None)
+    return Claim(held="open", missing=missing)

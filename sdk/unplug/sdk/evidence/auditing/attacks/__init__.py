@@ -1,0 +1,1 @@
+"""One file an attack; the registry is `unplug.sdk.evidence.auditing.ATTACKS`."""

@@ -1,0 +1,295 @@
+"""``unplug audit``: utility, attacks and distance to the oracle, with intervals, for checkpoints and artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from unplug.core import DataError, counted, progress, settled, versions
+from unplug.sdk.evidence.fleet import References
+from unplug.sdk.evidence.statistics import CONFIDENCE, MIN_FALSE_POSITIVES, MIN_SUBJECTS, REPLICATES, Resamples, auc, resamples
+from unplug.sdk.learning.data import Split, keyed
+from unplug.sdk.learning.training import LabelledSet, SampleSet, Sets
+
+from .attack import ATTACKS, Attack, Signals
+from .audit_report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
+from .checks import check_references, check_split
+from .critic import add_critic
+from .evidence import AuditEvidence
+from .exports import Exports
+from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
+from .people import composites, person_rows, stays
+from .predictor import ArtifactPredictor, Asked, FleetPredictor, Predictor, check_finite, fitted_to
+from .privacy import add_privacy
+from .rounding import Compared, Said, measure_rounding
+from .threats import threat_model
+
+LOGISTIC_FOLDS = 10
+NO_EVIDENCE = "it needs more than the sets of the split, which was not gathered"
+MIN_FORGET = 2  # an interval over one sample says nothing, and AUC over one sample is a rank
+
+
+@settled
+def audit(
+    predictors: Sequence[Predictor],
+    sets: Sets,
+    split: Split,
+    *,
+    edges: tuple[float, ...],
+    data: dict[str, Any],
+    references: Sequence[Predictor] = (),
+    fleet: References | None = None,
+    attacks: Sequence[str] | None = None,
+    exports: Sequence[Exports] = (),
+    evidence: AuditEvidence | None = None,
+    exact: bool = False,
+    seed: int = 0,
+    show: bool = True,
+) -> AuditReport:
+    """Audits models that share a forget request.
+
+    Args:
+        predictors: what to audit; one of role "retrained" is the oracle that the others are compared with.
+        sets: retain (as ``train``), forget, validation and test on the device.
+        split: where the sets come from.
+        edges: age-group borders.
+        data: facts about the data, copied into the report.
+        references: models trained without the forget set, with other seeds; RMIA needs one, LiRA two.
+        fleet: references that left people out; attacks then have as many references as models never saw each person, and
+            every forgotten person is ranked among those. Whose answers a model was fitted to are left out. Where there is no
+            oracle, the first of those models stand in its place, one a person.
+        attacks: names of `ATTACKS`; None takes all.
+        exports: artifacts of unlearned models with the original's export in the same form: what rounding did is measured
+            on each; one that cannot run here is compared by its stored numbers alone.
+        evidence: what is asked beside the sets (see `gather`); None leaves out the attacks that read it.
+        exact: forgetting is shown by equality, so attacks only illustrate it and a single sample will do.
+        seed: of the resampling.
+        show: progress bar.
+
+    Returns:
+        The report. Attacks that could not run are in ``skipped``, with the reason.
+
+    Raises:
+        DataError: no forget set, or one of a single sample.
+        InputError: no such attack, or a model whose outputs are not finite.
+    """
+    check_forget_size(len(sets.forget), exact=exact or fleet is not None)
+    if fleet is not None:
+        fleet = fleet.apart(fitted_to(predictors))
+    strangers = [] if fleet is None else composites(fleet, sets)
+    never_saw = len(strangers)
+    if fleet is not None and not any(item.role == "retrained" for item in predictors):
+        predictors = [*predictors, FleetPredictor(sha256=fleet.sha256, said=strangers.pop(0))]
+    chosen, skipped = _usable(attacks, len(references) + len(strangers), evidence)
+    skipped |= _limits(sets, oracle=any(item.role == "retrained" for item in predictors))
+    # By position, because two models may share a name.
+    bar = progress(predictors, label="audit", unit="model", show=show)
+    signals = with_old_file([signals_of(item, sets, evidence) for item in bar], predictors, evidence)
+    others = [signals_of(item, sets) for item in references]
+    check_references(others)
+    draws = resamples(sets.forget.subject_N, sets.test.subject_N, seed=seed)
+    oracles = [number for number, item in enumerate(predictors) if item.role == "retrained"]
+    names = [item.name for item in predictors]
+    scores, unable = run_attacks(chosen, signals, [*others, *strangers], names=names, oracle=oracles[0] if oracles else None)
+    measured = [measure(*each, draws) for each in zip(predictors, signals, scores, strict=True)]
+    oracle = next((item for item in measured if item.item.role == "retrained"), None)
+    models, missing = add_privacy(
+        [audit_model(item, None if item is oracle else oracle, sets, edges, draws, seed) for item in measured],
+        measured, sets, seed,
+    )  # fmt: skip
+    if fleet is not None:
+        models, known = _ranked(models, measured, fleet, sets)
+        missing |= known
+    if evidence is not None:
+        models, unknown = add_critic(models, measured, fleet, sets, seed)
+        missing |= unknown
+    report = AuditReport(
+        data=data,
+        forget={"samples": len(sets.forget), "subjects": len(np.unique(sets.forget.subject_N))},
+        models=models,
+        oracle_band={"loss": tuple(auc(item.forget.log_prob_N, item.unseen.log_prob_N) for item in others)},
+        skipped=skipped | unable | missing,
+        alarms=tuple(_alarms(models)) if enough_people(sets) else (),
+        settings={
+            **_settings(sets, split, edges, seed),
+            "references": [item.sha256 for item in references],
+            "fleet": None if fleet is None else _fleet_facts(fleet, never_saw),
+        },
+        versions=versions(),
+        rounding=_roundings(exports, measured, sets, draws, seed),
+    )
+    return replace(report, threats=threat_model(report))
+
+
+def _ranked(
+    models: Sequence[ModelAudit], measured: Sequence[Measured], fleet: References, sets: Sets
+) -> tuple[tuple[ModelAudit, ...], dict[str, str]]:
+    """The audits with every forgotten person's place among models that never saw them, and what cannot be said of whom."""
+    ranked = tuple(
+        model if isinstance(item.item, FleetPredictor) else replace(model, people=person_rows(item.own, fleet, sets))
+        for model, item in zip(models, measured, strict=True)
+    )
+    known = int(stays(fleet, sets).sum())
+    why = f"{known} forgotten samples are of people with other pictures that stay: who is known is no stranger"
+    return ranked, {"people": why} if known else {}
+
+
+def _settings(sets: Sets, split: Split, edges: tuple[float, ...], seed: int) -> dict[str, Any]:
+    """How the intervals were made, and of what."""
+    return {
+        "confidence": CONFIDENCE, "replicates": REPLICATES, "seed": seed, "split_sha256": keyed(split).sha256,
+        "edges": list(edges),
+        "resampled": "whole subjects" if len(np.unique(sets.test.subject_N)) < len(sets.test) else "single samples",
+    }  # fmt: skip
+
+
+def _fleet_facts(fleet: References, never_saw: int) -> dict[str, Any]:
+    record = fleet.record
+    return {
+        "sha256": fleet.sha256, "models": record.models, "folds": record.folds, "never_saw": never_saw,
+        "cost": asdict(record.cost),
+    }  # fmt: skip
+
+
+def _usable(
+    names: Sequence[str] | None, references: int, evidence: AuditEvidence | None
+) -> tuple[dict[str, Attack], dict[str, str]]:
+    chosen: dict[str, Attack] = {}
+    skipped: dict[str, str] = {}
+    for name in names or tuple(ATTACKS):
+        attack = ATTACKS.get(name)()
+        reads = getattr(attack, "reads", None)
+        if reads is not None and (evidence is None or reads in evidence.missing):
+            skipped[name] = NO_EVIDENCE if evidence is None else evidence.missing[reads]
+        elif attack.min_references > references:
+            skipped[name] = f"needs {counted(attack.min_references, 'reference model')}, {references} given"
+        else:
+            chosen[name] = attack
+    return chosen, skipped
+
+
+def check_forget_size(samples: int, *, exact: bool = False) -> None:
+    """Refuses a forget set that no attack can say anything about; callers that train first ask before that."""
+    if samples < (1 if exact else MIN_FORGET):
+        raise DataError("audit", f"{samples} forget samples support no interval", "Name at least two samples")
+
+
+def enough_people(sets: Sets) -> bool:
+    """Whether resampling subjects says anything, on either side."""
+    return all(len(np.unique(part.subject_N)) >= MIN_SUBJECTS for part in (sets.forget, sets.test))
+
+
+def signals_of(item: Predictor, sets: Sets, evidence: AuditEvidence | None = None) -> Signals:
+    """What a model says of the sets, and of the evidence where it can be asked; refuses what is of other sets, or no number."""
+    own = item.signals(sets)
+    if evidence is not None and isinstance(item, Asked):
+        own = item.further(own, sets, evidence)
+    check_split(item.name, own, sets)
+    others = () if own.others is None else (own.others.forget, own.others.unseen)
+    parts = (own.forget, own.unseen, own.population, own.retain, *others)
+    check_finite(item.name, (*parts, *(part for pair in own.views for part in pair)))
+    return own
+
+
+def with_old_file(signals: Sequence[Signals], predictors: Sequence[Predictor], evidence: AuditEvidence | None) -> list[Signals]:
+    """Every model's signals with what the original says beside them, for somebody who holds the old file as well."""
+    old = next((own for own, item in zip(signals, predictors, strict=True) if item.role == "original"), None)
+    if evidence is None or old is None:
+        return list(signals)
+    return [own if own is old else replace(own, before=old) for own in signals]
+
+
+def _roundings(
+    exports: Sequence[Exports], measured: Sequence[Measured], sets: Sets, draws: Resamples, seed: int
+) -> tuple[Rounding, ...]:
+    """What rounding did to each artifact, from what is known of it already."""
+    by_sha = {item.item.sha256: item for item in measured}
+    original = next((item for item in measured if item.item.role == "original"), None)
+    found = []
+    for item in exports:
+        card = item.artifact.card
+        own, checkpoint = by_sha.get(card.sha256), by_sha.get(card.checkpoint_sha256)
+        shift = {name: one.minus(checkpoint.scored[name]) for name, one in own.scored.items()} if own and checkpoint else {}
+        known = Compared(
+            name=item.artifact.path.name, own=_said(own), checkpoint=_said(checkpoint), original=_said(original),
+            auc_shift=shift, task=own.item.task if own is not None and isinstance(own.item, ArtifactPredictor) else None,
+        )  # fmt: skip
+        found.append(measure_rounding(item, known, sets, draws.forget_RF, seed))
+    return tuple(found)
+
+
+def _said(item: Measured | None) -> Said | None:
+    return None if item is None else Said(forget=item.own.forget, test=item.own.unseen)
+
+
+def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
+    """What this request cannot show, and why."""
+    limits = {}
+    if not oracle:
+        limits["oracle"] = "no retrained model was given, so nothing can be compared with it"
+    if len(np.unique(sets.test.subject_N)) < MIN_SUBJECTS:
+        limits["unseen interval"] = (
+            f"the unseen samples are of fewer than {MIN_SUBJECTS} subjects: intervals of attacks show how much the forget side "
+            "may vary, hardly the unseen side, and raise no alarm"
+        )
+    if len(np.unique(sets.forget.subject_N)) < MIN_SUBJECTS:
+        limits["forget interval"] = (
+            f"the forget set is fewer than {MIN_SUBJECTS} subjects: means over it have no interval, intervals of attacks show "
+            "how much the unseen side may vary, hardly the forget side, and raise no alarm"
+        )
+    groups, others = _groups(sets.forget), _groups(sets.test)
+    if len(groups) == 1 and len(others) > 1:
+        limits["forget groups"] = (
+            f"the forget set is of one group only ({groups[0]}) and unseen samples are of several: an attack may tell the "
+            "group instead of membership, so read its AUC beside the retrained model's, never beside 0.5"
+        )
+    if min(len(sets.forget), len(sets.test)) < LOGISTIC_FOLDS:
+        limits["loss-logistic accuracy"] = f"ten folds need {LOGISTIC_FOLDS} samples a side"
+    if missing := explain_missing_tpr(len(sets.test)):
+        limits["tpr"] = missing
+    return limits
+
+
+def _alarms(models: Sequence[ModelAudit]) -> list[Alarm]:
+    """A paired interval, valid for all attacks at once, wholly below zero is over-forgetting, above zero not forgotten.
+
+    One alarm a model and kind: its message has the widest gap and names the other attacks.
+    """
+    alarms = []
+    for model in models:
+        if model.role not in ("unlearned", "artifact"):
+            continue
+        gaps = {name: gap for name, result in model.attacks.items() if (gap := result.minus_retrained_together) is not None}
+        above = {name: gap for name, gap in gaps.items() if gap.low is not None and gap.low > 0}
+        below = {name: gap for name, gap in gaps.items() if gap.high is not None and gap.high < 0}
+        if above:
+            text = f"{_widest(above, 'above')}; the forget set is still recognizable"
+            alarms.append(Alarm(kind="not-forgotten", model=model.name, message=text))
+        if below:
+            text = f"{_widest(below, 'below')}; the forget set stands out, which leaks too"
+            alarms.append(Alarm(kind="over-forgetting", model=model.name, message=text))
+    return alarms
+
+
+def _widest(gaps: dict[str, Estimate], side: str) -> str:
+    name = max(gaps, key=lambda key: (abs(gaps[key].value), key))
+    others = ", ".join(sorted(set(gaps) - {name}))
+    gap = gaps[name]
+    also = f", and so it is for {others}" if others else ""
+    return f"{name}: AUC is {side} the retrained model's by {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f}){also}"
+
+
+def explain_missing_tpr(unseen: int) -> str:
+    """Why some TPR entries are null; empty where none is."""
+    rates = ", ".join(f"{rate:g}" for rate in FALSE_POSITIVE_RATES if rate * unseen < MIN_FALSE_POSITIVES)
+    return (
+        rates and f"TPR at FPR {rates} needs more than {unseen} unseen samples (at least {MIN_FALSE_POSITIVES} false positives)"
+    )
+
+
+def _groups(part: SampleSet) -> list[int]:
+    """The classes that a set's samples are of, in order; none where samples have no class."""
+    return sorted(set(part.group_N.tolist())) if isinstance(part, LabelledSet) else []

@@ -1,0 +1,59 @@
+"""What an exported file's rounding costs in the task itself, beside its parity in decibels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from unplug.core import InputError
+from unplug.export import Artifact, TaskDelta
+from unplug.plugins import Checkpoint
+from unplug.sdk.evidence.statistics import mean_estimate
+from unplug.sdk.forgetting.tasks import task_of
+from unplug.sdk.learning.data import Dataset, opened
+from unplug.sdk.learning.training import predict, split_of
+
+SEED = 0
+
+
+def task_deltas(
+    checkpoint: Checkpoint, dataset: Dataset, artifacts: Sequence[Artifact], *, most: int, base: str | None = None
+) -> tuple[TaskDelta, ...]:
+    """Errors of files minus their checkpoint's, sample by sample on the test set, with an interval over people.
+
+    delta = mean_n(e_file,n - e_checkpoint,n), with e the error in years, or a plugin's loss at fixed noise.
+
+    Args:
+        checkpoint: with the record of its training.
+        dataset: what it was trained on.
+        artifacts: that run on this machine.
+        most: test samples, at most, in the split's order, which is shuffled.
+        base: of a plugin, see `task_of`.
+
+    Raises:
+        InputError: the data is not what the checkpoint was trained on, so that none of it is known to be unseen.
+        CheckpointError: a record without what is needed.
+    """
+    device = torch.device("cpu")
+    task = task_of(checkpoint, device=device, base=base)
+    split = split_of(checkpoint)
+    if split.data_digest != dataset.digest:
+        why = "it is not what the model was trained on, so nothing says which samples it has not seen"
+        raise InputError(f"data {dataset.spec}", why, "Give the data of its training, or leave `task` out")
+    split = opened(split, dataset)
+    few = replace(split, train=split.train[:1], forget=(), validation=split.validation[:1], test=split.test[:most])
+    part = task.sets(dataset, few, device).test
+    own = predict(task.network(checkpoint.model), part)
+    rows = []
+    for item in artifacts:
+        said = task.predict_artifact(item, [part])[0]
+        delta = mean_estimate(said.error_N - own.error_N, part.subject_N, SEED)
+        rows.append(
+            TaskDelta(
+                file=item.path.name, unit=task.unit, samples=len(part), error=float(said.error_N.mean()),
+                checkpoint_error=float(own.error_N.mean()), delta=delta.value, low=delta.low, high=delta.high,
+            )
+        )  # fmt: skip
+    return tuple(rows)

@@ -1,0 +1,154 @@
+"""Anything that can be audited, behind one call: a checkpoint in torch, or an exported file in its own runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import torch
+
+from unplug.core import InputError
+from unplug.plugins import Checkpoint
+from unplug.sdk.learning.training import ClassPredictions, Predictions, Sets, predict
+
+from .attack import Signals
+from .audit_report import NEVER_SAW, Role
+from .evidence import AuditEvidence
+from .white_box import look_inside
+
+if TYPE_CHECKING:
+    from unplug.sdk.forgetting.tasks import StoredTask
+
+SETS = ("forget", "test", "validation", "train")
+
+
+class Predictor(Protocol):
+    """Name, role, hash, and predictions over sets; `target` and `precision` are those of an exported file."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def role(self) -> Role: ...
+
+    @property
+    def sha256(self) -> str: ...
+
+    @property
+    def target(self) -> str | None: ...
+
+    @property
+    def precision(self) -> str | None: ...
+
+    def signals(self, sets: Sets) -> Signals:
+        """Predictions on forget, unseen (test), population (validation) and retain (train)."""
+
+
+@runtime_checkable
+class Asked(Protocol):
+    """A predictor that can be asked about more than the sets of a split; stored answers cannot."""
+
+    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
+        """`own`, with what the model says of the evidence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointPredictor:
+    """A checkpoint on the device of the data; `task` says how it computes."""
+
+    name: str
+    role: Role
+    checkpoint: Checkpoint
+    task: StoredTask
+    target: str | None = None
+    precision: str | None = None
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the checkpoint's weight file."""
+        return self.checkpoint.sha256
+
+    def signals(self, sets: Sets) -> Signals:
+        """What torch says of every set, as the attacks read it."""
+        device = sets.train.device
+        model = self.task.network(self.checkpoint.model).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        forget, test, validation, train = (predict(model, getattr(sets, name)) for name in SETS)
+        return Signals(
+            forget=forget, unseen=test, population=validation, retain=train, person_F=sets.forget.subject_N,
+            person_U=sets.test.subject_N,
+        )  # fmt: skip
+
+    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
+        """What torch says of views and other pictures, and what the last layer reads of the forget and the test set."""
+        model = self.task.network(self.checkpoint.model).to(sets.train.device)
+        own = evidence.said(own, [predict(model, part) for part in evidence.parts])
+        # Of a plugin beside its base no layer answers for a sample: it has no classes.
+        known = evidence.white_box and isinstance(own.forget, ClassPredictions)
+        return replace(own, inside=look_inside(model, sets)) if known else own
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetPredictor:
+    """Models that never saw who is forgotten, one a person, in the place of a retrained one; what they say is known already."""
+
+    sha256: str
+    said: Signals
+    name: str = NEVER_SAW
+    role: Role = "retrained"
+    target: str | None = None
+    precision: str | None = None
+
+    def signals(self, sets: Sets) -> Signals:
+        """What they said, whatever the sets."""
+        return self.said
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactPredictor:
+    """An exported file, run by its own runtime in a child process: the very bytes that ship."""
+
+    name: str
+    artifact: Any
+    task: StoredTask
+    role: Role = "artifact"
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the exported file."""
+        return str(self.artifact.card.sha256)
+
+    @property
+    def target(self) -> str:
+        """What the file was exported for: litert, onnx or coreml."""
+        return str(self.artifact.card.target)
+
+    @property
+    def precision(self) -> str:
+        """How the file stores its numbers: fp32, fp16, int8-weight, ..."""
+        return str(self.artifact.card.precision)
+
+    def signals(self, sets: Sets) -> Signals:
+        """Predictions by the file's runtime, all sets in one child process."""
+        forget, test, validation, train = self.task.predict_artifact(self.artifact, [getattr(sets, name) for name in SETS])
+        return Signals(
+            forget=forget, unseen=test, population=validation, retain=train, person_F=sets.forget.subject_N,
+            person_U=sets.test.subject_N,
+        )  # fmt: skip
+
+    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
+        """What the file says of views and other pictures; it shows no features."""
+        parts = evidence.parts
+        return evidence.said(own, self.task.predict_artifact(self.artifact, parts)) if parts else own
+
+
+def fitted_to(predictors: Sequence[Predictor]) -> set[str]:
+    """The reference models, by the SHA-256 of their files, whose answers some audited model was fitted to."""
+    steps = [item.checkpoint.record.get("forget") or {} for item in predictors if isinstance(item, CheckpointPredictor)]
+    return {name for step in steps for name in (step.get("outside") or {}).get("models", ())}
+
+
+def check_finite(name: str, parts: Iterable[Predictions]) -> None:
+    """Refuses a model that says what is no number: `InputError`."""
+    if not all(part.finite for part in parts):
+        raise InputError(name, "some of its outputs are not numbers", "Check it with `unplug parity`, or export in fp32")

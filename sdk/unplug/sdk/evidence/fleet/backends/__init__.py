@@ -1,0 +1,1 @@
+"""One backend, one file; the registry is `unplug.sdk.evidence.fleet.BACKENDS`."""

@@ -1,1 +1,0 @@
-"""One backend, one file; the registry is `unplug.sdk.fleet.BACKENDS`."""

@@ -1,0 +1,69 @@
+"""``unplug adopt``: a model that was trained elsewhere becomes a checkpoint that every command works on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from unplug.core import InputError, OutputError, one_writer, sha256_file
+from unplug.plugins import ADOPTED, Adopted, Checkpoint, load_checkpoint, save_checkpoint
+from unplug.sdk.learning.data import Dataset, Split
+from unplug.sdk.learning.training import Recipe, check_place, edges_of
+
+from .age import AgeTask
+from .age_training import age_record, check_data
+from .first_check import check_network
+
+
+@one_writer
+def adopt(
+    adopted: Adopted, weights: Path, dataset: Dataset, split: Split, recipe: Recipe, out: Path, *, seed: int = 0,
+    device: torch.device,
+) -> Checkpoint:  # fmt: skip
+    """Saves a network that was trained elsewhere, measured on the sets of a split.
+
+    Args:
+        adopted: how the network is built; it answers pictures with one logit an age group.
+        weights: safetensors, with the network's own names of tensors.
+        dataset: with ages, at ``recipe.image_size``.
+        split: who trained it (``train``) and who did not: nobody but its owner can know.
+        recipe: of size "adopted", with ``edges`` in the order of the logits; how a model without the forgotten would be
+            trained, which budgets are measured against.
+        out: checkpoint folder.
+        seed: that retraining starts from.
+        device: where it is measured.
+
+    Returns:
+        The saved checkpoint.
+
+    Raises:
+        CheckpointError: the weights are a pickle, or not this network's.
+        InputError: see `check_network`.
+        OutputError: something is at `out`.
+        DataError: a split of other data, or a sample without an age.
+    """
+    check_data(dataset, split, recipe)
+    check_new(out)
+    check_place(out)
+    if recipe.size != ADOPTED:
+        raise InputError(f"size {recipe.size!r}", "it is one of ours", f"Give a recipe of size {ADOPTED!r}")
+    edges = edges_of(dataset, recipe.edges)
+    checked = check_network(adopted, recipe.image_size, edges, weights=weights, device=device)
+    assert checked.model.adopted is not None
+    network = checked.model.adopted.to_dict()
+    task = AgeTask(recipe=recipe, edges=edges, adopted=network)
+    sets = task.sets(dataset, split, device)
+    task.refresh(checked.model, sets.train)
+    model = checked.model.to(device).eval()
+    cost = {"forward": 0, "backward": 0, "wall_s": 0.0, "device": "trained elsewhere"}
+    record = age_record(task, model, sets, dataset, split, seed=seed, role="original", cost=cost)
+    record |= {"adopted": {**network, "weights_sha256": sha256_file(weights), "notes": list(checked.notes)}, "history": []}
+    save_checkpoint(model.cpu(), out, record=record, card=task.card(record))
+    return load_checkpoint(out, expect=task.model_type)
+
+
+def check_new(out: Path) -> None:
+    """`OutputError` where something is at `out`: a model that was trained elsewhere cannot be made here again."""
+    if out.exists():
+        raise OutputError(str(out), "something is there already", "Choose another `out`, or remove it")

@@ -1,0 +1,147 @@
+"""``unplug train age``: from a data set and a recipe to a checkpoint folder with its record."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from unplug.core import DataError, OutputError, atomic_path, one_writer, versions
+from unplug.plugins import Adopted, Checkpoint, load_checkpoint, save_checkpoint
+from unplug.sdk.learning.data import Dataset, Split, keyed
+from unplug.sdk.learning.training import (
+    Recipe,
+    Sets,
+    StateFile,
+    check_place,
+    describe_device,
+    edges_of,
+    fingerprint,
+    fit_new,
+    training_dir,
+)
+
+from .age import AgeTask
+from .first_check import check_network
+
+
+@one_writer
+def train_age(
+    dataset: Dataset,
+    split: Split,
+    recipe: Recipe,
+    out: Path,
+    *,
+    seed: int,
+    device: torch.device,
+    restart: bool = False,
+    show: bool = True,
+    label: str = "train",
+    role: str = "original",
+    adopted: Mapping[str, Any] | None = None,
+) -> Checkpoint:
+    """Trains, measures and saves an age predictor; an unfinished run of the same kind at `out` is continued.
+
+    Args:
+        dataset: data with ages at ``recipe.image_size``.
+        split: with an empty forget set for an original; with one, the retain set is trained on (the oracle).
+        recipe: how to train.
+        out: checkpoint folder; ``.NAME.training`` beside it holds the state until the end.
+        seed: of weights, order and augmentation.
+        device: where to compute.
+        restart: drop an unfinished run instead of continuing it.
+        show: progress bar.
+        label: in front of the bar.
+        role: "original" or "retrained", for the record.
+        adopted: how somebody else's network is built, see `unplug.plugins.Adopted`; None takes the recipe's size of ours.
+
+    Returns:
+        The saved checkpoint.
+
+    Raises:
+        DataError, TrainingError, OutputError: see `to_tensors`, `fit`, `save_checkpoint`.
+        InputError: see `check_network`.
+    """
+    check_data(dataset, split, recipe)
+    edges = edges_of(dataset, recipe.edges)
+    notes: tuple[str, ...] = ()
+    if adopted is not None:
+        checked = check_network(Adopted.from_dict(adopted), recipe.image_size, edges, device=device)
+        assert checked.model.adopted is not None
+        adopted, notes = checked.model.adopted.to_dict(), checked.notes
+    task = AgeTask(recipe=recipe, edges=edges, adopted=adopted)
+    facts: dict[str, Any] = {
+        "recipe": recipe.to_dict(),
+        "edges": list(task.edges),
+        "split": keyed(split).sha256,
+        "seed": seed,
+        "torch": torch.__version__,
+        "device": device.type,
+        **({} if adopted is None else {"adopted": dict(adopted)}),
+    }
+    work = training_dir(out)
+    if restart:
+        shutil.rmtree(work, ignore_errors=True)
+    check_place(out)
+    sets = task.sets(dataset, split, device)
+    state = StateFile(path=work / "state.safetensors", fingerprint=fingerprint(**facts))
+    done = fit_new(
+        task, sets.train, sets.validation, seed=seed, state=state, show=show, label=label,
+        on_epoch=lambda row: append_metrics(work / "metrics.jsonl", row),
+    )  # fmt: skip
+    cost = {"forward": done.passes, "backward": done.passes, "wall_s": done.wall_s, "device": describe_device(device)}
+    record = {
+        **age_record(task, done.model, sets, dataset, split, seed=seed, role=role, cost=cost),
+        "history": list(done.history),
+        **({} if adopted is None else {"adopted": {**adopted, "notes": list(notes)}}),
+    }
+    save_checkpoint(done.model.cpu(), out, record=record, card=task.card(record))
+    write_metrics(out / "metrics.jsonl", done.history)
+    shutil.rmtree(work, ignore_errors=True)
+    return load_checkpoint(out, expect=task.model_type)
+
+
+def age_record(
+    task: AgeTask, model: nn.Module, sets: Sets, dataset: Dataset, split: Split, *, seed: int, role: str, cost: dict[str, Any]
+) -> dict[str, Any]:
+    """What ``unplug.json`` says of an age predictor: where it comes from, what it cost, and what it is worth on each set."""
+    return {
+        "schema": task.schema,
+        "role": role,
+        "data": dataset.facts,
+        "split": keyed(split).to_dict(),
+        "recipe": task.recipe.to_dict(),
+        "seed": seed,
+        "cost": cost,
+        "metrics": {name: task.metrics(model, getattr(sets, name)) for name in ("train", "validation", "test")},
+        "versions": versions(),
+    }
+
+
+def check_data(dataset: Dataset, split: Split, recipe: Recipe) -> None:
+    """`DataError` where a split is of other data, or the data of another size than the recipe says."""
+    if split.data_digest != dataset.digest:
+        raise DataError(f"data {dataset.spec}", "the split was made from other data (digest differs)", "Make the split again")
+    if dataset.size != recipe.image_size:
+        why = f"its images have {dataset.size} pixels where the recipe says {recipe.image_size}"
+        raise DataError(f"data {dataset.spec}", why, "Load it at the recipe's size")
+
+
+def append_metrics(path: Path, row: dict[str, Any]) -> None:
+    """Adds one row to a ``metrics.jsonl`` that others may be watching."""
+    try:
+        with path.open("a", encoding="utf-8") as handle:
+            handle.write(json.dumps(row, sort_keys=True) + "\n")
+    except OSError as error:
+        raise OutputError(str(path), error.strerror or str(error), "Free some space and run the same command again") from error
+
+
+def write_metrics(path: Path, history: tuple[dict[str, Any], ...]) -> None:
+    """Writes the whole ``metrics.jsonl`` of a finished training (an interrupted one may have repeated a row)."""
+    with atomic_path(path, private=True) as temporary:
+        temporary.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in history), encoding="utf-8")

@@ -1,0 +1,457 @@
+"""What is asked of a network of others before any data are read: does it answer, learn and forget as every step needs it?
+
+Each picture has one answer, whatever stands beside it and however often it is asked; the answers are logits; and a step of
+training runs, in channels-last memory or, where the network does not take that, in contiguous one.
+
+Shapes: B batch, C colours, H = W side in pixels, G age groups.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from unplug.core import (
+    CheckpointError,
+    Child,
+    InputError,
+    Job,
+    Reply,
+    counted,
+    explain_memory,
+    memory_for,
+    out_of_memory,
+    seconds_for,
+    settled,
+)
+from unplug.plugins import (
+    ADOPTED,
+    Adopted,
+    AgePredictor,
+    Normalized,
+    first_answer,
+    load_weights,
+    search_path,
+    tried,
+    trust,
+)
+
+PICTURES = 4
+CHECK_SECONDS = 300.0
+SIDES = (32, 48, 64, 96, 112, 128, 160, 192, 224)
+"""Sides that are tried where a network does not take the one that was said."""
+ALIKE = 1e-3
+"""Of the largest answer: float32 sums in another order differ by far less."""
+SWOLLEN = 1e3
+"""A layer that is so large drives what squashes its answers to the ends of its range."""
+CPU = torch.device("cpu")
+LOGITS = "Let it return logits, and leave out what it puts them through last"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstCheck:
+    """A network that passed.
+
+    Args:
+        model: the predictor around it; ``model.adopted`` says in which memory it computes.
+        notes: what its owner should know, a sentence each.
+    """
+
+    model: AgePredictor
+    notes: tuple[str, ...]
+
+
+@settled
+def check_network(
+    adopted: Adopted, image_size: int, edges: Sequence[float], *, weights: Path | None = None, device: torch.device = CPU
+) -> FirstCheck:
+    """Builds a predictor around a network of others, and asks it all that training, forgetting and export will ask.
+
+    Args:
+        adopted: how the network is built.
+        image_size: side of the pictures in pixels.
+        edges: G + 1 age-group borders in years.
+        weights: safetensors of the trained network, with its own names of tensors; None leaves the weights that it begins with.
+        device: where it is asked.
+
+    Raises:
+        InputError: it cannot be built, answers otherwise, answers a picture by what stands beside it, or does not learn; says
+            which layer is suspect.
+        CheckpointError: the weights are a pickle, or not this network's.
+    """
+    model = _built(adopted, image_size, edges)
+    assert model.network is not None
+    if weights is not None:
+        _Asked(adopted, model.network, image_size, model.groups, CPU).answers()  # of another form no weights of it fit
+        try:
+            load_weights(model.network.inner, weights)
+        except CheckpointError as error:
+            fix = "Save the state dict of just this network: safetensors.torch.save_file(network.state_dict(), FILE)"
+            raise CheckpointError(error.what, error.why, fix) from error
+    asked = _Asked(adopted, copy.deepcopy(model.network).to(device), image_size, model.groups, device)
+    asked.answers_each_picture()
+    asked.answers_logits()
+    notes = [*asked.unusual(), *asked.learns()]
+    if why := asked.channels_last():
+        notes.append(f"it computes in contiguous memory, for it does not take channels-last ({why})")
+        adopted = replace(adopted, contiguous=True)
+        state = model.state_dict()
+        model = _built(adopted, image_size, edges)
+        model.load_state_dict(state)
+    return FirstCheck(model=model, notes=tuple(notes))
+
+
+def check_and_trust(
+    adopted: Adopted, image_size: int, edges: Sequence[float], *, weights: Path | None = None, device: torch.device = CPU
+) -> None:
+    """`check_network` in a process of its own, with a bound on memory and time; code that passed it may run here from then on.
+
+    Args:
+        adopted, image_size, edges, weights, device: see `check_network`.
+
+    Raises:
+        InputError, CheckpointError: see `check_network`; nothing is trusted then.
+        ConversionError: it took more memory or time than it may, or ended its process.
+        OutputError: the list of what may run here cannot be written.
+    """
+    memory = memory_for(*() if weights is None or not weights.is_file() else (weights,))
+    values = {
+        "adopted": adopted.to_dict(),
+        "image_size": image_size,
+        "edges": list(edges),
+        "device": str(device),
+        "weights": None if weights is None else str(weights.absolute()),
+    }
+    what = f"network {adopted.factory}"
+    with Child({"PYTHONPATH": os.pathsep.join(search_path())}) as child:
+        try:
+            child.call(
+                "unplug.sdk.forgetting.tasks.first_check:check_apart",
+                values,
+                what=what,
+                memory=memory,
+                timeout=seconds_for(0, CHECK_SECONDS),
+            )
+        except InputError as error:
+            if out_of_memory(error.why):
+                raise InputError(error.what, error.why, explain_memory(memory)) from error
+            raise
+    if adopted.is_code:
+        trust(adopted.call)
+
+
+def check_apart(job: Job) -> Reply:
+    """The child's side of `check_and_trust`."""
+    values = job.values
+    adopted = Adopted.from_dict(values["adopted"])
+    with tried(adopted.call):
+        check_network(
+            adopted,
+            values["image_size"],
+            values["edges"],
+            device=torch.device(values["device"]),
+            weights=None if values["weights"] is None else Path(values["weights"]),
+        )
+    return Reply(values={})
+
+
+def _built(adopted: Adopted, image_size: int, edges: Sequence[float]) -> AgePredictor:
+    """A predictor with the weights that its network begins with, which can be built again from what a checkpoint holds."""
+    model = AgePredictor(size=ADOPTED, image_size=image_size, age_edges=edges, network=adopted.to_dict())
+    what = f"network {adopted.factory}"
+    if lazy := [name for name, item in model.named_parameters() if is_lazy(item)]:
+        why = f"{_inner(lazy[0])} has no size before its first picture"
+        raise InputError(what, why, "Give its layers their sizes (Linear for LazyLinear, ...)")
+    try:
+        with torch.device("meta"):
+            adopted.build(model.groups)
+    except InputError as error:
+        why = f"a checkpoint's size is checked without memory (on torch's device meta), where {error.why}"
+        raise InputError(what, why, "Compute sizes and rates with Python's numbers or NumPy, not with tensors") from error
+    if other := [f"{_inner(name)} is {item.dtype}" for name, item in model.named_parameters() if item.dtype != torch.float32]:
+        raise InputError(what, f"its parameter {other[0]}", "Let the factory return float32: network.float()")
+    try:
+        copy.deepcopy(model)
+    except Exception as error:
+        raise InputError(
+            what, f"it cannot be copied ({_told(error)})", "Keep tensors as parameters or buffers alone"
+        ) from error
+    return model
+
+
+class _Asked:
+    """One network, its pictures and what it said of them."""
+
+    def __init__(self, adopted: Adopted, network: Normalized, size: int, groups: int, device: torch.device) -> None:
+        self.what, self.network, self.size, self.groups, self.device = (
+            f"network {adopted.factory}", network, size, groups, device,
+        )  # fmt: skip
+        self.image_BCHW = self._pictures(size)
+        self.answer_BG = torch.empty(0)
+
+    def _pictures(self, size: int) -> Tensor:
+        """Noise of rising brightness: a mean over the batch differs from each."""
+        bright_B111 = (torch.arange(PICTURES) + 1.0)[:, None, None, None] / PICTURES
+        generator = torch.Generator().manual_seed(0)
+        return (torch.rand(PICTURES, 3, size, size, generator=generator) * bright_B111).to(self.device)
+
+    def refuse(self, why: str, fix: str) -> InputError:
+        return InputError(self.what, why, fix)
+
+    def answers(self) -> Tensor:
+        """What it says in evaluation."""
+        with torch.no_grad():
+            return self._asked(self.network.eval(), self.image_BCHW, "")
+
+    def answers_each_picture(self) -> None:
+        """In evaluation each picture has one answer, and asking changes nothing."""
+        network, image_BCHW = self.network.eval(), self.image_BCHW
+        before = copy.deepcopy(network.state_dict())
+        self.answer_BG = self.answers()
+        with torch.no_grad():
+            again_BG = self._asked(network, image_BCHW, " the second time")
+            if not _alike(self.answer_BG, again_BG):
+                suspect = self._suspect(image_BCHW, slice(None))
+                raise self.refuse(
+                    f"the same pictures twice have two answers, also in evaluation; suspect is {suspect}",
+                    "Let it draw nothing and keep nothing there (F.dropout needs training=self.training)",
+                )
+            for start, stop in ((0, 1), (1, PICTURES), (0, 2)):
+                part_BG = self._asked(network, image_BCHW[start:stop], f" with {counted(stop - start, 'picture')} at a time")
+                if not _alike(self.answer_BG[start:stop], part_BG):
+                    suspect = self._suspect(image_BCHW, slice(start, stop))
+                    raise self.refuse(
+                        f"it answers a picture otherwise beside other pictures, also in evaluation; suspect is {suspect}",
+                        "Let it look at each picture by itself there (batch norm: with track_running_stats and eval())",
+                    )
+        for name, value in network.state_dict().items():
+            if name not in before:
+                why = f"it makes {_inner(name)} when it answers first, where no optimizer and no file knows of it"
+                raise self.refuse(why, "Make all of its layers in __init__")
+            if not torch.equal(value, before[name]):
+                why = f"asking it changes {_inner(name)}, also in evaluation: it would remember whom it saw"
+                raise self.refuse(why, "Change buffers while it trains alone (if self.training)")
+
+    def answers_logits(self) -> None:
+        """What is squashed into a range stays there however large the last layer is; a loss of logits would not know it."""
+        self._no_probabilities(self.answer_BG, "")
+        if self._held():
+            how = "0 and 1 (a sigmoid?)" if self.answer_BG.min() >= 0.0 else "-1 and 1 (a tanh?)"
+            raise self.refuse(f"each answer is held between {how}: no group can be far more likely than another", LOGITS)
+
+    def _no_probabilities(self, answer_BG: Tensor, when: str) -> None:
+        sums_B = answer_BG.detach().sum(dim=1)
+        if answer_BG.min() >= 0.0 and _alike(torch.ones_like(sums_B), sums_B):
+            why = f"it answers with probabilities{when} (they add up to 1 and are never below 0), not with logits"
+            raise self.refuse(why, LOGITS)
+
+    def _held(self) -> bool:
+        """Whether no layer, however large, drives an answer out of [-1, 1]."""
+        if bool((self.answer_BG.abs() > 1.0 + ALIKE).any()):
+            return False
+        order: list[nn.Module] = []
+        with torch.no_grad(), ExitStack() as stack:
+            for module in self.network.eval().modules():
+                if any(True for _ in module.parameters(recurse=False)):
+                    stack.callback(module.register_forward_hook(lambda module, *_: order.append(module)).remove)
+            self.network(self.image_BCHW)
+        return bool(order) and not any(self._escapes(module) for module in reversed(order))
+
+    @torch.no_grad()
+    def _escapes(self, module: nn.Module) -> bool:
+        before = [parameter.clone() for parameter in module.parameters(recurse=False)]
+        for parameter in module.parameters(recurse=False):
+            parameter.add_(torch.randn_like(parameter)).mul_(SWOLLEN)
+        answer_BG = self.network(self.image_BCHW)
+        for parameter, value in zip(module.parameters(recurse=False), before, strict=True):
+            parameter.copy_(value)
+        return bool((answer_BG.isfinite() & (answer_BG.abs() > 1.0 + ALIKE)).any())
+
+    def unusual(self) -> list[str]:
+        """What is told of answers that are logits. By the deviation of a picture of one colour, 0, some networks divide."""
+        sums_B = self.answer_BG.exp().sum(dim=1)
+        log = bool((self.answer_BG <= 0.0).all()) and _alike(torch.ones_like(sums_B), sums_B)
+        notes = ["its answers are logarithms of probabilities, which are logits like any"] if log else []
+        with torch.no_grad():
+            black_BG = self.network.eval()(torch.zeros_like(self.image_BCHW))
+        return notes if bool(black_BG.isfinite().all()) else [*notes, "of a picture of one colour its answer is no number"]
+
+    def learns(self) -> list[str]:
+        """A step of training: what is told of it."""
+        network = copy.deepcopy(self.network).train()
+        said: list[Any] = []
+        handle = network.inner.register_forward_hook(lambda _module, _given, answer: said.append(answer))
+        for count in (2, PICTURES):
+            network.zero_grad(set_to_none=True)
+            answer_BG = self._asked(network, self.image_BCHW[:count], " while it trains")
+            self._no_probabilities(answer_BG, " while it trains")
+            if not answer_BG.requires_grad:
+                why = "nothing in it learns: its answers have no gradient"
+                raise self.refuse(why, "Leave out detach() and no_grad() while it trains, and let parameters ask for gradients")
+            try:
+                self._backward(answer_BG)
+            except Exception as error:
+                why = f"its gradients cannot be computed: {_told(error)}"
+                raise self.refuse(why, "Train it once in plain PyTorch") from error
+        handle.remove()
+        learning = {name: item for name, item in network.named_parameters() if item.requires_grad}
+        for name, item in learning.items():
+            if item.grad is not None and not bool(item.grad.isfinite().all()):
+                raise self.refuse(
+                    f"the gradient of {_inner(name)} is no number", "Check its forward for divisions and roots of 0"
+                )
+        self._copies(network)
+        return [*_more(said), *_untouched(network, learning)]
+
+    def _copies(self, network: Normalized) -> None:
+        """What an average or an unlearned model begins with is a copy, also of a network that has seen pictures."""
+        try:
+            copy.deepcopy(network)
+        except Exception as error:
+            kept = [
+                f"{_inner(where)}.{name}".lstrip(".")
+                for where, module in network.named_modules()
+                for name, value in vars(module).items()
+                if isinstance(value, Tensor) and value.grad_fn is not None
+            ]
+            why = f"it keeps what it computed of pictures ({kept[0] if kept else _told(error)}), so it cannot be copied"
+            raise self.refuse(why, "Keep nothing between calls, or detach() it") from error
+
+    def channels_last(self) -> str:
+        """Why the network does not take channels-last memory, or nothing."""
+        other = copy.deepcopy(self.network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        image_BCHW = self.image_BCHW.contiguous(memory_format=torch.channels_last)
+        try:
+            pairs = zip(self._gradient(self.network, self.image_BCHW), self._gradient(other, image_BCHW), strict=True)
+            same = all(_alike(one, two) for one, two in pairs)
+            self._backward(other.train()(image_BCHW))
+        except Exception as error:  # noqa: BLE001 (contiguous memory it takes: the same was asked there)
+            return _told(error)
+        return "" if same else "its answers or gradients are others there"
+
+    def _gradient(self, network: Normalized, image_BCHW: Tensor) -> list[Tensor]:
+        """Answers in evaluation, and the gradient of each parameter that has one."""
+        network.eval().zero_grad(set_to_none=True)
+        answer_BG = network(image_BCHW)
+        if answer_BG.requires_grad:
+            self._backward(answer_BG)
+        return [answer_BG.detach(), *(item.grad for item in network.parameters() if item.grad is not None)]
+
+    def _backward(self, answer_BG: Tensor) -> None:
+        """Of a loss in which every group has a part."""
+        target_B = torch.arange(len(answer_BG), device=self.device) % self.groups
+        nn.functional.cross_entropy(answer_BG, target_B).backward()
+
+    def _asked(self, network: Normalized, image_BCHW: Tensor, when: str) -> Tensor:
+        """The answers (B, G), which are finite numbers."""
+        try:
+            answer = network(image_BCHW)
+        except Exception as error:
+            why = f"on pictures of {self.size} pixels{when} it raised {_told(error)}"
+            raise self.refuse(why, self._way_out() if not when else "Let it take any number of pictures") from error
+        count = len(image_BCHW)
+        if not isinstance(answer, Tensor) or answer.shape != (count, self.groups):
+            raise self._other_form(answer, count, when)
+        if not answer.is_floating_point() or not bool(answer.isfinite().all()):
+            raise self.refuse(f"what it answers{when} is no number", "Check its forward, and what its weights begin with")
+        return answer
+
+    def _other_form(self, answer: Any, count: int, when: str) -> InputError:
+        if isinstance(answer, Tensor) and answer.shape == (self.groups,) and count == 1:
+            return self.refuse(
+                f"it answers one picture with {list(answer.shape)} instead of [1, {self.groups}]",
+                "Let it keep the batch: flatten(1) for squeeze()",
+            )
+        known = f" of {', '.join(map(str, answer))}" if isinstance(answer, dict) else ""
+        whole = isinstance(answer, Tensor) and answer.ndim > 0 and len(answer) == count
+        gave = list(answer.shape[1 if whole else 0 :]) if isinstance(answer, Tensor) else f"{type(answer).__name__}{known}"
+        why = f"it answers a picture{when} with {gave} where the borders make {self.groups} groups"
+        fix = "Give `edges` with one border more than it has answers; a network that says one number has no groups to decide by"
+        return self.refuse(why, "Name its answer logits or out, or put it first" if known else fix)
+
+    def _way_out(self) -> str:
+        """A side of pictures that the network takes, where there is one."""
+        for size in SIDES:
+            try:
+                with torch.no_grad():
+                    self.network.eval()(self._pictures(size))
+            except Exception:  # noqa: BLE001 (the next one is tried)
+                continue
+            return f"Give `image_size={size}`, which it takes"
+        return "Check `image_size`, and let it follow the type and device of what it is given"
+
+    def _suspect(self, image_BCHW: Tensor, part: slice) -> str:
+        """The first layer that was given the same and answers otherwise."""
+        network = self.network
+        whole, alone = _watched(network, image_BCHW), _watched(network, image_BCHW[part])
+        for (name, kind, *one), (_, _, *two) in zip(whole, alone, strict=False):
+            rows = [item[part] if len(item) == len(image_BCHW) else item for item in one]
+            given, said = map(_alike, rows, two)
+            if not said:
+                return f"its layer {name} ({kind})" if given else f"what its forward does in front of its layer {name} ({kind})"
+        return "what its forward does behind its last layer"
+
+
+def _watched(network: Normalized, image_BCHW: Tensor) -> list[tuple[str, str, Tensor, Tensor]]:
+    """Name, kind, input and output of each layer within the network, in the order in which they answer."""
+    seen: list[tuple[str, str, Tensor, Tensor]] = []
+
+    def watch(name: str) -> Any:
+        def look(module: nn.Module, given: tuple[Any, ...], answer: Any) -> None:
+            first, said = next((item for item in given if isinstance(item, Tensor)), None), first_answer(answer)
+            if first is not None and isinstance(said, Tensor):
+                seen.append((name, type(module).__name__, first.clone(), said.clone()))
+
+        return look
+
+    with ExitStack() as stack:
+        for name, module in network.inner.named_modules():
+            if name:
+                stack.callback(module.register_forward_hook(watch(name)).remove)
+        network(image_BCHW)
+    return seen
+
+
+def _more(said: Sequence[Any]) -> list[str]:
+    """That a network answers more while it trains."""
+    if not said or isinstance(said[-1], Tensor):
+        return []
+    kind = type(said[-1]).__name__
+    return [f"while it trains it answers more than logits ({kind}): the logits are taken, auxiliary losses are left out"]
+
+
+def _untouched(network: nn.Module, learning: dict[str, nn.Parameter]) -> list[str]:
+    """Which parameters no step of training changes."""
+    idle = [_inner(name) for name, item in learning.items() if item.grad is None]
+    frozen = [_inner(name) for name, item in network.named_parameters() if not item.requires_grad]
+    notes = []
+    for names, why in ((idle, "get no gradient"), (frozen, "are frozen")):
+        if names:
+            notes.append(f"{counted(len(names), 'parameter')} of it {why} (first: {names[0]}) and stay as they are")
+    return notes
+
+
+def _alike(one: Tensor, other: Tensor) -> bool:
+    """Equal but for the order of sums."""
+    if one.shape != other.shape or not one.numel() or not one.is_floating_point():
+        return torch.equal(one, other)
+    return bool((one - other).abs().max() <= ALIKE * one.abs().max() + 1e-6)
+
+
+def _inner(name: str) -> str:
+    """A parameter's name as the network's owner knows it."""
+    return name.removeprefix("network.").removeprefix("inner.")
+
+
+def _told(error: Exception) -> str:
+    """An exception of other people's code, in one line of bounded length."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:200]

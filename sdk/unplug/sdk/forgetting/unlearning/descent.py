@@ -1,0 +1,226 @@
+"""Gradient steps on a loss that a method writes down, for as long as its share of the budget lasts; the repair on the
+retain set that most methods end with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from unplug.core import BudgetExceeded, InputError, TrainingError, progress
+from unplug.sdk.learning.training import decay_groups, finite, learning_rate
+
+from .method import ForgetProblem
+
+Shape = Literal["cosine", "up-down", "constant"]
+Optimizer = Literal["adamw", "sgd"]
+MAX_LR = 10.0  # as in `Recipe`
+MOMENTUM = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descent:
+    """theta <- theta - lr_t step(grad loss), with the recipe's weight decay.
+
+    Args:
+        lr: peak learning rate.
+        shape: "cosine" (down), "up-down" (linear up over the first half, linear down) or "constant".
+        optimizer: "adamw", with which the original was trained, or "sgd" (momentum 0.9) as published settings have it.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    lr: float
+    shape: Shape = "cosine"
+    optimizer: Optimizer = "adamw"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.lr <= MAX_LR:
+            raise InputError(f"lr {self.lr}", "out of range", f"Use a learning rate above 0 and up to {MAX_LR:g}")
+        if self.optimizer not in get_args(Optimizer):  # it may come from --set, as text
+            raise InputError(f"optimizer {self.optimizer!r}", "no such choice", f"Use one of {', '.join(get_args(Optimizer))}")
+
+    def __call__(
+        self,
+        model: nn.Module,
+        problem: ForgetProblem,
+        loss: Callable[[], Tensor],
+        *,
+        steps: int,
+        trainable: Iterable[nn.Parameter] | None = None,
+        step_scale: Mapping[str, Tensor] | None = None,
+        on_step: Callable[[int], None] | None = None,
+    ) -> nn.Module:
+        """Takes `steps` steps in place, in training mode.
+
+        Args:
+            model: on the device.
+            problem: seeds, meter, recipe.
+            loss: called once a step; runs the model through `ForgetProblem.outputs` and returns a scalar.
+            steps: see `plan`.
+            trainable: parameters that may change; None is all. The others stay bit for bit, weight decay included.
+            step_scale: parameter name to a tensor in [0, 1] that its steps are multiplied with.
+            on_step: called after each step with its number.
+
+        Returns:
+            The model in eval mode.
+
+        Raises:
+            TrainingError: the loss is not finite.
+        """
+        chosen = None if trainable is None else {id(parameter) for parameter in trainable}
+        groups = decay_groups(model, problem.recipe.weight_decay)
+        for group in groups:
+            group["params"] = [item for item in group["params"] if chosen is None or id(item) in chosen]
+        make = torch.optim.AdamW if self.optimizer == "adamw" else _sgd
+        optimizer = make([group for group in groups if group["params"]], lr=self.lr)
+        named = dict(model.named_parameters(remove_duplicate=False))
+        scales = {named[name]: scale for name, scale in (step_scale or {}).items()}
+        model.train()
+        for step in progress(range(steps), label="forget", unit="step", show=problem.show):
+            for group in optimizer.param_groups:
+                group["lr"] = _SHAPES[self.shape](step, steps, self.lr)
+            value = loss()
+            if not finite(value.detach()):
+                raise TrainingError("forget step", "the loss is not a number", "Lower the method's `lr=...`")
+            model.zero_grad(set_to_none=True)
+            value.backward()
+            _scaled_step(optimizer, scales)
+            if on_step is not None:
+                on_step(step)
+        model.zero_grad(set_to_none=True)
+        return model.eval()
+
+
+def plan(problem: ForgetProblem, passes_per_step: float, share: float = 1.0) -> int:
+    """How many steps fit in a share of what is left of the budget.
+
+    Args:
+        problem: its meter knows what is left.
+        passes_per_step: of one step, in forward sample passes: 3 for each sample trained on, 1 for each that is only run.
+        share: 0 to 1, of what is left.
+
+    Raises:
+        BudgetExceeded: not one step fits.
+    """
+    steps = int(share * problem.meter.left() / passes_per_step)
+    if steps < 1:
+        raise BudgetExceeded(
+            "forget step", "the budget does not cover one step of repair", "Give a larger `budget` or a smaller `batch_size`"
+        )
+    return steps
+
+
+@contextmanager
+def norms_fixed(model: nn.Module) -> Iterator[None]:
+    """Batch norm uses its running statistics and leaves them alone: for batches that must not count as training data."""
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d) and module.training]
+    for module in norms:
+        module.eval()
+    try:
+        yield
+    finally:
+        for module in norms:
+            module.train()
+
+
+def _sgd(groups: list[dict[str, object]], lr: float) -> torch.optim.Optimizer:
+    return torch.optim.SGD(groups, lr=lr, momentum=MOMENTUM)
+
+
+def _scaled_step(optimizer: torch.optim.Optimizer, scales: Mapping[nn.Parameter, Tensor]) -> None:
+    before = {parameter: parameter.detach().clone() for parameter in scales}
+    optimizer.step()
+    with torch.no_grad():
+        for parameter, scale in scales.items():
+            # AdamW is blind to the size of a gradient, so the step itself is scaled; with SGD both are the same.
+            parameter.copy_(torch.lerp(before[parameter], parameter, scale))
+
+
+def _up_down(step: int, steps: int, peak: float) -> float:
+    return peak * (1.0 - abs(2.0 * (step + 0.5) / steps - 1.0))
+
+
+def _cosine(step: int, steps: int, peak: float) -> float:
+    return learning_rate(step, steps, peak, "cosine")
+
+
+def _constant(step: int, steps: int, peak: float) -> float:
+    return peak
+
+
+_SHAPES: dict[Shape, Callable[[int, int, float], float]] = {"cosine": _cosine, "up-down": _up_down, "constant": _constant}
+
+
+def plan_phases(problem: ForgetProblem, costs: Sequence[float], shares: Sequence[float], share: float = 1.0) -> list[int]:
+    """Steps of each phase: one of each, and what is then left split by shares.
+
+    steps_i = 1 + floor(shares_i (left - sum costs) / costs_i)
+
+    Args:
+        problem: its meter knows what is left.
+        costs: of one step of each phase, as in `plan`.
+        shares: of each phase, summing to at most 1.
+        share: 0 to 1, of what is left, for all phases together.
+
+    Raises:
+        BudgetExceeded: one step of each phase does not fit.
+    """
+    plan(problem, sum(costs), share)
+    rest = share * problem.meter.left() - sum(costs)
+    return [1 + int(part * rest / cost) for cost, part in zip(costs, shares, strict=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repair:
+    """Descent on the retain set with the recipe's loss, weight decay and augmentation.
+
+    Published settings use SGD for several epochs; within 5 % of retraining there are one or two, and AdamW, with
+    which the original was trained, gets further in them.
+
+    Args:
+        lr: peak learning rate.
+        shape: see `Descent`.
+        batch_size: of the repair. Half of the recipe's: the budget counts samples, so smaller batches are more steps.
+        optimizer: see `Descent`.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    lr: float
+    shape: Shape = "cosine"
+    batch_size: int = 32
+    optimizer: Optimizer = "adamw"
+
+    def __post_init__(self) -> None:
+        Descent(lr=self.lr, shape=self.shape, optimizer=self.optimizer)
+        if self.batch_size < 2:  # batch norm
+            raise InputError(f"batch_size {self.batch_size}", "out of range", "Use 2 or more")
+
+    def __call__(
+        self,
+        model: nn.Module,
+        problem: ForgetProblem,
+        step_scale: Mapping[str, Tensor] | None = None,
+        *,
+        trainable: Iterable[nn.Parameter] | None = None,
+        share: float = 1.0,
+    ) -> nn.Module:
+        """Fine-tunes in place on a share of what is left of the budget.
+
+        Raises:
+            BudgetExceeded: the budget does not cover one step.
+            TrainingError: the loss is not finite.
+        """
+        size = min(self.batch_size, len(problem.retain))
+        batches = problem.batches(problem.retain, size)
+        return Descent(lr=self.lr, shape=self.shape, optimizer=self.optimizer)(
+            model, problem, lambda: problem.loss(model, next(batches)),
+            steps=plan(problem, 3.0 * size, share), trainable=trainable, step_scale=step_scale,
+        )  # fmt: skip

@@ -1,0 +1,404 @@
+"""What designs over a frozen trunk share: the order of training and forgetting, and what they keep of people.
+
+Shapes: N samples, C pooled channels.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from unplug.core import CheckpointError, DataError, InputError, sha256_file, versions
+from unplug.plugins import DESIGN_STATE, AgePredictor, Checkpoint, load_checkpoint, save_checkpoint
+from unplug.sdk.drawing.inference import GRIDS
+from unplug.sdk.learning.data import Dataset, Split, keyed, keyed_names, opened_names, split_for
+from unplug.sdk.learning.training import (
+    RECORD_SCHEMA,
+    Recipe,
+    check_place,
+    describe_device,
+    model_card,
+    predict,
+    recipe_of,
+    split_of,
+    summarize,
+    to_tensors,
+)
+
+from ..budget import Cost, RetrainCost, summary
+from ..lineage import lineage_of
+from .trunk import Consented, TrunkRows, consented, ready_trunk, rows_of, trunk_sha256
+
+RESTORE = "Restore the folder as it was saved"
+
+
+class Kept(ABC):
+    """What a design keeps of people beside the weights, in order to take them out again."""
+
+    committed: dict[str, bytes]
+    """By name of everybody who is in: the SHA-256 of what was read of the sample, so that nothing else goes in its name."""
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Other names for some samples: ids in the place of the digests that a record holds."""
+        self.committed = {names.get(name, name): digest for name, digest in self.committed.items()}
+
+    def tensors(self, stored: Mapping[str, str]) -> dict[str, Tensor]:
+        """For `DESIGN_STATE`: ``committed`` in the order of the stored names, which are not in it, and the design's own."""
+        names = sorted(self.committed, key=stored.__getitem__)
+        rows = np.stack([np.frombuffer(self.committed[name], np.uint8) for name in names])
+        return {"committed": torch.from_numpy(rows), **self.own_tensors(names)}
+
+    @abstractmethod
+    def own_tensors(self, names: Sequence[str]) -> dict[str, Tensor]:
+        """What the design keeps, of samples in this order."""
+
+
+class Changed(DataError):
+    """A sample is not what it was when it was added."""
+
+
+K = TypeVar("K", bound=Kept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverTrunk(ABC, Generic[K]):
+    """A design whose trunk never saw personal data: people decide what stands over its pooled features, and nothing else.
+
+    A design says what that is (`begin`, `fit`, `fill`), how people leave it (`reads`, `take`) and what that costs (`work`).
+    """
+
+    name: ClassVar[str]
+    """In `DESIGNS`."""
+    needs: ClassVar[tuple[str, ...]]
+    """What a request needs of the data."""
+    fact_types: ClassVar[Mapping[str, type]]
+    """What else a record says of the design beside what this class writes."""
+    own: ClassVar[tuple[str, ...]]
+    """Tensors of the network that people decide; the others are the trunk's."""
+    how: ClassVar[str]
+    """How people left, for the command line."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """D, the features between the trunk and the answers."""
+
+    @abstractmethod
+    def begin(self, model: AgePredictor, consented: Consented, seed: int) -> tuple[dict[str, Any], K]:
+        """What does not depend on personal data: facts for the record, and a state with nobody in it."""
+
+    @abstractmethod
+    def fit(self, model: AgePredictor, kept: K, rows: TrunkRows, seed: int) -> K:
+        """The state of these people alone, from scratch."""
+
+    @abstractmethod
+    def reads(self, kept: K, gone: Sequence[str]) -> list[str]:
+        """The samples whose pictures are needed to take some out."""
+
+    @abstractmethod
+    def take(self, model: AgePredictor, kept: K, gone: Sequence[str], rows: TrunkRows, seed: int) -> K:
+        """The state without some samples; `rows` are what `reads` named."""
+
+    @abstractmethod
+    def fill(self, model: AgePredictor, kept: K, facts: Mapping[str, Any]) -> None:
+        """Writes what the state gives into the network."""
+
+    @abstractmethod
+    def restored(self, model: AgePredictor, tensors: Mapping[str, Tensor], committed: dict[str, bytes], seed: int) -> K:
+        """The inverse of `Kept.own_tensors`; `ValueError`, `KeyError` or `InputError` where something does not fit."""
+
+    def work(self, kept: K, gone: Sequence[str]) -> tuple[int, int]:
+        """Training passes beyond the trunk: of taking some samples out, and of a refit on the others."""
+        return 0, 0
+
+    def train(
+        self, dataset: Dataset, split: Split, recipe: Recipe, out: Path, *, trunk: Checkpoint | None = None,
+        trunk_data: Dataset | None = None, seed: int = 0, device: torch.device, restart: bool = False, show: bool = True,
+    ) -> Checkpoint:  # fmt: skip
+        """Fits personal data over a trunk that never saw any, and saves both with what forgetting needs.
+
+        Args:
+            dataset: personal data with ages, at the trunk's size.
+            split: its retain set is fitted on; validation and test are measured on.
+            recipe: of the trunk, where one is trained here, into ``NAME-trunk`` beside `out`.
+            out: checkpoint folder.
+            trunk: an ordinary age predictor; None trains one on `trunk_data`.
+            trunk_data: what the trunk was trained on, nobody of `dataset` in it; None loads what the trunk's record names.
+            seed: of everything random, and of a trunk that is trained here.
+            device: where the pictures pass through the trunk.
+            restart: drop an unfinished training of the trunk instead of continuing it.
+            show: progress bars.
+
+        Raises:
+            InputError: neither a trunk nor data for one.
+            CheckpointError: the trunk is no ordinary age predictor, or has no record.
+            DataError: somebody is in both sets of data, other data than the trunk's, a sample without an age.
+        """
+        check_place(out)
+        if split.data_digest != dataset.digest:
+            why = "the split was made from other data (digest differs)"
+            raise DataError(f"data {dataset.spec}", why, "Make the split again")
+        trunk, trunk_data = ready_trunk(
+            trunk, trunk_data, dataset, recipe, out, seed=seed, device=device, restart=restart, show=show
+        )
+        start = time.perf_counter()
+        model, facts, kept = self._begun(trunk, trunk_data, seed, device, show)
+        rows = rows_of(model, facts["grid"], dataset, split.retain, device, show=show)
+        kept = self.fit(model, kept, rows, seed)
+        self.fill(model, kept, facts)
+        passes = self.work(kept, ())[1]
+        wall_s = time.perf_counter() - start
+        parts = {"train": split.retain, "validation": split.validation, "test": split.test}
+        record = {
+            "schema": RECORD_SCHEMA,
+            "role": "original",
+            "data": dataset.facts,
+            "split": keyed(split).to_dict(),
+            "recipe": recipe_of(trunk).to_dict(),
+            "seed": seed,
+            "design": {"name": self.name, "settings": asdict(self), **facts},
+            "cost": {
+                "forward": len(rows.ids) + passes, "backward": passes, "wall_s": wall_s, "device": describe_device(device),
+            },
+            "metrics": measured(model, dataset, parts, device),
+            "versions": versions(),
+        }  # fmt: skip
+        save_checkpoint(model.cpu(), out, record=record, card=model_card(record), state=kept.tensors(keyed_names(split)))
+        return load_checkpoint(out, expect="age")
+
+    def forget(
+        self, original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str], out: Path, *, refit: bool = False,
+        device: torch.device, show: bool = True,
+    ) -> Checkpoint:  # fmt: skip
+        """Takes people out, exactly; requests may follow one another.
+
+        Where this machine's convolutions round otherwise than those of the training, everything is refitted from the
+        pictures of the others, if all of them are there: exact as well, and the record says so.
+
+        Args:
+            original: from `train`, or from an earlier request.
+            dataset: the data of the training, or what is left of it.
+            forget_ids: samples that it was fitted on, and of the same people such as were held out.
+            out: checkpoint folder.
+            refit: fit from the others' pictures in any case: the oracle of audits.
+            device: where the pictures pass through the trunk.
+            show: progress bar.
+
+        Raises:
+            DataError: a sample that is not in the model, another picture under a name, a picture that is needed and gone, or
+                nobody would be left.
+            CheckpointError: a state that was edited or belongs to another trunk.
+        """
+        check_place(out)
+        model, facts, carried = cast(AgePredictor, copy.deepcopy(original.model)), self._facts(original), _carried(original)
+        before = split_of(original, dataset)
+        split = split_for(before, dataset, forget_ids)
+        kept = self.load(original)
+        kept.rename(opened_names(split_of(original), dataset))
+        gone, seed = leaving(before, forget_ids), int(original.record["seed"])
+        check_request(kept, gone)
+        step, whole = self._cost(kept, gone), self._cost(kept, gone, refit=True)
+        model = model.to(device)
+        start = time.perf_counter()
+        spent = Cost(forward=0, backward=0, wall_s=0.0)
+        why = "refitted from the pictures of the others, as asked" if refit else None
+        if not refit:
+            try:
+                check_there(dataset, needed := self.reads(kept, gone))
+                rows = rows_of(model, facts["grid"], dataset, needed, device, show=show)
+                spent = Cost(forward=len(needed), backward=0, wall_s=0.0)
+                check_added(kept, rows)
+                kept, spent = self.take(model, kept, gone, rows, seed), step
+            except Changed as error:
+                if not set(split.retain) <= set(dataset.ids):
+                    raise
+                why = f"refitted from the pictures of the others ({error.what}: {error.why})"
+        if why:
+            rest = rows_of(model, facts["grid"], dataset, split.retain, device, show=show)
+            spent = Cost(forward=spent.forward + whole.forward, backward=whole.backward, wall_s=0.0)
+            added, kept = kept.committed, self.fit(model, kept, rest, seed)
+            same = sum(added[name] == digest for name, digest in kept.committed.items())
+            why += f"; {same} of their {len(rest.ids)} pictures are bit for bit as they were added"
+        self.fill(model, kept, facts)
+        cost = Cost(forward=spent.forward, backward=spent.backward, wall_s=time.perf_counter() - start)
+        parts = {"retain": split.retain, "forget": split.forget, "test": split.test}
+        stored = keyed(split)
+        record = carried | {
+            "role": "retrained" if refit else "unlearned",
+            "split": stored.to_dict(),
+            "forget": {
+                "method": "retrain" if refit else self.name,
+                "settings": asdict(self),
+                "needs": ["retain data", "labels"] if why else list(self.needs),
+                "exact": True,
+                "how": why or self.how,
+                "refitted": why,
+                "samples": len(gone),
+                "held_out": len(before.held_out - split.held_out),
+                "set_sha256": stored.forget_sha256,
+                "cost": summary(cost, _refit_cost(cost, whole, device), None),
+            },
+            "cost": {
+                "forward": cost.forward, "backward": cost.backward, "wall_s": cost.wall_s, "device": describe_device(device),
+            },
+            "metrics": measured(model, dataset, parts, device),
+            "lineage": lineage_of(original),
+            "versions": versions(),
+        }  # fmt: skip
+        save_checkpoint(model.cpu(), out, record=record, card=model_card(record), state=kept.tensors(keyed_names(split)))
+        return load_checkpoint(out, expect="age")
+
+    def load(self, checkpoint: Checkpoint) -> K:
+        """The state of a checkpoint of this design.
+
+        Raises:
+            CheckpointError: none there, edited, of another trunk, or not that of the weights.
+        """
+        place, record = checkpoint.path / DESIGN_STATE, checkpoint.record
+        if not place.is_file():
+            raise CheckpointError(str(place), "what the model is computed from is not there", RESTORE)
+        if sha256_file(place) != record.get("state_sha256"):
+            raise CheckpointError(str(place), "it is not the state of this checkpoint (hash differs)", RESTORE)
+        model, facts, names = checkpoint.model, self._facts(checkpoint), sorted(split_of(checkpoint).retain)
+        if trunk_sha256(model, self.own) != facts["trunk_sha256"]:
+            raise CheckpointError(str(checkpoint.path), "its trunk is not the one that the features come from", RESTORE)
+        try:
+            tensors = load_file(place)
+            committed = {name: bytes(row.numpy()) for name, row in zip(names, tensors["committed"], strict=True)}
+            kept = self.restored(model, tensors, committed, int(record["seed"]))
+        except (SafetensorError, KeyError, ValueError, InputError) as error:
+            raise CheckpointError(str(place), f"it does not belong to this model ({error})", RESTORE) from error
+        expected = copy.deepcopy(model)
+        self.fill(expected, kept, facts)
+        for name in self.own:
+            if not torch.allclose(expected.state_dict()[name], model.state_dict()[name], rtol=1e-4, atol=1e-4):
+                raise CheckpointError(str(place), f"{name} of the weights is not what it gives", RESTORE)
+        return kept
+
+    def price(self, original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> float:
+        """What taking some samples out costs, as a fraction of a refit on the others; nothing is computed for it.
+
+        Raises:
+            DataError: a sample that is not in the model, or nobody would be left.
+            CheckpointError: see `load`.
+        """
+        split_for(before := split_of(original, dataset), dataset, forget_ids)
+        kept, gone = self.load(original), leaving(before, forget_ids)
+        kept.rename(opened_names(split_of(original), dataset))
+        check_request(kept, gone)
+        return self._cost(kept, gone).compute / self._cost(kept, gone, refit=True).compute
+
+    def _cost(self, kept: K, gone: Sequence[str], *, refit: bool = False) -> Cost:
+        pictures = len(kept.committed) - len(gone) if refit else len(self.reads(kept, gone))
+        passes = self.work(kept, gone)[int(refit)]
+        return Cost(forward=pictures + passes, backward=passes, wall_s=0.0)
+
+    def _begun(
+        self, trunk: Checkpoint, trunk_data: Dataset, seed: int, device: torch.device, show: bool
+    ) -> tuple[AgePredictor, dict[str, Any], K]:
+        """The network with nobody in it, the facts that forgetting needs and the state: of the trunk's data alone."""
+        own = trunk.model
+        if trunk.model_type != "age" or own.lift is not None or own.network is not None:
+            raise CheckpointError(str(trunk.path), "a trunk is an ordinary age predictor, and this is none", "Give another")
+        model = AgePredictor(
+            size=own.size, image_size=own.image_size, age_edges=own.age_edges, age_centers=own.age_centers.tolist(),
+            random_features=self.width,
+        ).eval()  # fmt: skip
+        over = {name: value for name, value in model.state_dict().items() if name.startswith(("lift.", "classifier."))}
+        model.load_state_dict(own.state_dict() | over)
+        model = model.to(device)
+        known = consented(model, trunk, trunk_data, device, show=show)
+        facts, kept = self.begin(model, known, seed)
+        source = {"sha256": trunk.sha256, "data": trunk.record.get("data", {})}
+        return model, {"grid": known.grid, "trunk_sha256": trunk_sha256(model, self.own), "trunk": source, **facts}, kept
+
+    def _facts(self, checkpoint: Checkpoint) -> dict[str, Any]:
+        """What the record says of the design; `CheckpointError` where something is missing or of another type."""
+        facts = checkpoint.record["design"]
+        kinds = {"settings": dict, "grid": float, "trunk_sha256": str, **self.fact_types}
+        wrong = [name for name, kind in kinds.items() if not isinstance(facts.get(name), kind)]
+        if wrong or not GRIDS[0] <= facts["grid"] <= GRIDS[1]:
+            why = f"its unplug.json does not describe the design {self.name} ({', '.join(wrong) or 'grid'})"
+            raise CheckpointError(str(checkpoint.path), why, RESTORE)
+        return dict(facts)
+
+
+def leaving(before: Split, ids: Sequence[str]) -> list[str]:
+    """Whom of a request the model still holds; where that is nobody, all whom it held, which `check_request` refuses."""
+    asked = {*ids} & {*before.train}
+    return sorted(asked - {*before.forget} or asked)
+
+
+def check_request(kept: Kept, gone: Sequence[str]) -> None:
+    """Refuses samples that are not in, and a request after which nobody is left."""
+    for name in gone:
+        if name not in kept.committed:
+            why = "it is not in this model (any more)"
+            fix = "It was never there, or is forgotten already: then the release that forgot it answers such a request"
+            raise DataError(f"sample {name}", why, f"{fix} (`unplug ledger record release ID --file BUNDLE/manifest.json`)")
+    if len(gone) >= len(kept.committed):
+        raise DataError("request", "nobody would be left in the model", "Delete the model instead")
+
+
+def check_there(dataset: Dataset, needed: Sequence[str]) -> None:
+    """Refuses data without a picture that is needed; `Changed`, since a refit may do without it."""
+    there = set(dataset.ids)
+    if missing := [name for name in needed if name not in there]:
+        why = f"its picture is gone, and {len(needed)} pictures are needed ({len(missing)} of them are not there)"
+        fix = "Give the data of the training; with all pictures of the others the model is refitted instead"
+        raise Changed(f"sample {missing[0]}", why, fix)
+
+
+def check_added(kept: Kept, rows: TrunkRows) -> None:
+    """Refuses pictures, ages or features that are not those of the training; `Changed` says whose."""
+    for name, digest in rows.committed.items():
+        if kept.committed.get(name) != digest:
+            raise Changed(
+                f"sample {name}", "its picture, age or features are not those that were added",
+                "Give the picture of the training, on the machine that trained; with all pictures of the rest the model is"
+                " refitted instead",
+            )  # fmt: skip
+
+
+def _refit_cost(step: Cost, whole: Cost, device: torch.device) -> RetrainCost:
+    per_pass = step.wall_s / max(step.compute, 1.0)  # whoever was alone in a shard leaves without a pass
+    return RetrainCost(
+        cost=Cost(forward=whole.forward, backward=whole.backward, wall_s=per_pass * whole.compute),
+        source=f"a refit on the others at {1e3 * per_pass:.3g} ms a pass, as in this step, on {describe_device(device)}",
+    )
+
+
+def _carried(original: Checkpoint) -> dict[str, Any]:
+    """What the record of a forget step takes over from the training's; `CheckpointError` where that lacks something."""
+    record = original.record
+    missing = [name for name in ("spec", "digest", "samples") if name not in record.get("data", {})]
+    if missing or "seed" not in record:
+        why = f"its unplug.json says no {', '.join([f'data.{name}' for name in missing] or ['seed'])}"
+        raise CheckpointError(str(original.path), why, "Restore the folder as it was saved")
+    return {
+        "schema": RECORD_SCHEMA, "data": record["data"], "recipe": recipe_of(original).to_dict(), "seed": record["seed"],
+        "design": record["design"],
+    }  # fmt: skip
+
+
+def measured(
+    model: AgePredictor, dataset: Dataset, parts: Mapping[str, Sequence[str]], device: torch.device
+) -> dict[str, dict[str, Any]]:
+    """Metrics of the sets whose pictures are all there; a set that is not whole has none."""
+    there, rows = set(dataset.ids), {}
+    for name, ids in parts.items():
+        if ids and there.issuperset(ids):
+            data = to_tensors(dataset, ids, model.age_edges, device)
+            rows[name] = summarize(predict(model.to(device), data), model.age_edges)
+    return rows

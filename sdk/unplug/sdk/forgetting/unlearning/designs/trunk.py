@@ -1,0 +1,211 @@
+"""A trunk that never saw personal data, and what designs over it read of a picture: pooled features, rounded.
+
+Shapes: N samples, C pooled channels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unplug.core import CheckpointError, DataError, InputError, progress
+from unplug.plugins import AgePredictor, Checkpoint
+from unplug.sdk.forgetting.tasks import train_age
+from unplug.sdk.learning.data import Dataset, load_dataset, make_split
+from unplug.sdk.learning.training import ImageSet, Recipe, split_of, to_tensors
+
+BATCH = 64
+"""Pictures a pass, always: the last batch is filled up, since another batch size may round differently."""
+GRID = 256
+"""Pooled features are rounded to this fraction of their spread before anything is fitted, so that the last bits of a
+convolution, which may differ between machines, matter less often. How often was not measured."""
+MOST_MEANS = 32
+"""A feature's spread is at least this fraction of its mean: what varies less would be amplified until half precision, which
+has 11 bits, shows nothing else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrunkRows:
+    """N samples as a design sees them.
+
+    Args:
+        ids: N names.
+        people: who is in each picture, see `unplug.sdk.learning.data.Sample.person`.
+        pooled_NC: pooled features in float64, rounded to the grid.
+        age_N: years in float64.
+        committed: by name, SHA-256 of the name, the rounded features and the age.
+    """
+
+    ids: tuple[str, ...]
+    people: tuple[str, ...]
+    pooled_NC: Tensor
+    age_N: Tensor
+    committed: Mapping[str, bytes]
+
+    def part(self, position_M: Sequence[int]) -> TrunkRows:
+        """Some of them."""
+        ids = tuple(self.ids[position] for position in position_M)
+        return TrunkRows(
+            ids=ids, people=tuple(self.people[position] for position in position_M), pooled_NC=self.pooled_NC[position_M],
+            age_N=self.age_N[position_M], committed={name: self.committed[name] for name in ids},
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consented:
+    """What a design may learn without asking anybody: the trunk's own pictures, as rows.
+
+    Args:
+        seen, held: its training and its validation pictures.
+        mean_C, spread_C: of the pooled features over `seen`.
+        grid: that features are rounded to.
+    """
+
+    seen: TrunkRows
+    held: TrunkRows
+    mean_C: Tensor
+    spread_C: Tensor
+    grid: float
+
+
+def ready_trunk(
+    trunk: Checkpoint | None, trunk_data: Dataset | None, personal: Dataset, recipe: Recipe, out: Path, *, seed: int,
+    device: torch.device, restart: bool, show: bool,
+) -> tuple[Checkpoint, Dataset]:  # fmt: skip
+    """The trunk and its data, loaded or trained where they are not given, and checked to be apart from `personal`.
+
+    A trunk that is trained here goes into ``NAME-trunk`` beside `out`. See `OverTrunk.train`.
+    """
+    if trunk is None and trunk_data is None:
+        raise InputError("made to forget", "it needs a trunk that never saw personal data", "Give `trunk_data` or `trunk`")
+    side = recipe.image_size if trunk is None else trunk.model.image_size
+    if personal.size != side:
+        why = f"its images have {personal.size} pixels where the trunk takes {side}"
+        raise DataError(f"data {personal.spec}", why, "Load it at the trunk's size")
+    if trunk_data is None:
+        assert trunk is not None
+        spec = (trunk.record.get("data") or {}).get("spec")
+        if not isinstance(spec, str):
+            raise CheckpointError(str(trunk.path), "its record names no data", "Give `trunk_data` as well")
+        trunk_data = load_dataset(spec, side, show=show)
+    check_apart(personal, trunk_data)
+    if trunk is None:
+        split = make_split(trunk_data, seed=seed, validation=0.1, test=0.1)
+        place = out.parent / f"{out.name}-trunk"
+        trunk = train_age(trunk_data, split, recipe, place, seed=seed, device=device, restart=restart, show=show, label="trunk")
+    return trunk, trunk_data
+
+
+def consented(
+    model: AgePredictor, trunk: Checkpoint, trunk_data: Dataset, device: torch.device, *, show: bool = False
+) -> Consented:
+    """The trunk's own pictures as a design sees them, with the grid that they decide.
+
+    Raises:
+        DataError: other data than the trunk's.
+    """
+    split = split_of(trunk)
+    if split.data_digest != trunk_data.digest:
+        raise DataError(f"data {trunk_data.spec}", "it is not what the trunk was trained on (digest differs)", "Give that data")
+    seen = to_tensors(trunk_data, split.retain, model.age_edges, device)
+    pooled_NC = pooled(model, seen, show=show)
+    mean_C = pooled_NC.mean(0)
+    spread_C = pooled_NC.std(0).maximum(mean_C.abs() / MOST_MEANS) + 1e-3
+    grid = 2.0 ** round(float(spread_C.median().log2())) / GRID
+    return Consented(
+        seen=_rows(trunk_data, seen, pooled_NC, grid), held=rows_of(model, grid, trunk_data, split.validation, device),
+        mean_C=mean_C, spread_C=spread_C, grid=grid,
+    )  # fmt: skip
+
+
+def rows_of(
+    model: AgePredictor, grid: float, dataset: Dataset, ids: Sequence[str], device: torch.device, *, show: bool = False
+) -> TrunkRows:
+    """What a design sees of some samples.
+
+    Args:
+        model: its trunk; what stands over it plays no part.
+        grid: pooled features are rounded to multiples of this.
+        dataset: with ages.
+        ids: of it.
+        device: where the pictures pass through the trunk.
+        show: progress bar.
+
+    Raises:
+        DataError: a sample that is not there, or has no age.
+    """
+    data = to_tensors(dataset, ids, model.age_edges, device)
+    return _rows(dataset, data, pooled(model, data, show=show), grid)
+
+
+def _rows(dataset: Dataset, data: ImageSet, pooled_NC: Tensor, grid: float) -> TrunkRows:
+    steps_NC, age_N = (pooled_NC / grid).round(), data.age_N.cpu().double()
+    people = {sample.id: sample.person for sample in dataset.samples}
+    committed = {
+        name: hashlib.sha256(name.encode() + b"\0" + steps.astype("<i4").tobytes() + age.tobytes()).digest()
+        for name, steps, age in zip(data.ids, steps_NC.numpy(), age_N[:, None].numpy(), strict=True)
+    }
+    return TrunkRows(
+        ids=data.ids, people=tuple(people[name] for name in data.ids), pooled_NC=steps_NC * grid, age_N=age_N,
+        committed=committed,
+    )  # fmt: skip
+
+
+@torch.no_grad()
+def pooled(model: AgePredictor, data: ImageSet, *, show: bool = False) -> Tensor:
+    """Pooled features (N, C) in float64 on the CPU, `BATCH` pictures a pass; `show` draws a progress bar."""
+    assert model.lift is not None
+    rows = [torch.empty(0, model.lift.in_features, dtype=torch.float64)]
+    for start in progress(range(0, len(data), BATCH), label="features", unit="batch", show=show):
+        index_B = torch.arange(start, start + BATCH, device=data.device) % len(data)
+        rows.append(model.pooled(data.batch(index_B).image_BCHW).double().cpu())
+    return torch.cat(rows)[: len(data)]
+
+
+def trunk_sha256(model: AgePredictor, own: Sequence[str]) -> str:
+    """SHA-256 over all tensors but those that people decide, in the order of their names."""
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        if name not in own:
+            digest.update(name.encode() + b"\0" + value.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def check_apart(personal: Dataset, consented: Dataset) -> None:
+    """Refuses personal data with a picture or a person of the trunk's: what the trunk has seen is never forgotten.
+
+    People are compared by name where both specs are of one kind (procedural faces: of one seed), since another source may
+    use the same numbers for other people.
+
+    Raises:
+        DataError: says which picture or person.
+    """
+    fix = "Take them out of the trunk's data, or train the trunk again without them"
+    theirs = {_digest(consented, position): name for position, name in enumerate(consented.ids)}
+    mine = {name: _digest(personal, position) for position, name in enumerate(personal.ids)}
+    both = [name for name, digest in mine.items() if digest in theirs]
+    if both:
+        shown = ", ".join(f"{name} (there: {theirs[mine[name]]})" for name in both[:3])
+        more = f" and {len(both) - 3} more" if len(both) > 3 else ""
+        raise DataError("trunk's data", f"{len(both)} personal pictures are in it too: {shown}{more}", fix)
+    if _namespace(personal.spec) == _namespace(consented.spec):
+        known = {sample.subject for sample in consented.samples if sample.subject}
+        people = sorted({sample.subject for sample in personal.samples if sample.subject} & known)
+        if people:
+            raise DataError("trunk's data", f"{len(people)} of the people are in it too (first: {people[0]})", fix)
+
+
+def _digest(dataset: Dataset, position: int) -> bytes:
+    return hashlib.sha256(np.ascontiguousarray(dataset.images[dataset.rows[position]]).tobytes()).digest()
+
+
+def _namespace(spec: str) -> str:
+    kind, _, rest = spec.partition(":")
+    seed = [part for part in rest.split(",") if part.startswith("seed=")]
+    return f"{kind} {seed[0] if seed else 'seed=0'}" if kind == "synth" else kind

@@ -1,0 +1,242 @@
+"""A loaded data set: pixels in a memory map, labels in arrays, one digest over all of it."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unplug.core import DataError, InputError, settled, spoilt_name, tell
+
+from .naming import told_of_people
+from .picture_cache import fingerprints, pixels
+from .source import Captioned, Eyes, LeftOut, Listing, Sample, SampleProblem, parse_spec
+from .sources.caption_records import shown
+
+OnBad = Literal["error", "skip"]
+MIN_SIZE = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """N decoded samples.
+
+    Args:
+        spec: the data spec that it was loaded from.
+        images: memory map (rows, size, size, 3) RGB; sample i is row ``rows[i]``.
+        rows: N row numbers.
+        samples: N samples, in the source's order.
+        problems: what cannot be used, and why.
+        left_out: what else lies there, see `LeftOut`.
+        digest: SHA-256 over ids, contents and labels of the N samples.
+        classes: names of the class labels.
+        age_edges: the data set's own age groups, or None.
+        eyes, told: see `Listing`.
+    """
+
+    spec: str
+    images: NDArray[np.uint8]
+    rows: NDArray[np.int64]
+    samples: tuple[Sample, ...]
+    problems: tuple[SampleProblem, ...]
+    digest: str
+    left_out: tuple[LeftOut, ...] = ()
+    classes: tuple[str, ...] = ()
+    age_edges: tuple[float, ...] | None = None
+    eyes: Eyes | None = None
+    told: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the record of a training says of its data, ready for JSON."""
+        eyes = {} if self.eyes is None else {"eyes": [list(eye) for eye in self.eyes]}
+        return {"spec": self.spec, "digest": self.digest, "samples": len(self), "unusable": len(self.problems), **eyes}
+
+    @property
+    def size(self) -> int:
+        """Side of the images in pixels."""
+        return int(self.images.shape[1])
+
+    def pixels(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
+        """RGB pixels (len(indices), size, size, 3) of some samples, copied into memory."""
+        return np.asarray(self.images[self.rows[np.asarray(indices, dtype=np.int64)]])
+
+    @property
+    def ages(self) -> NDArray[np.float32]:
+        """Age in years per sample (N,), NaN where unknown."""
+        return np.array([np.nan if sample.age is None else sample.age for sample in self.samples], dtype=np.float32)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The sample ids, in the source's order."""
+        return tuple(sample.id for sample in self.samples)
+
+    def indices(self, ids: Sequence[str]) -> NDArray[np.int64]:
+        """Positions of some ids (len(ids),); `DataError` where one is unknown."""
+        position = {sample.id: index for index, sample in enumerate(self.samples)}
+        unknown = [name for name in ids if name not in position]
+        if unknown:
+            raise DataError(
+                f"data {self.spec}",
+                f"{len(unknown)} of {len(ids)} wanted samples are not in it (first: {unknown[0]})",
+                "Give the data that the split was made from",
+            )
+        return np.array([position[name] for name in ids], dtype=np.int64)
+
+
+@settled
+def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = True, tells: bool = True) -> Dataset:
+    """Loads, decodes and caches the data that a spec names.
+
+    Args:
+        spec: ``KIND:ARGUMENT``, see `unplug.sdk.learning.data.source`.
+        size: side in pixels, at least 8.
+        on_bad: "error" refuses data with unusable samples and names them; "skip" goes on and counts them.
+        show: progress bars, and on standard error what is told of the data.
+        tells: False where whoever calls shows ``told`` itself.
+
+    Returns:
+        The data set; ``problems`` lists what cannot be used, ``told`` what one should know of the rest.
+
+    Raises:
+        DataError: nothing usable, or unusable samples with ``on_bad="error"``.
+        InputError: `size` is too small.
+
+    Example:
+        >>> len(load_dataset("synth:n=4,subjects=2", 32, show=False))
+        4
+    """
+    if size < MIN_SIZE:
+        raise InputError(f"size {size}", "too small for an image", f"Use {MIN_SIZE} pixels or more")
+    source = parse_spec(spec)
+    listing: Listing = source.listing()
+    prints = _checked_ids(listing.samples, fingerprints(source, listing.samples, show))
+    problems = list(listing.problems)
+    problems += [item for item in prints if isinstance(item, SampleProblem)]
+    positions = [position for position, item in enumerate(prints) if isinstance(item, bytes)]
+    readable = [(listing.samples[position], item) for position, item in enumerate(prints) if isinstance(item, bytes)]
+    array, bad = pixels(spec, source, [sample for sample, _ in readable], positions, [item for _, item in readable], size, show)
+    problems += [SampleProblem(id=readable[position][0].id, reason=reason) for position, reason in sorted(bad.items())]
+    kept = [(row, sample, item) for row, (sample, item) in enumerate(readable) if row not in bad]
+    _report(spec, problems, len(kept), on_bad)
+    told = (*listing.told, *told_of_people(listing.samples))
+    for line in told if show and tells else ():
+        tell(f"{spec}: {line}")
+    digest = hashlib.sha256()
+    for _, sample, item in kept:
+        person = sample.subject if sample.written is None else sample.written
+        digest.update(repr((sample.id, sample.age, sample.label, person, item.hex())).encode())
+    return Dataset(
+        spec=spec,
+        images=array,
+        rows=np.array([row for row, _, _ in kept], dtype=np.int64),
+        samples=tuple(sample for _, sample, _ in kept),
+        problems=tuple(problems),
+        left_out=listing.left_out,
+        digest=digest.hexdigest(),
+        classes=listing.classes,
+        age_edges=listing.age_edges,
+        eyes=listing.eyes,
+        told=told,
+    )
+
+
+def _checked_ids(samples: Sequence[Sample], prints: Sequence[bytes | SampleProblem]) -> list[bytes | SampleProblem]:
+    """Refuses ids that a deletion request could not name, or that would stand on both sides of a split."""
+    seen: dict[str, str] = {}
+    checked: list[bytes | SampleProblem] = []
+    for sample, item in zip(samples, prints, strict=True):
+        name, same = sample.id, unicodedata.normalize("NFC", sample.id)
+        if any("\ud800" <= letter <= "\udfff" for letter in name):
+            item = SampleProblem(id=ascii(name)[1:-1], reason="its name is not UTF-8, so no forget file could name it")
+        elif same in seen:
+            form = "" if seen[same] == name else ", in another Unicode form"
+            item = SampleProblem(id=name, reason=f"the id appears twice{form}")
+        elif why := _unaskable(sample):
+            item = SampleProblem(id=name, reason=f"{sample.place}: {why}" if sample.place else why)
+        checked.append(item)
+        seen.setdefault(same, name)
+    return checked
+
+
+def _unaskable(sample: Sample) -> str | None:
+    """Why no deletion request could name a sample or the person in it, or None."""
+    for taken, what in (("subject:", "a person in a forget file"), ("hmac:", "a digest in a record")):
+        if sample.id.startswith(taken):
+            return f"ids that begin with {taken} would stand for {what}"
+    person = sample.subject or ""
+    if any(unicodedata.category(letter) == "Cc" for letter in person):
+        return f"subject {shown(person)!r} holds a line feed or another control character: a quote may be missing"
+    for name, text in ((sample.id, f"id {shown(sample.id)!r}"), (f"subject:{person}", f"subject {shown(person)!r}")):
+        if why := spoilt_name(name):
+            return f"{text}: {why}"
+    return None
+
+
+def _report(spec: str, problems: Sequence[SampleProblem], kept: int, on_bad: OnBad) -> None:
+    if not problems or (on_bad == "skip" and kept):
+        return
+    first = problems[0]
+    raise DataError(
+        f"data {spec}",
+        f"{len(problems)} of {len(problems) + kept} samples cannot be used (first: {first.id}: {first.reason})",
+        "Repair or remove them, or pass `on_bad=skip` to go on without them"
+        if kept
+        else "Repair them, or check that this is the right place",
+    )
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """Counts and ranges of a data set, ready for JSON (``unplug data inspect``)."""
+    ages = dataset.ages[~np.isnan(dataset.ages)]
+    subjects = {sample.subject for sample in dataset.samples if sample.subject is not None}
+    parts = [sample.partition for sample in dataset.samples if sample.partition is not None]
+    labels = [sample.label for sample in dataset.samples if sample.label is not None]
+    histogram = np.histogram(ages, bins=np.arange(0, 131, 10))[0] if len(ages) else np.zeros(0, int)
+    return {
+        "spec": dataset.spec,
+        "samples": len(dataset),
+        "unusable": [{"id": problem.id, "reason": problem.reason} for problem in dataset.problems],
+        "left_out": [asdict(item) for item in dataset.left_out],
+        "size": dataset.size,
+        "told": list(dataset.told),
+        "digest": dataset.digest,
+        "subjects": len(subjects) or None,
+        "ages": {
+            "known": len(ages),
+            "min": float(ages.min()) if len(ages) else None,
+            "mean": round(float(ages.mean()), 3) if len(ages) else None,
+            "max": float(ages.max()) if len(ages) else None,
+            "per_decade": [int(count) for count in histogram],
+        },
+        "classes": {name: labels.count(index) for index, name in enumerate(dataset.classes)},
+        "partitions": {part: parts.count(part) for part in sorted(set(parts))},
+        "attributes": _attributes(dataset),
+        "captions": _captions(dataset),
+    }
+
+
+def _attributes(dataset: Dataset) -> dict[str, dict[str, int]]:
+    """How many samples have each value of each attribute, the commonest first, at most 24 of one."""
+    counted: dict[str, Counter[str]] = {}
+    for sample in dataset.samples:
+        for name, value in sample.attributes.items():
+            counted.setdefault(name, Counter())[value] += 1
+    return {name: dict(counted[name].most_common(24)) for name in sorted(counted)}
+
+
+def _captions(dataset: Dataset) -> dict[str, Any] | None:
+    """How many samples have words (a source that is `Captioned` lists no sample without) and the first one's, or None."""
+    source = parse_spec(dataset.spec)
+    if not isinstance(source, Captioned):
+        return None
+    return {"samples": len(dataset), "first": source.captions(dataset.samples[0], 0, 1)[0]}

@@ -1,1 +1,0 @@
-"""One file an unlearning method; the registry is `unplug.sdk.unlearning.METHODS`."""

@@ -1,0 +1,1 @@
+"""Bundle, ledger, certificate: bytes and keys. No torch, no SciPy, no matplotlib."""

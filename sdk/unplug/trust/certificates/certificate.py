@@ -1,0 +1,278 @@
+"""What a certificate says, ``unplug-certificate/1``: the predicate of its first statement. It names and shows nobody.
+
+The people whom a request names, the places where they were found and the notes of the ledger stay out: a certificate has the
+opaque id of the request, kinds of places with counts, hashes, dates and numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from unplug.core import STRICT
+from unplug.sdk.evidence.statistics import Estimate
+
+SCHEMA: Literal["unplug-certificate/1"] = "unplug-certificate/1"
+PlaceName = Literal[
+    "raw data", "caches", "work folders", "checkpoints", "references and folds", "earlier bundles", "deltas",
+    "lists and reports", "backups", "copies and phones",
+]  # fmt: skip
+"""Where a person can still be; every certificate says something of each."""
+Outcome = Literal["deleted", "kept", "unknown", "none found"]
+"""``kept``: it is still there, and why. ``none found``: it was searched and nothing of the person was there."""
+Who = Literal["released", "never saw them", "before"]
+"""Of which model a number is."""
+Shown = Literal["equality", "certification", "attacks"]
+"""What forgetting rests on: weights equal to a refit without them; the method certified on many others; attacks alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestLine:
+    """The request.
+
+    Args:
+        id: in the ledger; names nobody.
+        received, due: calendar days.
+        extended: whether the due day was moved by two months.
+        identity_checked: whether the ledger says that it was checked who asks.
+        released: when the ledger recorded the release, UTC.
+        answered: when it recorded that the person was told, or null.
+        informed: how many recipients of the data were told.
+        answered_on: the operator's calendar day of `answered`, as ``2027-01-31+02:00``; null where the ledger does not say, and
+            UTC's counts.
+    """
+
+    id: str
+    received: str
+    due: str
+    extended: bool
+    identity_checked: bool
+    released: str
+    answered: str | None
+    informed: int
+    answered_on: str | None = None
+
+    @property
+    def told_on(self) -> str | None:
+        """The day on which the person was told, or None."""
+        told = self.answered_on or self.answered
+        return None if self.answered is None or told is None else told[:10]
+
+    @property
+    def in_time(self) -> bool | None:
+        """Whether the answer came by the due day; None where there was none yet."""
+        return None if self.told_on is None else self.told_on <= self.due
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchLine:
+    """One search for the person.
+
+    Args:
+        system: what was searched, as the operator calls it.
+        folders: how many, with all below them, beside the data and the cache.
+        trace_sha256: of the search's result, which stays with the operator.
+        entry: of the ledger, that recorded it.
+        at: when.
+    """
+
+    system: str
+    folders: int
+    trace_sha256: str
+    entry: int
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceLine:
+    """One kind of place.
+
+    Args:
+        place: see `PlaceName`.
+        outcome: see `Outcome`.
+        count: how many such places were found, where a search counted.
+        why: why it is kept, or what is not known.
+        by: who says so: a search, or the operator's word; ``nobody`` where neither did.
+    """
+
+    place: PlaceName
+    outcome: Outcome
+    count: int | None
+    why: str
+    by: Literal["search", "operator", "nobody"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileLine:
+    """A file of the bundle."""
+
+    name: str
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelLine:
+    """The model that was released, in hashes; all of it stands in the bundle.
+
+    Args:
+        bundle: SHA-256 of its manifest.
+        product, release: what the signer of the bundle calls it; null where nobody signed it.
+        model_type: what kind of model it is.
+        original_sha256, checkpoint_sha256: of the weights before and after.
+        data_digest: of the training data.
+        forget_samples: how many samples were forgotten, of all requests that this release answers.
+        method: the design or the method.
+        compute: cost of forgetting as a fraction of retraining.
+        files: exported files and reports.
+        versions: of the packages that decide numbers.
+    """
+
+    bundle: str
+    product: str | None
+    release: int | None
+    model_type: str
+    original_sha256: str
+    checkpoint_sha256: str
+    data_digest: str
+    forget_samples: int
+    method: str
+    compute: float
+    files: tuple[FileLine, ...]
+    versions: dict[str, str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackLine:
+    """One attack: the area under its curve, forgotten against unseen people; where nothing is left all models have the same.
+
+    Args:
+        attack: its name.
+        model: the released one.
+        never_saw: of what never saw them.
+        original: before.
+        gap: the released model minus what never saw them, with an interval that holds for all attacks at once where there
+            is one; null where it could not be computed.
+    """
+
+    attack: str
+    model: Estimate
+    never_saw: Estimate
+    original: Estimate | None
+    gap: Estimate | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseLine:
+    """Error on people whom no model saw: years, or loss for a model without ages."""
+
+    who: Who
+    error: Estimate
+    samples: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateLine:
+    """A gate of the release: what was measured, null where nothing was, and its limit."""
+
+    name: str
+    value: float | None
+    limit: float
+    comparison: Literal["<=", ">="]
+    passed: bool
+    unit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverrideLine:
+    """A gate that did not hold, and the reason with which it was released all the same."""
+
+    gate: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What was measured; all of it stands in the bundle's reports.
+
+    Args:
+        shown_by: see `Shown`.
+        beside: which models never saw them.
+        attacks, use: numbers with intervals.
+        unit: of `use`.
+        too_few: why no interval counts as showing anything, or null.
+        alarms: of the audit.
+        gates: what a release is held to, each with its limit.
+        overrides: gates that did not hold and were overridden.
+        skipped: what the audit could not measure, with why.
+    """
+
+    shown_by: Shown
+    beside: str
+    attacks: tuple[AttackLine, ...]
+    use: tuple[UseLine, ...]
+    unit: str
+    too_few: str | None
+    alarms: tuple[str, ...]
+    gates: tuple[GateLine, ...]
+    overrides: tuple[OverrideLine, ...]
+    skipped: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryLine:
+    """An entry of the ledger with the path that shows it under the checkpoint."""
+
+    index: int
+    entry: str
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerLine:
+    """The request, its release and its answer in the ledger, provable to anybody with its public key.
+
+    Args:
+        vkey: the public key, for who has none from elsewhere.
+        checkpoint: the signed note that all paths lead to.
+        entries: about this request.
+    """
+
+    vkey: str
+    checkpoint: str
+    entries: tuple[EntryLine, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """``unplug-certificate/1``: what was done about one request.
+
+    Args:
+        issued: UTC.
+        issuer: who says all of this, as they call themselves.
+        request, searches, places, model, evidence, ledger: see their classes.
+        not_claimed: what nobody may read into it.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    issued: str
+    issuer: str
+    request: RequestLine
+    searches: tuple[SearchLine, ...]
+    places: tuple[PlaceLine, ...]
+    model: ModelLine
+    evidence: Evidence
+    ledger: LedgerLine
+    not_claimed: tuple[str, ...]
+    schema: Literal["unplug-certificate/1"] = SCHEMA
+
+
+NOT_CLAIMED = (
+    "That no copy is left on phones that loaded an earlier file, on other people's disks, or in places not listed above.",
+    "That no attack will ever be found which tells that somebody was in the training data: the attacks named here were tried.",
+    "That the numbers hold for each person by herself: intervals are over people, and the request may name few.",
+    "That the operator's ledger holds every request: it proves what is in it, and not what was left out.",
+    "That the request was lawful to grant, or granted as the law asks. This is no legal advice.",
+)
+"""Stands in every certificate."""

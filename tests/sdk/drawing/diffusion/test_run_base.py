@@ -1,0 +1,287 @@
+"""Training a base: killed in either phase and continued to the same bytes, refused where it would harm, an ordinary folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+
+from unplug.core import CheckpointError, DataError, InputError, OutputError, TrainingError
+from unplug.sdk.drawing.diffusion import BaseRecipe, VAERecipe, base_record, image_size_of, load_base, to_image, train_base
+from unplug.sdk.drawing.diffusion import run_base as module
+from unplug.sdk.drawing.diffusion.base_training import BaseLoss, TextPairs, tokenize
+from unplug.sdk.drawing.diffusion.digest import base_digest
+from unplug.sdk.drawing.diffusion.measure import LEVELS, batch_losses
+from unplug.sdk.drawing.diffusion.run_base import base_metrics, prefix_text_encoder
+from unplug.sdk.drawing.diffusion.small import build_scheduler, build_text_encoder, build_unet, build_vae
+from unplug.sdk.drawing.diffusion.tokenizer import encode, train_tokenizer
+from unplug.sdk.drawing.diffusion.vae import Crops
+from unplug.sdk.learning.data import Dataset, Split, load_dataset, make_split
+
+from .conftest import CPU, SIZE, Killed, kill_after, shrink, tiny_unet
+
+VAE = VAERecipe(steps=4, batch_size=2, crop=32, channels=4, warmup=1, precision="fp32")
+BASE = BaseRecipe(steps=4, batch_size=2, warmup=1, captions=2, precision="fp32")
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def split(faces: Dataset) -> Split:
+    return make_split(faces, seed=0, validation=0.2, test=0.2)
+
+
+Run = Callable[..., Path]
+
+
+@pytest.fixture
+def run(faces: Dataset, split: Split) -> Run:
+    def train(out: Path, **more: Any) -> Path:
+        given = {"dataset": faces, "split": split, "vae_recipe": VAE, "recipe": BASE, "seed": 1, "sample_every": 2} | more
+        return train_base(out=out, device=CPU, show=False, **given)
+
+    return train
+
+
+def weights(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.safetensors"))}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, faces: Dataset, split: Split) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        shrink(patch)
+        out = tmp_path_factory.mktemp("whole") / "base"
+        return train_base(faces, split, out, VAE, BASE, seed=1, device=CPU, sample_every=0, show=False)
+
+
+@pytest.mark.long
+def test_an_ordinary_folder_with_its_record(whole: Path, faces: Dataset, split: Split) -> None:
+    assert {path.name for path in whole.iterdir()} == set(module.OURS)
+    assert not (whole.parent / ".base.training").exists()
+    pipe = load_base(str(whole), device=CPU)
+    assert image_size_of(pipe) == SIZE and type(pipe).__name__ == "StableDiffusionPipeline"
+    assert {value.dtype for file in whole.rglob("*.safetensors") for value in load_file(file).values()} == {torch.float32}
+    record = base_record(str(whole))
+    assert record["data"]["digest"] == faces.digest and record["split"]["sha256"] == split.sha256
+    assert record["parameters"]["unet"] == sum(value.numel() for value in pipe.unet.parameters())
+    assert record["history"]["vae"][-1]["step"] == 4 == record["history"]["base"][-1]["step"]
+    assert record["metrics"]["vae_psnr_db"] > 0 and record["metrics"]["n"] == len(split.validation)
+    rows = [int(row) for row in faces.indices(split.train)]
+    latent = module.encode_all(pipe.vae, faces, rows, CPU) * pipe.vae.config.scaling_factor
+    assert float(latent.std()) == pytest.approx(1.0, abs=1e-4)
+    card = (whole / "README.md").read_text()
+    assert f"{record['parameters']['unet']:,}" in card and "no photograph" in card
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("drawer", "after"), [(Crops, 2), (TextPairs, 3)])
+def test_killed_it_goes_on(
+    run: Run, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drawer: Any, after: int
+) -> None:
+    work = tmp_path / ".base.training"
+    with monkeypatch.context() as patch:
+        kill_after(patch, drawer, after)
+        with pytest.raises(Killed):
+            run(tmp_path / "base")
+    assert not (tmp_path / "base").exists()
+    names = {path.name for path in work.iterdir()}
+    assert "vae.safetensors" in names and ("unet.safetensors" in names) == (drawer is TextPairs)
+    assert "vae-0000004.png" in names or drawer is Crops
+    if drawer is TextPairs:
+        monkeypatch.setattr(module, "train_tokenizer", lambda *_, **__: pytest.fail("it got another tokenizer"))
+        monkeypatch.setattr(Crops, "__call__", lambda *_: pytest.fail("the autoencoder was trained again"))
+    assert weights(run(tmp_path / "base")) == weights(whole) and not work.exists()
+
+
+@pytest.mark.long
+def test_another_recipe_is_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        kill_after(patch, TextPairs, 2)
+        with pytest.raises(Killed):
+            run(tmp_path / "base")
+    for more in ({"recipe": replace(BASE, lr=0.01)}, {"seed": 2}, {"vae_recipe": replace(VAE, lr=0.1)}):
+        with pytest.raises(CheckpointError, match="an unfinished run of another recipe, data or seed"):
+            run(tmp_path / "base", **more)
+
+
+@pytest.mark.long
+def test_other_captions_are_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    def caption(word: str) -> Dataset:
+        for number in range(12):
+            Image.new("RGB", (SIZE, SIZE), (20 * number, 0, 0)).save(tmp_path / f"{number}.png")
+            (tmp_path / f"{number}.txt").write_text(f"{word} {number}")
+        return load_dataset(f"captions:{tmp_path}", SIZE, show=False)
+
+    data = caption("picture")
+    split = make_split(data, validation=0.2, test=0.2)
+    with monkeypatch.context() as patch:
+        kill_after(patch, Crops, 2)
+        with pytest.raises(Killed):
+            run(tmp_path / "out" / "base", dataset=data, split=split)
+    data = caption("painting")
+    with pytest.raises(CheckpointError, match="an unfinished run of another"):
+        run(tmp_path / "out" / "base", dataset=data, split=split)
+    run(tmp_path / "out" / "base", dataset=data, split=split, restart=True, recipe=replace(BASE, lr=0.01))
+    assert base_record(str(tmp_path / "out" / "base"))["recipe"]["base"]["lr"] == 0.01
+
+
+def test_refused_training(run: Run, tmp_path: Path, split: Split, faces: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A folder of diffusers that this command did not write is somebody else's, too.
+    for inside in ("notes.txt", "model_index.json", "config.json"):
+        out = tmp_path / inside.partition(".")[0]
+        out.mkdir()
+        (out / inside).write_text("{}")
+        with pytest.raises(OutputError, match="it exists and was not written by this command"):
+            run(out)
+        assert [path.name for path in out.iterdir()] == [inside]
+    odd = load_dataset("synth:n=6", 36, show=False)
+    with pytest.raises(DataError, match="36 px is no multiple of 8"):
+        run(tmp_path / "base", dataset=odd)
+    with pytest.raises(DataError, match="no training or no validation samples"):
+        run(tmp_path / "base", split=replace(split, validation=()))
+    Image.new("RGB", (SIZE, SIZE)).save(tmp_path / "a.png")
+    plain = load_dataset(f"imagefolder:{tmp_path}", SIZE, show=False)
+    with pytest.raises(DataError, match="it has no captions"):
+        run(tmp_path / "base", dataset=plain)
+    monkeypatch.setattr(module, "processes", lambda _: type("Team", (), {"num_processes": 2}))
+    with pytest.raises(InputError, match="train base: it runs in one process"):
+        run(tmp_path / "base")
+
+
+def test_the_text_encoder_is_named_as_older_transformers_want_it(whole: Path, base_folder: Path, tmp_path: Path) -> None:
+    """transformers before 5.1 would start from random numbers; this one takes either form, and misses nothing."""
+    file = "text_encoder/model.safetensors"
+    named = load_file(whole / file)
+    assert "text_model.embeddings.token_embedding.weight" in named
+    assert "text_model.encoder.layers.0.self_attn.q_proj.weight" in named and "text_model.final_layer_norm.bias" in named
+    assert all(name.startswith("text_model.") and not name.startswith("text_model.text_model.") for name in named)
+    own = load_base(str(whole), device=CPU).text_encoder.state_dict()
+    assert {name.removeprefix("text_model."): value.tolist() for name, value in named.items()} == {
+        name.removeprefix("text_model."): value.tolist() for name, value in own.items()
+    }
+    shutil.copytree(base_folder, tmp_path / "old")
+    before = {path: path.read_bytes() for path in (tmp_path / "old").rglob("*") if path.is_file()}
+    parts = load_base(str(tmp_path / "old"), device=CPU)
+    for _ in range(2):
+        prefix_text_encoder(tmp_path / "old")
+        changed = [path for path, raw in before.items() if path.read_bytes() != raw]
+        assert changed == [tmp_path / "old" / file]
+        again = load_base(str(tmp_path / "old"), device=CPU)
+        assert base_digest(again) == base_digest(parts)
+        assert {path for path in (tmp_path / "old").rglob("*") if path.is_file()} == before.keys()
+
+
+@pytest.mark.long
+def test_halves_are_measured_rounded(run: Run, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older base of ours in the place is replaced."""
+    shutil.copytree(whole, tmp_path / "base")
+    measured: list[dict[str, torch.Tensor]] = []
+
+    def watched(pipe: Any, *_: Any) -> dict[str, Any]:
+        measured.append({f"{part}/{name}": value.clone() for part in module.NETWORKS
+                         for name, value in getattr(pipe, part).state_dict().items()})  # fmt: skip
+        return {"n": 1, "vae_psnr_db": 1.0, "loss": 1.0}
+
+    monkeypatch.setattr(module, "base_metrics", watched)
+    run(tmp_path / "base", half=True)
+    stored = load_base(str(tmp_path / "base"), device=CPU)
+    for name, value in measured[0].items():
+        part, _, tensor = name.partition("/")
+        assert torch.equal(getattr(stored, part).state_dict()[tensor], value), name
+    old, new = weights(whole), weights(tmp_path / "base")
+    assert old.keys() == new.keys() and all(0.4 < len(new[name]) / len(old[name]) < 0.65 for name in old)
+
+
+@pytest.mark.long
+def test_the_state_goes_after_the_result_is_read(
+    run: Run, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A weight beyond float16, and a disk that loses bytes: the training is not lost with them."""
+    fit, save = module.fit_base, module.save_base
+
+    def large(*given: Any, **how: Any) -> Any:
+        done = fit(*given, **how)
+        done.model.unet.conv_out.bias.data[0] = 1e5
+        return done
+
+    def spoil(pipe: Any, out: Path, record: Any, *, half: bool) -> None:
+        save(pipe, out, record, half=half)
+        (out / "unet/diffusion_pytorch_model.safetensors").write_bytes(b"\0lost")
+
+    for name, harm, error, words in (
+        ("fit_base", large, TrainingError, r"conv_out\.bias are NaN or infinite in float16"),
+        ("save_base", spoil, CheckpointError, "has 5 bytes"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, harm)
+            with pytest.raises(error, match=words):
+                run(tmp_path / "base", half=harm is large)
+        assert {"vae.safetensors", "unet.safetensors"} <= {path.name for path in (tmp_path / ".base.training").iterdir()}
+    monkeypatch.setattr(TextPairs, "__call__", lambda *_: pytest.fail("it was trained again"))
+    assert weights(run(tmp_path / "base")) == weights(whole) and not (tmp_path / ".base.training").exists()
+
+
+def test_what_a_record_says_of_a_base_by_hand(base: Any, faces: Dataset, split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    captions = [(f"a child, {number}", "unused") for number in range(len(faces))]
+    monkeypatch.setattr(module, "pictures_at_once", lambda _: 3)
+    found = base_metrics(base, faces, split, captions)
+    rows = [int(row) for row in faces.indices(split.validation)]
+    assert found["n"] == len(rows) == 4
+    image = to_image(faces.pixels(rows), CPU)
+    with torch.no_grad():
+        error = (base.vae(image).sample.clamp(-1, 1) - image).square().mean(dim=(1, 2, 3))
+        latent = base.vae.encode(image).latent_dist.mean * base.vae.config.scaling_factor
+        text = base.text_encoder(encode(base.tokenizer, [captions[row][0] for row in rows]))[0]
+    assert found["vae_psnr_db"] == pytest.approx(float((10 * (4 / error).log10()).mean()), rel=1e-4)
+    table = batch_losses(None, None, base, {"latent_Bchw": latent, "text_BLD": text}, LEVELS, 0)
+    assert found["loss"] == pytest.approx(float(table.mean()), rel=1e-4)
+
+
+def test_pairs_and_sizes_of_the_small_base(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(["one two three"], tmp_path, vocabulary=520, length=8)
+    captions = [("one", "two"), ("three",), ("one two", "two one")]
+    ids = tokenize(tokenizer, captions)
+    assert tuple(ids.shape) == (3, 2, 8) and torch.equal(ids[1, 0], ids[1, 1])  # the only one, repeated
+    assert torch.equal(ids[2, 1].long(), encode(tokenizer, ["two one"])[0])
+    empty = encode(tokenizer, [""])[0]
+    latent = torch.arange(3.0).view(3, 1, 1, 1).expand(3, 1, 2, 2)
+    for drop in (0.0, 0.3, 1.0):
+        batch = TextPairs(latent, ids, empty, drop, CPU)(torch.Generator().manual_seed(2), 300)
+        gone = (batch["ids_BL"] == empty).all(dim=1)
+        assert float(gone.float().mean()) == pytest.approx(drop, abs=0.1 * (0 < drop < 1))
+        for row, words in zip(batch["latent_Bchw"][~gone, 0, 0, 0].int().tolist(), batch["ids_BL"][~gone], strict=True):
+            assert any(torch.equal(words, own.long()) for own in ids[row])
+    # As its docstrings and the issue say: 5 to 20 M parameters of UNet, an autoencoder of factor 8.
+    millions = [sum(value.numel() for value in part.parameters()) / 1e6 for part in (build_unet(16), build_vae(128))]
+    assert 5 < millions[0] < 20 and abs(millions[0] - 10.8) < 0.1 and millions[1] < 5
+    assert len(build_vae(128).config.block_out_channels) == 4 and json.dumps(build_scheduler().config["prediction_type"])
+
+
+def test_the_loss_is_of_the_velocity_and_reaches_the_text(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(["one two three"], tmp_path, vocabulary=520, length=8)
+    torch.manual_seed(0)
+    model = BaseLoss(tiny_unet(), build_text_encoder(tokenizer, width=32), build_scheduler())
+    latent, ids = torch.randn(2, 4, 8, 8), encode(tokenizer, ["one", "two"])
+    found = model(latent, ids, torch.Generator().manual_seed(6))
+    generator = torch.Generator().manual_seed(6)
+    step = (torch.rand(2, generator=generator) * 1000).long()
+    noise = torch.randn(2, 4, 8, 8, generator=generator)
+    noisy = model.scheduler.add_noise(latent, noise, step)
+    guess = model.unet(noisy, step, model.text_encoder(ids)[0]).sample
+    expected = (guess - model.scheduler.get_velocity(latent, noise, step)).square().mean()
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
+    found.backward()
+    lost = [name for name, value in model.named_parameters() if value.grad is None]
+    assert not lost

@@ -1,0 +1,154 @@
+"""The weights that ship: few enough, whole, an ordinary pipeline to diffusers, and steering where the condition says."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from benchmarks.studies.control.errors import FAILURE, edge_scores, landmark_errors
+from benchmarks.studies.words import ATTRIBUTES, listen
+from PIL import Image
+from safetensors import safe_open
+
+from unplug.core import read_json, sha256_file
+from unplug.plugins import RECORD, weights_file
+from unplug.sdk.drawing.conditions import Steering, conditions_in_worker, landmarks_in_worker
+from unplug.sdk.drawing.device import lora_file
+from unplug.sdk.drawing.diffusion import (
+    OURS,
+    base_digest,
+    base_record,
+    draw_pictures,
+    find_lora,
+    find_plugin,
+    generate,
+    load_base,
+    shipped_folder,
+)
+from unplug.sdk.drawing.diffusion.shipped_files import shipped_place
+from unplug.sdk.drawing.diffusion.small import diffusers
+from unplug.sdk.learning.data import Dataset, captions_of, load_dataset
+
+MAX_BYTES = 45e6
+PLUGINS, STUDENTS = ("face_landmark", "canny", "depth"), ("four-steps", "two-steps")
+FACES, STEPS = 4, 8
+needs_landmarker = pytest.mark.skipif("UNPLUG_FACE_LANDMARKER" not in os.environ, reason="UNPLUG_FACE_LANDMARKER is not set")
+
+
+def tensors(path: Path) -> Iterator[torch.Tensor]:
+    with safe_open(path, framework="pt") as handle:
+        yield from (handle.get_tensor(name) for name in handle.keys())  # noqa: SIM118
+
+
+def test_all_weights_are_small_and_finite_and_their_card_says_how_they_were_made() -> None:
+    place = shipped_place()
+    assert place is not None
+    files = sorted(place.rglob("*.safetensors"))
+    assert {file.relative_to(place).parts[0] for file in files} == {"base", *STUDENTS, *PLUGINS}
+    assert sum(file.stat().st_size for file in files) < MAX_BYTES
+    for file in files:
+        for value in tensors(file):
+            assert not value.is_floating_point() or (value.dtype == torch.float16 and bool(value.isfinite().all())), file
+    card = (place / "README.md").read_text(encoding="utf-8")
+    record = base_record("small")
+    assert "unplug train base" in card and record["data"]["spec"] in card
+    for name in PLUGINS:
+        assert f"unplug train plugin --base small --condition {name}" in card
+    teacher = base_digest(load_base("small", device=torch.device("cpu")))
+    for name in STUDENTS:
+        student = read_json(place / name / RECORD)
+        assert f"unplug train student --base small --data {student['data']['spec']}" in card and f"--out {name}" in card
+        assert student["teacher"] == teacher
+
+
+@pytest.fixture(scope="module")
+def base() -> Any:
+    return load_base("small", device=torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def faces() -> Dataset:
+    """People that neither the base nor a plugin has seen."""
+    return load_dataset(f"synth:n={FACES},subjects={FACES},seed=977", 128, show=False)
+
+
+def test_the_base_is_an_ordinary_pipeline(base: Any) -> None:
+    pipe = diffusers().StableDiffusionPipeline.from_pretrained(shipped_folder("small"), local_files_only=True)
+    theirs = pipe.unet.state_dict()
+    assert all(torch.equal(value, theirs[name].float()) for name, value in base.unet.state_dict().items())
+    assert 5e6 < sum(parameter.numel() for parameter in pipe.unet.parameters()) < 20e6
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", sorted(ATTRIBUTES))
+def test_the_base_listens(base: Any, name: str) -> None:
+    """Colours follow the words of the prompt three times as far as they follow the noise, in the six steps of the default."""
+
+    def draw(prompts: Sequence[str], seeds: Sequence[int]) -> Any:
+        made = generate(base, prompts, seeds=list(seeds), size=128, **asdict(OURS))
+        return np.stack([np.asarray(picture) for picture in made])
+
+    found, _ = listen(draw, ATTRIBUTES[name])
+    assert found.ratio > 3.0
+
+
+def drawn(
+    base: Any, faces: Dataset, folder: Path, name: str, strength: float = 1.0
+) -> tuple[list[Image.Image], list[Image.Image]]:
+    """Conditions of the faces, and pictures steered by them with the same prompts and noise."""
+    asked, found = conditions_in_worker(name, {}, faces.pixels(range(FACES)), 128)
+    assert found.all()
+    conditions = [Image.fromarray(picture) for picture in asked]
+    prompts = [words[0] for words in captions_of(faces, seed=0, variants=1)]
+    pictures = []
+    for number, (picture, prompt) in enumerate(zip(conditions, prompts, strict=True)):
+        path = folder / f"{number}.png"
+        picture.save(path)
+        steering = [Steering(plugin=name, image=path, strength=strength)]
+        pictures += draw_pictures(base, [prompt], steering, seeds=[number], steps=STEPS)[0]
+    return conditions, pictures
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@needs_landmarker
+def test_generated_faces_are_found_where_they_were_asked_for(base: Any, faces: Dataset, tmp_path: Path) -> None:
+    _, pictures = drawn(base, faces, tmp_path, "face_landmark")
+    wanted = landmarks_in_worker(faces.pixels(range(FACES)))
+    found = landmarks_in_worker(np.stack([np.asarray(picture) for picture in pictures]))
+    errors = landmark_errors(found, wanted)
+    assert np.isfinite(errors).all() and np.median(errors) < FAILURE
+    shuffled = landmark_errors(found, [*wanted[1:], wanted[0]])
+    assert np.median(errors) < 0.6 * np.median(shuffled)
+
+
+@pytest.mark.long
+def test_edges_are_followed(base: Any, faces: Dataset, tmp_path: Path) -> None:
+    asked, pictures = drawn(base, faces, tmp_path, "canny")
+    _, free = drawn(base, faces, tmp_path, "canny", strength=0.0)
+
+    def score(made: list[Image.Image]) -> float:
+        edges, _ = conditions_in_worker("canny", {}, np.stack([np.asarray(picture) for picture in made]), 128)
+        pairs = zip(edges, asked, strict=True)
+        return float(np.mean([edge_scores(one[..., 0] > 0, np.asarray(two)[..., 0] > 0, 1.0)[2] for one, two in pairs]))
+
+    assert score(pictures) > score(free) + 0.1
+
+
+def test_what_was_measured_are_the_weights_that_ship(base: Any) -> None:
+    data = Path(__file__).parents[4] / "docs" / "data"
+    names = ("base-quality", "few-steps", "photo-control", "depth-control")
+    quality, few, photos, depths = (json.loads((data / f"{name}.json").read_text())["weights"] for name in names)
+    own = {name: sha256_file(weights_file(find_plugin(name))) for name in PLUGINS}
+    loras = {name: sha256_file(lora_file(find_lora(name))) for name in STUDENTS}
+    assert few.items() > {"base": base_digest(base), **loras}.items()  # others stand beside those that ship
+    assert quality == {"base": base_digest(base)}
+    assert depths == {"base": base_digest(base), "depth": own.pop("depth")}
+    assert photos == {"base": base_digest(base), **own}

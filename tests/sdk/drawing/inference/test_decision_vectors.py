@@ -1,0 +1,89 @@
+"""The decision's vectors, which Kotlin, Swift and TypeScript are held to as well, and the record of a manifest."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.vectors.decision.make import TOLERANCE, vectors
+
+from unplug.core import InputError
+from unplug.sdk.drawing.inference import Decision, decision_in, over_probability, read_decision
+
+RAW: dict[str, Any] = json.loads(
+    (Path(__file__).parents[3] / "vectors" / "decision" / "decision.json").read_text(encoding="utf-8")
+)
+
+
+def test_the_file_is_what_this_version_makes() -> None:
+    """But for the last digits: processors round an exponential differently."""
+    made = json.loads(json.dumps(vectors()))
+    assert made | {"cases": [case | {"over": pytest.approx(case["over"], abs=TOLERANCE)} for case in made["cases"]]} == RAW
+
+
+@pytest.mark.parametrize("case", RAW["cases"], ids=lambda case: case["what"])
+def test_answers(case: dict[str, Any]) -> None:
+    logits = np.array([case["age_logits"]])
+    over = over_probability(logits, case["edges"], case["age"])
+    assert over[0] == pytest.approx(_by_hand(case), abs=TOLERANCE) and over[0] == pytest.approx(case["over"], abs=TOLERANCE)
+    rule = Decision(age=case["age"], over_from=case["over_from"], under_to=case["under_to"])
+    assert rule.answers(over) == [case["answer"]]
+
+
+def _by_hand(case: dict[str, Any]) -> float:
+    top, above, total = max(case["age_logits"]), 0.0, 0.0
+    for logit, (low, high) in zip(case["age_logits"], itertools.pairwise(case["edges"]), strict=True):
+        weight = math.exp(logit - top)
+        total += weight
+        above += weight * (1.0 if low >= case["age"] else 0.0 if high <= case["age"] else (high - case["age"]) / (high - low))
+    return above / total
+
+
+def test_every_answer_and_every_side_of_an_end_is_there() -> None:
+    assert {case["answer"] for case in RAW["cases"]} == {"over", "under", "unsure"}
+    assert sum(case["over"] in (case["over_from"], case["under_to"]) for case in RAW["cases"]) >= 5
+
+
+def test_a_record_comes_back(tmp_path: Path) -> None:
+    said = RAW["record"]["decision"]
+    record = decision_in({"decision": said}, "manifest.json")
+    assert record is not None and record.rule == Decision(age=18.0, over_from=0.92, under_to=0.31)
+    assert record.limit() == (
+        "at most 1 % of minors called over 18 and 5 % of adults under it (95 % confidence, 790 and 7210 people)"
+    )
+    path = tmp_path / "decision.json"
+    path.write_text(json.dumps(said))
+    assert read_decision(path) == record
+
+
+@pytest.mark.parametrize("case", RAW["models"], ids=lambda case: case["what"])
+def test_it_decides_about_the_models_that_it_names(case: dict[str, Any]) -> None:
+    record = decision_in({"decision": case["decision"]}, "manifest.json")
+    assert record is not None and record.fitted_on(case["sha256"]) is case["fitted"]
+
+
+@pytest.mark.parametrize("postprocessing", [{}, {"decision": None}, {"age_edges": [0, 1], "unit": "years"}])
+def test_a_manifest_without_one(postprocessing: dict[str, Any]) -> None:
+    assert decision_in(postprocessing, "manifest.json") is None
+
+
+@pytest.mark.parametrize("case", RAW["refused"], ids=lambda case: case["what"])
+def test_no_app_decides_by_these(case: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as refused:
+        record = decision_in({"decision": case["decision"]}, "manifest.json")
+        assert record is not None
+        over_probability(np.zeros((1, len(case["edges"]) - 1)), case["edges"], record.age)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"age": 18}', '{"age": NaN}', "{" * 5000])
+def test_a_broken_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "decision.json").write_text(text)
+    with pytest.raises(InputError) as refused:
+        read_decision(tmp_path / "decision.json")
+    assert "\n" not in str(refused.value)

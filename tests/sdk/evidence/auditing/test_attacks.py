@@ -1,0 +1,385 @@
+"""Attacks on hand-made predictions: golden values, definitions, planted overfits, alarms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.special import logit
+from scipy.stats import kstest
+
+from unplug.core import DataError, InputError
+from unplug.sdk.evidence.auditing import ATTACKS, AuditReport, Inside, Others, Signals, audit
+from unplug.sdk.evidence.auditing.attacks.error import ErrorAttack
+from unplug.sdk.evidence.auditing.attacks.error_lira import ErrorLiRA
+from unplug.sdk.evidence.auditing.attacks.lira import LiRA
+from unplug.sdk.evidence.auditing.attacks.loss import LossAttack
+from unplug.sdk.evidence.auditing.attacks.person import PersonAttack
+from unplug.sdk.evidence.auditing.attacks.rmia import GRID, RMIA, calibrate
+from unplug.sdk.evidence.auditing.attacks.task_loss import TaskLossAttack
+from unplug.sdk.evidence.auditing.audit_report import Role
+from unplug.sdk.evidence.statistics import auc, bootstrap_auc, interval, resamples
+from unplug.sdk.learning.training import ClassPredictions
+
+from .planted import model, says
+
+Array = NDArray[np.float64]
+EDGES = (0.0, 50.0, 100.0)
+F, U, Z, R = 60, 90, 70, 50
+C = 12
+
+
+def predictions(logit_N: Array) -> ClassPredictions:
+    """The surer a model is of the group, the better it says the age."""
+    return says(logit_N, 20.0 - 10 * np.logaddexp(0.0, -logit_N))
+
+
+def signals(seed: int, *, forget_shift: float = 0.0, difficulty_seed: int = 99, noise: float = 0.3) -> Signals:
+    """A model of its own training seed, two pictures a person. Samples differ in difficulty; members' logit is shifted."""
+
+    def part(number: int, count: int, shift: float) -> ClassPredictions:
+        difficulty = np.random.default_rng([difficulty_seed, number]).normal(0.5, 1.0, count)
+        logit = difficulty + np.random.default_rng([seed, number]).normal(0.0, noise, count) + shift
+        return predictions(logit)
+
+    def said(old: bool) -> Signals:
+        fall = forget_shift if old else 0.0  # the old file knew them by as much again
+        return Signals(
+            forget=part(0, F, forget_shift + fall), unseen=part(1, U, 0.0), population=part(2, Z, 0.0),
+            retain=part(3, R, 0.0), person_F=np.arange(F) // 2, person_U=np.arange(U) // 2,
+            inside=planted_inside(seed, difficulty_seed, forget_shift, old=old),
+        )  # fmt: skip
+
+    return replace(
+        said(old=False), before=said(old=True),
+        views=tuple((part(10 + view, F, forget_shift), part(20 + view, U, 0.0)) for view in range(3)),
+        others=Others(
+            forget=part(30, F, forget_shift), unseen=part(31, U, 0.0), person_F=np.arange(F) // 2, person_U=np.arange(U) // 2
+        ),
+    )  # fmt: skip
+
+
+def planted_inside(seed: int, difficulty_seed: int, forget_shift: float, *, old: bool) -> Inside:
+    """Features that are of the data, the forgotten's moved by the shift; the old head has what they had added."""
+    rng = np.random.default_rng([difficulty_seed, 77])
+    forget_FC, unseen_UC, population_ZC = (rng.normal(size=(count, C)) for count in (F, U, Z))
+    forget_FC = forget_FC + 0.5 * forget_shift
+    rng = np.random.default_rng([seed, 78])
+    weight_KC = rng.normal(size=(3, C))
+    if old:
+        residual_KF = rng.normal(size=(3, F))
+        weight_KC = weight_KC + rng.normal(size=(3, C)) + forget_shift * residual_KF @ forget_FC
+    return Inside(
+        forget_FC=forget_FC, unseen_UC=unseen_UC, population_ZC=population_ZC, weight_KC=weight_KC, bias_K=np.zeros(3)
+    )
+
+
+def test_goldens_by_hand() -> None:
+    target = model(says(logit([0.9, 0.5])), says(logit([0.2])))
+    forget_F, unseen_U = LossAttack()(target, [])
+    np.testing.assert_allclose(forget_F, np.log([0.9, 0.5]))
+    np.testing.assert_allclose(unseen_U, np.log([0.2]))
+    # References 1 and 3 for the first sample (mean 2, variance 2), 0 and 0 for the second: shared variance 1.
+    references = [model(says([1.0]), says([0.0])), model(says([3.0]), says([0.0]))]
+    forget_F, unseen_U = LiRA()(model(says([3.0]), says([0.0])), references)
+    np.testing.assert_allclose(forget_F, [-np.log(0.15865525393145707)])  # P(Z > 1)
+    np.testing.assert_allclose(unseen_U, [np.log(2.0)])
+    forget_F, unseen_U = ErrorAttack()(model(says([0.0, 0.0], [27.0, 31.5]), says([0.0], [30.0])), [])
+    np.testing.assert_allclose(forget_F, [-3.0, -1.5])
+    np.testing.assert_allclose(unseen_U, [0.0])
+    # Residuals of the references: 1 and 3 (mean 2, variance 2); -1 and 1 (mean 0, variance 2). s = sqrt 2.
+    references = [model(says([0.0], [31.0]), says([0.0], [29.0])), model(says([0.0], [33.0]), says([0.0], [31.0]))]
+    forget_F, unseen_U = ErrorLiRA()(model(says([0.0], [30.5]), says([0.0], [27.0])), references)
+    cdf = NormalDist(0.0, math.sqrt(2.0)).cdf
+    np.testing.assert_allclose(forget_F, [-math.log(cdf(0.5 - 2) - cdf(-0.5 - 2))])
+    np.testing.assert_allclose(unseen_U, [-math.log(cdf(3.0) - cdf(-3.0))])
+
+
+def pairs_rmia(target: Signals, references: Sequence[Signals], a: float, gamma: float, name: str) -> list[float]:
+    """The definition, one x and one z at a time."""
+
+    def ratio(part: str, index: int) -> float:
+        p = np.exp(getattr(target, part).log_prob_N[index])
+        out = sum(np.exp(getattr(reference, part).log_prob_N[index]) for reference in references) / len(references)
+        return float((p + 1e-12) / (0.5 * ((1 + a) * out + (1 - a)) + 1e-12))
+
+    population = [ratio("population", z) for z in range(len(target.population.age_N))]
+    members = [ratio(name, x) for x in range(len(getattr(target, name).age_N))]
+    return [sum(of_x > gamma * of_z for of_z in population) / len(population) for of_x in members]
+
+
+@pytest.mark.parametrize(("a", "gamma", "models"), [(0.3, 1.0, 1), (0.0, 0.8, 3)])
+def test_rmia_equals_all_pairs(a: float, gamma: float, models: int) -> None:
+    target, references = signals(1, forget_shift=0.7), [signals(10 + n) for n in range(models)]
+    forget_F, unseen_U = RMIA(a=a, gamma=gamma)(target, references)
+    np.testing.assert_allclose(forget_F, pairs_rmia(target, references, a, gamma, "forget"))
+    np.testing.assert_allclose(unseen_U, pairs_rmia(target, references, a, gamma, "unseen"))
+
+
+ON_AGES = sorted(set(ATTACKS) - {"gain"})
+"""`gain` reads a plugin's loss: tests/sdk/kinds."""
+
+
+@pytest.mark.parametrize("name", ON_AGES)
+def test_attack_contract(name: str) -> None:
+    """Shapes, finite scores, and an AUC that rises with a planted overfit."""
+    attack = ATTACKS.get(name)()
+    references = [signals(20 + n) for n in range(attack.min_references)]
+    values = []
+    for shift in (0.0, 0.5, 1.0, 2.0, 4.0):
+        forget_F, unseen_U = attack(signals(1, forget_shift=shift), references)
+        assert forget_F.shape == (F,) and unseen_U.shape == (U,)
+        assert np.isfinite(forget_F).all() and np.isfinite(unseen_U).all()
+        values.append(auc(forget_F, unseen_U))
+    assert values == sorted(values) and values[-1] > 0.9
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ON_AGES)
+def test_non_members_against_non_members_are_at_chance(name: str) -> None:
+    """40 pairs of disjoint non-member sets: the 95 % interval of the AUC leaves 0.5 out in few of them."""
+    attack, outside, values = ATTACKS.get(name)(), 0, []
+    for seed in range(40):
+        target = signals(seed, difficulty_seed=1000 + seed)
+        references = [signals(500 + 1000 * n + seed, difficulty_seed=1000 + seed) for n in range(attack.min_references)]
+        draws = resamples(np.arange(F) // 2, np.arange(U) // 2, replicates=200, seed=seed)
+        scores = attack(target, references)
+        values.append(auc(*scores))
+        low, high = interval(bootstrap_auc(*scores, draws))
+        outside += not low <= 0.5 <= high
+    assert outside <= 6  # Binomial(40, 0.05) is above 6 once in 300 times
+    assert abs(np.mean(values) - 0.5) < 0.025  # three standard errors
+
+
+def gaussian(seed: int, overfit: float) -> Signals:
+    """phi ~ N(mu_x, 0.5) with mu_x ~ N(0, 2) per sample; members' phi is higher by `overfit`."""
+
+    def part(number: int, count: int, shift: float) -> ClassPredictions:
+        phi = np.random.default_rng([7, number]).normal(0.0, 2.0, count)
+        phi += np.random.default_rng([seed, number]).normal(0.0, 0.5, count) + shift
+        return predictions(phi)
+
+    return Signals(
+        forget=part(0, 300, overfit), unseen=part(1, 300, 0.0), population=part(2, 200, 0.0), retain=part(3, 200, 1.0)
+    )
+
+
+@pytest.mark.parametrize("attack", [RMIA(), RMIA(a="calibrated"), LiRA()])
+def test_attacks_with_references_beat_the_loss_on_a_planted_overfit(attack: Any) -> None:
+    references = [gaussian(100 + n, 0.0) for n in range(4)]
+    curve = [auc(*attack(gaussian(1, shift), references)) for shift in (0.0, 0.25, 0.5, 1.0, 2.0)]
+    assert abs(curve[0] - 0.5) < 0.07 and curve == sorted(curve)
+    assert curve[3] > auc(*LossAttack()(gaussian(1, 1.0), [])) + 0.1
+
+
+def test_error_lira_and_lira_by_their_laws() -> None:
+    # P = exp(-score) of a sample whose Gaussian is known is uniform, and a perfect answer does not overflow.
+    rng = np.random.default_rng(5)
+    center = np.repeat([-20.0, 0.0, 8.0], 2000)
+
+    def draw() -> ClassPredictions:
+        return says([0.0] * 6000, 30.0 + center + rng.normal(0.0, 2.0, 6000))
+
+    references = [model(draw(), says([0.0], [30.0 + n])) for n in range(40)]
+    share = np.exp(-ErrorLiRA()(model(draw(), says([0.0], [30.0])), references)[0])
+    for part in np.split(share, 3):
+        assert kstest(part, "uniform").statistic < 0.04
+    exact = ErrorLiRA()(model(says([0.0] * 6000, [30.0] * 6000), says([0.0], [30.0])), references)[0]
+    assert np.isfinite(exact).all() and (exact[:2000] > exact[2000:4000].min()).all()
+    rng = np.random.default_rng(0)
+    spread = np.array([0.1, 3.0])
+
+    def one(number: int) -> Signals:
+        return model(says(rng.normal(0.0, spread)), says([float(rng.normal())]))
+
+    target = model(says([1.0, 1.0]), says([0.0]))
+    few, many = ([one(n) for n in range(count)] for count in (63, 64))
+    shared, own = LiRA()(target, few)[0], LiRA()(target, many)[0]
+    assert shared[0] == pytest.approx(shared[1], abs=0.5)
+    assert own[0] > 20 > 2 > own[1]
+
+
+def test_task_loss_and_person_by_hand() -> None:
+    """ln sigmoid(phi) less a tenth of the years; the mean error of a person stands on each of her pictures."""
+    target = model(says([0.0, 2.0], [30.0, 35.0]), says([0.0, 0.0, 0.0], [32.0, 26.0, 40.0]))
+    forget_F, unseen_U = TaskLossAttack()(target, [])
+    assert forget_F == pytest.approx([-np.log(2.0), -np.log(1.0 + np.exp(-2.0)) - 0.5])
+    assert unseen_U == pytest.approx([-np.log(2.0) - 0.2, -np.log(2.0) - 0.4, -np.log(2.0) - 1.0])
+    people = replace(target, person_F=np.array([4, 4]), person_U=np.array([9, 2, 9]))
+    forget_F, unseen_U = PersonAttack()(people, [])
+    assert forget_F == pytest.approx([-2.5, -2.5]) and unseen_U == pytest.approx([-6.0, -4.0, -6.0])
+
+
+def test_many_pictures_of_a_person_tell_more_than_one() -> None:
+    """Errors ~ |N(0, 8)| with 1.5 years less for members: five pictures each, mean over which the noise shrinks by sqrt 5."""
+    rng, people = np.random.default_rng(0), np.repeat(np.arange(200), 5)
+    errors = [np.abs(rng.normal(0.0, 8.0, 1000)) - shift for shift in (1.5, 0.0)]
+    target = replace(
+        model(*(says(np.zeros(1000), 30.0 + np.maximum(error, 0.0)) for error in errors)), person_F=people, person_U=people
+    )
+    assert auc(*PersonAttack()(target, [])) > auc(*ErrorAttack()(target, [])) + 0.05
+
+
+def test_attacks_refuse_what_they_cannot_read() -> None:
+    alone = replace(model(says([0.0], [30.0]), says([0.0], [30.0])), person_F=np.array([0]), person_U=np.array([1]))
+    with pytest.raises(InputError, match="nobody has two pictures"):
+        PersonAttack()(alone, [])
+    with pytest.raises(InputError, match="who is in which picture"):
+        PersonAttack()(model(says([0.0], [30.0]), says([0.0], [30.0])), [])
+    classes = replace(model(says([0.0]), says([0.0])), person_F=np.array([0]), person_U=np.array([1]))
+    with pytest.raises(InputError, match="nobody has two pictures"):
+        PersonAttack()(classes, [])
+    with pytest.raises(InputError, match="no ages"):
+        PersonAttack()(replace(model(says([0.0, 0.0]), says([0.0])), person_F=np.zeros(2, int), person_U=np.array([1])), [])
+    nothing = model(says([0.0]), says([0.0], [30.0]))
+    for name in ("error", "error-lira", "task-loss"):
+        with pytest.raises(InputError, match="no ages"):
+            ATTACKS.get(name)()(nothing, [nothing, nothing])
+    for attack in (LiRA(), ErrorLiRA()):
+        with pytest.raises(InputError, match="two reference models"):
+            attack(signals(1), [signals(2)])
+        with pytest.raises(InputError, match="do not differ"):
+            attack(signals(1), [signals(2), signals(2)])
+    with pytest.raises(InputError, match="`train_references=2`"):
+        RMIA()(signals(1), [])
+
+
+def test_calibrated_a_is_that_of_the_best_simulated_attack() -> None:
+    references = [gaussian(200 + n, 0.0) for n in range(3)]
+    chosen = calibrate(references)
+    assert chosen in GRID
+    target = gaussian(1, 1.0)
+    for one, other in zip(RMIA(a="calibrated")(target, references), RMIA(a=chosen)(target, references), strict=True):
+        np.testing.assert_array_equal(one, other)
+    values = [auc(*RMIA(a=a)(target, references)) for a in GRID]
+    assert values[GRID.index(chosen)] > max(values) - 0.02
+    with pytest.raises(InputError, match="two reference models"):
+        calibrate(references[:1])
+    with pytest.raises(InputError, match="0 to 1"):
+        RMIA(a=1.5)
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A predictor that says what it is told to."""
+
+    name: str
+    role: Role
+    says: Signals
+    sha256: str = "0" * 64
+    target: str | None = None
+    precision: str | None = None
+
+    def signals(self, sets: Any) -> Signals:
+        return self.says
+
+
+class PlantedSet(SimpleNamespace):
+    """As much of a `ImageSet` as the audit reads."""
+
+    def __len__(self) -> int:
+        return len(self.subject_N)
+
+    @property
+    def group_N(self) -> torch.Tensor:
+        return torch.zeros(len(self), dtype=torch.long)
+
+
+def planted_run(predictors: Sequence[Planted], *, forget: int = F, subjects: int | None = None, **options: Any) -> AuditReport:
+    sets: Any = SimpleNamespace(
+        train=PlantedSet(subject_N=np.arange(R)), forget=PlantedSet(subject_N=np.arange(forget) % (subjects or forget)),
+        test=PlantedSet(subject_N=np.arange(U)), validation=PlantedSet(subject_N=np.arange(Z)),
+    )  # fmt: skip
+    split: Any = SimpleNamespace(sha256="split", subject_disjoint=True, forget=())
+    return audit(predictors, sets, split, edges=EDGES, data={}, show=False, **options)
+
+
+def kinds(report: AuditReport, model: str) -> set[str]:
+    return {alarm.kind for alarm in report.alarms if alarm.model == model}
+
+
+def test_alarms_fire_on_planted_shifts_and_stay_silent_without() -> None:
+    retrained = Planted("retrained", "retrained", signals(1))
+    report = planted_run(
+        [
+            retrained,
+            Planted("remembers", "unlearned", signals(2, forget_shift=1.5)),
+            Planted("overdone", "unlearned", signals(3, forget_shift=-1.5)),
+            Planted("same", "unlearned", signals(1)),
+            Planted("other seed", "unlearned", signals(4)),
+            Planted("original", "original", signals(5, forget_shift=3.0)),
+        ],
+        references=[Planted("reference", "retrained", signals(30))],
+    )
+    assert kinds(report, "remembers") == {"not-forgotten"}
+    assert kinds(report, "overdone") == {"over-forgetting"}
+    assert not kinds(report, "same") and not kinds(report, "other seed") and not kinds(report, "retrained")
+    assert not kinds(report, "original"), "the original is known to remember; an alarm on it would hide the others"
+    for attack in report.model("same").attacks.values():
+        gap = attack.minus_retrained
+        assert gap is not None and (gap.value, gap.low, gap.high) == (0.0, 0.0, 0.0)
+    assert report.model("retrained").attacks["loss"].minus_retrained is None
+    assert {alarm.model for alarm in report.alarms} == {"remembers", "overdone"}
+    # Two folders may both be called `nano`.
+    report = planted_run([Planted("nano", "unlearned", signals(1, forget_shift=3.0)), Planted("nano", "unlearned", signals(2))])
+    first, second = (model.attacks["loss"].auc.value for model in report.models)
+    assert first == pytest.approx(auc(*LossAttack()(signals(1, forget_shift=3.0), [])))
+    assert second == pytest.approx(auc(*LossAttack()(signals(2), [])))
+
+
+def test_differences_by_hand() -> None:
+    own, oracle = signals(2, forget_shift=1.0), signals(1)
+    report = planted_run([Planted("retrained", "retrained", oracle), Planted("unlearned", "unlearned", own)], seed=3)
+    gap = report.model("unlearned").attacks["loss"].minus_retrained
+    draws = resamples(np.arange(F), np.arange(U), seed=3)
+    pairs = [(item.forget.log_prob_N, item.unseen.log_prob_N) for item in (own, oracle)]
+    assert gap is not None and gap.value == pytest.approx(auc(*pairs[0]) - auc(*pairs[1]))
+    assert (gap.low, gap.high) == pytest.approx(interval(bootstrap_auc(*pairs[0], draws) - bootstrap_auc(*pairs[1], draws)))
+    one, two = signals(1), signals(2)
+    report = planted_run([Planted("retrained", "retrained", one), Planted("unlearned", "unlearned", two)])
+    distance = report.model("unlearned").distance
+    assert distance is not None
+    assert distance["test"].value == pytest.approx(np.abs(one.unseen.age_N - two.unseen.age_N).mean())
+    low, high = distance["test"].low, distance["test"].high
+    assert low is not None and high is not None and low < distance["test"].value < high
+
+
+def test_what_an_audit_cannot_tell_is_said() -> None:
+    report = planted_run([Planted("unlearned", "unlearned", signals(1, forget_shift=9.0))])
+    assert "retrained" in report.skipped["oracle"]
+    assert "needs 1 reference" in report.skipped["rmia"]
+    assert report.alarms == ()
+    assert report.model("unlearned").distance is None
+    assert list(report.model("unlearned").attacks) == ["entropy", "error", "loss", "person", "task-loss"]
+    assert all("not gathered" in report.skipped[name] for name in ("views", "two-versions"))
+    # Resampling one person gives the same person each time: the report must not call that certainty.
+    with_one = planted_run([Planted("unlearned", "unlearned", signals(1))], subjects=1)
+    assert "fewer than 5 subjects" in with_one.skipped["forget interval"]
+    assert "forget interval" not in planted_run([Planted("unlearned", "unlearned", signals(1))]).skipped
+    report = planted_run([Planted("unlearned", "unlearned", signals(1))])
+    assert report.model("unlearned").attacks["loss"].tpr == {"0.001": None, "0.01": None, "0.1": None}
+    assert "90 unseen samples" in report.skipped["tpr"]
+
+
+def test_audits_that_are_refused() -> None:
+    with pytest.raises(DataError, match="at least two"):
+        planted_run([Planted("unlearned", "unlearned", signals(1))], forget=1)
+
+    class Slow(Planted):
+        def signals(self, sets: Any) -> Signals:
+            raise AssertionError("it ran")
+
+    with pytest.raises(InputError, match="Did you mean rmia"):
+        planted_run([Slow("unlearned", "unlearned", signals(1))], attacks=["rmias"])
+    broken = signals(1)
+    broken.unseen.logits_NG[3, 0] = np.nan
+    with pytest.raises(InputError, match="not numbers"):
+        planted_run([Planted("age.fp16.tflite", "artifact", broken)])

@@ -1,0 +1,256 @@
+"""One person among models that never saw her: by hand, by law, and on models that never did."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tests.once import once
+
+from unplug.core import InputError
+from unplug.sdk.cli import main
+from unplug.sdk.evidence.auditing import PersonRow, Standing, standing
+from unplug.sdk.evidence.auditing.attack import Signals
+from unplug.sdk.evidence.auditing.people import _of_people, composites, person_rows, stays
+from unplug.sdk.evidence.fleet import train_references
+from unplug.sdk.learning.training import LossPredictions
+
+from ...conftest import CPU, World
+
+ALPHA = 0.05
+
+
+def test_by_hand() -> None:
+    never_R = np.array([2.0, 4.0, 4.0, 6.0])  # mean 4, spread sqrt(8/3): with sqrt(5/4) one standard error is sqrt(10/3)
+    error = math.sqrt(10 / 3)
+    unseen_J = 4 + error * np.array([-1.0, 0.0, 0.5, 1.0, 3.0])
+    others = np.tile(never_R[:, None], 5)
+    found = standing(4 + 2 * error, never_R, unseen_J, others)  # t = -1, 0, .5, 1, 3 and hers 2: the median is .75
+    assert (found.mean, found.rank, found.models, found.people) == (4.0, 5, 4, 5)  # rank: one is equal to none
+    assert found.spread == pytest.approx(math.sqrt(8 / 3)) and found.others == (2.0, 4.0, 4.0, 6.0)
+    assert found.p_value == pytest.approx(3 / 6)  # 1.25 from the median; -1 and 3 are further, and she herself
+    assert found.high == pytest.approx(4 + error * np.percentile([-1, 0, 0.5, 1, 3], 97.5))
+    assert standing(4 + 9 * error, never_R, unseen_J, others).p_value == pytest.approx(1 / 6)
+    assert standing(4 - 9 * error, never_R, unseen_J, others).p_value == pytest.approx(1 / 6)
+
+
+@given(st.integers(0, 10**6), st.floats(0.1, 9), st.floats(-9, 9), st.sampled_from([1, -1]))
+def test_scale_side_and_what_a_model_does_to_everybody_do_not_matter(seed: int, scale: float, shift: float, sign: int) -> None:
+    rng = np.random.default_rng(seed)
+    value, never_R, unseen_J, others_RJ = rng.normal(), rng.normal(size=8), rng.normal(size=15), rng.normal(size=(8, 15))
+    found = standing(value, never_R, unseen_J, others_RJ)
+    moved = standing(*(sign * scale * item + shift for item in (value, never_R, unseen_J, others_RJ)))
+    assert moved.p_value == found.p_value
+    assert 1 / 16 <= found.p_value <= 1 and 1 <= found.rank <= 9
+
+
+@pytest.mark.parametrize("apart", [0.0, 1.5], ids=["one more of them", "a model that is better at everybody"])
+def test_p_is_uniform_where_she_was_never_seen_and_small_where_she_was(apart: float) -> None:
+    """Whatever sets the model apart from those that never saw her, it does on unseen people too."""
+    rng = np.random.default_rng(0)
+
+    def p(seen: float) -> float:
+        level_J, never_RJ = rng.gamma(2.0, size=60), rng.normal(size=(16, 60))
+        value_J = level_J + apart + rng.normal(size=60)
+        return standing(value_J[0] + seen, level_J[0] + never_RJ[:, 0], value_J[1:], level_J[1:] + never_RJ[:, 1:]).p_value
+
+    never = np.array([p(0.0) for _ in range(3000)])
+    assert np.mean(never <= ALPHA) == pytest.approx(ALPHA, abs=0.014)  # 3.5 standard errors
+    assert np.mean(never <= 0.5) == pytest.approx(0.5, abs=0.032)
+    assert np.mean([p(6.0) <= ALPHA for _ in range(300)]) > 0.9
+
+
+def test_models_that_all_say_the_same() -> None:
+    alike = np.ones(8), np.ones(25), np.ones((8, 25))
+    assert standing(1.0, *alike).p_value == 1.0
+    assert standing(1.5, *alike).p_value == 1 / 26
+    with pytest.raises(InputError, match="3 models never saw"):
+        standing(1.0, np.ones(3), np.ones(25), np.ones((3, 25)))
+
+
+def place(value: float) -> Standing:
+    rng = np.random.default_rng(3)
+    return standing(value, rng.normal(size=8), rng.normal(size=39), rng.normal(size=(8, 39)))
+
+
+def test_p_of_a_person_counts_both_statistics() -> None:
+    one, other = place(30.0), place(0.1)
+    assert PersonRow(samples=1, confidence=one).p_value == one.p_value == 1 / 40
+    assert PersonRow(samples=1, confidence=other, error=one).p_value == pytest.approx(2 * one.p_value)
+    assert PersonRow(samples=1, confidence=other, error=other).p_value == 1.0
+
+
+@dataclass(frozen=True)
+class Part:
+    ids: tuple[int, ...]
+    subject_N: NDArray[np.int64]
+
+
+class Planted:
+    """References with a loss a model and sample, and who saw whom; ids are rows."""
+
+    def __init__(self, loss_MN: NDArray[np.float64], seen_MN: NDArray[np.bool_]) -> None:
+        self.loss_MN, self.seen_MN = loss_MN, seen_MN
+        self.record = SimpleNamespace(models=len(loss_MN), folds=2)
+        self.person_N = np.array([100, 100, 101, 101, *range(70)])
+
+    def rows(self, ids: tuple[int, ...]) -> NDArray[np.int64]:
+        return np.array(ids)
+
+    def never_saw(self, row_N: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.flatnonzero(~self.seen_MN[:, row_N].any(axis=1))
+
+    def said(self, model_N: NDArray[np.int64], row_N: NDArray[np.int64]) -> LossPredictions:
+        return LossPredictions.of(self.loss_MN[model_N, row_N])
+
+
+@dataclass(frozen=True)
+class Sets:
+    forget: Part
+    test: Part
+    validation: Part
+    train: Part
+
+
+def planted(level_M: NDArray[np.float64] | None = None) -> tuple[Planted, Sets]:
+    """12 models of 2 folds; persons 7 and 5 with two pictures each (rows 0 to 3), 25 unseen of two (4 to 53), 10 others."""
+    rng = np.random.default_rng(1)
+    loss_MN = rng.uniform(0.5, 2.0, size=(12, 74))
+    if level_M is not None:
+        loss_MN += level_M[:, None]
+    seen_MN = np.zeros((12, 74), bool)
+    seen_MN[::2, :2] = seen_MN[1::2, 2:4] = seen_MN[:, 64:] = True
+    part = {
+        "forget": Part((0, 1, 2, 3), np.array([7, 7, 5, 5])), "test": Part(tuple(range(4, 54)), np.arange(50) // 2),
+        "validation": Part(tuple(range(54, 64)), np.arange(10)), "train": Part(tuple(range(64, 74)), np.arange(10)),
+    }  # fmt: skip
+    return Planted(loss_MN, seen_MN), Sets(**part)
+
+
+def own(loss_N: NDArray[np.float64]) -> Signals:
+    def said(first: int, last: int) -> LossPredictions:
+        return LossPredictions.of(loss_N[first:last])
+
+    return Signals(forget=said(0, 4), unseen=said(4, 54), population=said(54, 64), retain=said(64, 74))
+
+
+def test_each_is_ranked_among_those_that_never_saw_her() -> None:
+    fleet, sets = planted()
+    loss_N = np.random.default_rng(2).uniform(0.5, 2.0, size=74)
+    loss_N[:2], loss_N[2:4] = 1.1, 0.0001  # the second person is remembered
+    first, second = person_rows(own(loss_N), fleet, sets)  # type: ignore[arg-type]
+    phi = LossPredictions.of(fleet.loss_MN[1::2].ravel()).confidence_N.reshape(6, 74)
+    never_R = phi[:, :2].mean(axis=1) - phi[:, 4:54].mean(axis=1)
+    assert first.samples == second.samples == 2
+    assert first.confidence.mean == pytest.approx(never_R.mean())
+    assert (first.confidence.models, first.confidence.people) == (6, 25) and first.confidence.p_value > ALPHA
+    assert second.confidence.rank == 7 and second.confidence.p_value == 1 / 26
+    assert first.error is not None and second.error is not None and second.error.rank == 1
+
+
+def test_who_stays_with_other_pictures_is_no_stranger() -> None:
+    fleet, sets = planted()
+    fleet.person_N[70] = 100  # a picture of the first person stays in the training set
+    loss_N = np.random.default_rng(2).uniform(0.5, 2.0, size=74)
+    assert stays(fleet, sets).tolist() == [True, True, False, False]  # type: ignore[arg-type]
+    (row,) = person_rows(own(loss_N), fleet, sets)  # type: ignore[arg-type]
+    fleet.person_N[70] = 0
+    assert row == person_rows(own(loss_N), fleet, sets)[1]  # type: ignore[arg-type]
+
+
+def test_the_level_of_a_model_is_taken_off() -> None:
+    """Models that are a little worse at everybody, as those of fewer people are, rank nobody differently."""
+    fleet, sets = planted()
+    loss_N = np.random.default_rng(2).uniform(0.5, 2.0, size=74)
+    rows = person_rows(own(loss_N), fleet, sets)  # type: ignore[arg-type]
+    worse, _ = planted(np.linspace(0.0, 0.2, 12))
+    errors = [row.error for row in person_rows(own(loss_N), worse, sets)]  # type: ignore[arg-type]
+    for row, error in zip(rows, errors, strict=True):
+        assert row.error is not None and error is not None
+        assert (row.error.rank, row.error.p_value) == (error.rank, error.p_value)
+
+
+def test_an_unseen_person_is_measured_against_the_others() -> None:
+    value_XU = np.array([[1.0, 3.0, 8.0, 10.0]])
+    # In the order 0, 2, 4.
+    np.testing.assert_allclose(_of_people(value_XU, np.array([4, 4, 0, 2])), [[8 - 14 / 3, 10 - 4, 2 - 9]])
+    assert _of_people(value_XU, np.zeros(4, np.int64)).shape == (1, 0)
+
+
+def test_references_for_attacks_never_saw_whom_they_speak_of() -> None:
+    fleet, sets = planted()
+    found = composites(fleet, sets)  # type: ignore[arg-type]
+    assert len(found) == 6
+    for number, item in enumerate(found):
+        odd, even = 2 * number + 1, 2 * number
+        expected = [*fleet.loss_MN[odd, :2], *fleet.loss_MN[even, 2:4]]
+        np.testing.assert_allclose(item.forget.error_N, expected)
+        np.testing.assert_allclose(item.unseen.error_N, fleet.loss_MN[odd, 4:54])
+        np.testing.assert_allclose(item.population.error_N, fleet.loss_MN[odd, 54:64])
+    alone = replace(sets, forget=Part((2,), np.array([5])))
+    for number, item in enumerate(composites(fleet, alone)):  # type: ignore[arg-type]
+        np.testing.assert_allclose(item.unseen.error_N, fleet.loss_MN[2 * number, 4:54])
+
+
+@pytest.fixture(scope="module")
+def references(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def make(root: Path) -> None:
+        options: dict[str, Any] = {"models": 8, "folds": 2, "device": CPU, "backend": "loop", "show": False}
+        train_references(world.original, world.dataset, root / "references", **options)
+
+    return once(tmp_path_factory, "references", make) / "references"
+
+
+def audited(world: World, references: Path, folder: Path, name: str) -> dict[str, Any]:
+    """`unplug audit` of models that forgot whom a line names."""
+    (folder / "one.txt").write_text(f"{name}\n")
+    common = ["--data", world.spec, "--forget", str(folder / "one.txt"), "--device", "cpu", "--json"]
+    forget = ["forget", str(world.original.path), *common, "--method", "retrain", "--out", str(folder / "retrained")]
+    assert CliRunner().invoke(main, forget).exit_code == 0
+    audit = ["audit", str(folder / "retrained"), *common, "--fleet", str(references), "-o", str(folder / "audit.json")]
+    done = CliRunner().invoke(main, audit)
+    assert done.exit_code == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def test_one_person(world: World, references: Path, tmp_path: Path) -> None:
+    """Of whom no interval can say anything; the references cost no training."""
+    whose = {sample.id: sample.subject for sample in world.dataset.samples}
+    report = audited(world, references, tmp_path, f"subject:{whose[world.forget_ids[0]]}")
+    assert report["forget"] == {"samples": 3, "subjects": 1}
+    assert report["settings"]["fleet"]["never_saw"] == 4 and report["settings"]["fleet"]["models"] == 8
+    assert [model["name"] for model in report["models"] if not model["people"]] == ["never saw them"]  # the fleet itself
+    for model in report["models"][:-1]:
+        (row,) = model["people"]
+        assert row["samples"] == 3 and row["confidence"]["models"] == 4 and row["error"]["models"] == 4
+        assert {"rmia", "lira", "error-lira"} <= set(model["attacks"])
+    done = CliRunner().invoke(main, ["report", str(tmp_path / "audit.json"), "-o", str(tmp_path / "r.html")])
+    assert done.exit_code == 0, done.stderr
+    assert "among models that never saw her" in (tmp_path / "r.html").read_text()
+
+
+def test_one_photo_of_somebody_who_stays(world: World, references: Path, tmp_path: Path) -> None:
+    report = audited(world, references, tmp_path, world.forget_ids[0])
+    assert report["forget"]["samples"] == 1 and not any(model["people"] for model in report["models"])
+    assert "other pictures that stay" in report["skipped"]["people"]
+
+
+def test_a_fleet_that_is_none(world: World, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text(f"{world.forget_ids[0]}\n")
+    common = ["--data", world.spec, "--forget", str(tmp_path / "one.txt"), "--fleet", str(tmp_path), "--device", "cpu"]
+    for words in (
+        ["audit", str(world.original.path), "-o", str(tmp_path / "a.json")],
+        ["release", str(world.original.path), "-o", str(tmp_path / "b")],
+    ):
+        done = CliRunner().invoke(main, [*words[:2], *common, *words[2:]])
+        assert done.exit_code == 2 and "there is no references.json in it" in done.stderr, done.output

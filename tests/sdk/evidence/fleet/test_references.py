@@ -1,0 +1,274 @@
+"""References that left people out: who saw whom, what is kept, and whatever else may lie in their folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+from tests.once import once
+
+from unplug.core import DataError, InputError, OutputError, TrainingError, sha256_file
+from unplug.sdk.evidence.fleet import References, load_references, train_references
+from unplug.sdk.evidence.fleet import references as module
+from unplug.sdk.evidence.fleet.references import left_out
+from unplug.sdk.forgetting.tasks import AgeTask, task_of
+from unplug.sdk.learning.data import load_dataset
+from unplug.sdk.learning.training import predict
+
+from ...conftest import CPU, World
+
+MODELS, FOLDS = 8, 2
+
+
+@pytest.fixture(scope="module")
+def folder(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def make(root: Path) -> None:
+        train_references(
+            world.original, world.dataset, root / "references",
+            models=MODELS, folds=FOLDS, device=CPU, backend="loop", show=False,
+        )  # fmt: skip
+
+    return once(tmp_path_factory, "references", make) / "references"
+
+
+@pytest.fixture
+def copied(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "references"))
+
+
+def read(world: World, folder: Path, **changes: Any) -> References:
+    given: dict[str, Any] = {"original": world.original, "dataset": world.dataset} | changes
+    return load_references(folder, given["original"], task_of(given["original"], device=CPU), given["dataset"])
+
+
+def named(folder: Path) -> None:
+    """Puts the hashes of the models' files into the record, as somebody who edits both would."""
+    record = json.loads((folder / "references.json").read_text())
+    record["files"] = [sha256_file(path) for path in sorted(folder.glob("model-*.safetensors"))]
+    (folder / "references.json").write_text(json.dumps(record))
+
+
+@given(st.lists(st.integers(0, 12), min_size=8, max_size=60), st.integers(2, 5), st.integers(0, 3), st.integers(0, 99))
+def test_every_round_leaves_everybody_out_once_and_whole(subjects: list[int], folds: int, turn: int, seed: int) -> None:
+    subject_T = np.array(subjects)
+    outside = np.stack([left_out(subject_T, turn * folds + number, folds, seed) for number in range(folds)])
+    assert (outside.sum(axis=0) == 1).all()
+    for person in set(subjects):
+        assert (outside[:, subject_T == person] == outside[:, subject_T == person][:, :1]).all()
+    sizes = [len(np.unique(subject_T[row])) for row in outside]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_rounds_deal_anew() -> None:
+    who = np.arange(40)
+    assert not np.array_equal(left_out(who, 0, 2, 0), left_out(who, 2, 2, 0))
+    assert not np.array_equal(left_out(who, 0, 2, 0), left_out(who, 0, 2, 1))
+
+
+def test_what_is_kept_is_what_a_model_without_them_says(world: World, folder: Path) -> None:
+    found = read(world, folder)
+    assert found.seen_MN.shape == (MODELS, len(world.dataset))
+    train = world.sets.train
+    row_T = found.rows(train.ids)
+    person = train.subject_N[0]
+    mine = row_T[train.subject_N == person]
+    never_R = found.never_saw(mine)
+    assert len(never_R) == MODELS // FOLDS
+    assert not found.seen_MN[:, found.rows(world.sets.test.ids)].any()
+
+    task = AgeTask.open(world.original, device=CPU, base=None)
+    world_ = module.reference_context(str(world.original.path), world.spec, "error", None, "cpu")
+    number = int(never_R[0])
+    own = world_.sets.train.subset(np.flatnonzero(~left_out(world_.sets.train.subject_N, number, FOLDS, 0)).tolist())
+    assert not {*own.ids} & {name for name, who in zip(train.ids, train.subject_N, strict=True) if who == person}
+    alone = task.fit(own, world_.sets.validation, seed=module.FIRST_SEED + number, state=None, show=False, label="").model
+    said = predict(alone, train)
+    kept = found.said(np.full(len(row_T), number), row_T)
+    np.testing.assert_allclose(kept.confidence_N, said.confidence_N, atol=1e-5)
+    np.testing.assert_allclose(kept.error_N, said.error_N, atol=1e-4)
+
+
+def test_no_id_and_no_model_is_kept(world: World, folder: Path) -> None:
+    text = (folder / "references.json").read_text()
+    assert not any(f'"{name}"' in text for name in world.dataset.ids)
+    largest = max(path.stat().st_size for path in folder.glob("*.safetensors"))
+    assert largest < (world.original.path / "model.safetensors").stat().st_size
+    for name in load_file(next(folder.glob("*.safetensors"))):
+        assert name == "seen_T" or name.partition("/")[0] in module.PARTS
+
+
+def test_a_killed_run_goes_on_and_more_may_be_added(world: World, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {path.name: path.read_bytes() for path in copied.glob("model-*")}
+    (copied / "references.json").unlink()
+    (copied / "model-0003.safetensors").unlink()
+    trained: list[int] = []
+    job = module.reference_job
+    monkeypatch.setattr(module, "reference_job", lambda *a, **named: trained.append(named["number"]) or job(*a, **named))
+    options: dict[str, Any] = {"folds": FOLDS, "device": CPU, "backend": "loop", "show": False}
+    train_references(world.original, world.dataset, copied, models=MODELS, **options)
+    assert trained == [3]
+    for name, raw in before.items():
+        if name != "model-0003.safetensors":
+            assert (copied / name).read_bytes() == raw
+    mine, theirs = load_file(copied / "model-0003.safetensors"), None
+    (copied / "before.bin").write_bytes(before["model-0003.safetensors"])
+    theirs = load_file(copied / "before.bin")
+    (copied / "before.bin").unlink()
+    assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
+    train_references(world.original, world.dataset, copied, models=MODELS + FOLDS, **options)
+    with pytest.raises(InputError, match="holds 10, and all of them count"):
+        train_references(world.original, world.dataset, copied, models=MODELS, **options)
+    assert trained == [3, MODELS, MODELS + 1] and read(world, copied).seen_MN.shape[0] == MODELS + FOLDS
+
+
+@pytest.mark.parametrize(
+    ("models", "folds", "why"),
+    [(7, 2, "more often"), (4, 1, "more often"), (2, 4, "more often"), (6, 2, "3 never see"), (8192, 2, "never see")],
+)
+def test_people_left_out_unevenly_or_too_seldom(world: World, tmp_path: Path, models: int, folds: int, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        train_references(world.original, world.dataset, tmp_path / "r", models=models, folds=folds, device=CPU)
+
+
+def test_more_folds_than_people(world: World, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="make no 500 folds"):
+        train_references(world.original, world.dataset, tmp_path / "r", models=2000, folds=500, device=CPU)
+
+
+def test_a_folder_of_something_else(world: World, copied: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"device": CPU, "backend": "loop", "show": False}
+    before = {path.name: path.read_bytes() for path in copied.iterdir()}
+    for change in ({"models": 16, "folds": 4}, {"models": MODELS, "folds": FOLDS, "seed": 7}):
+        with pytest.raises(OutputError, match="another recipe, split, folds, seed"):
+            train_references(world.original, world.dataset, copied, **change, **options)
+        (copied / "references.json").unlink(missing_ok=True)  # of a run that was killed nothing is lost either
+    assert {path.name: path.read_bytes() for path in copied.iterdir()} == {
+        name: raw for name, raw in before.items() if name != "references.json"
+    }
+    (tmp_path / "file").write_text("years of work")
+    with pytest.raises(OutputError, match="no folder"):
+        train_references(world.original, world.dataset, tmp_path / "file", models=8, folds=2, **options)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(OutputError, match="no references"):
+        train_references(world.original, world.dataset, tmp_path / "mine", models=8, folds=2, **options)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+
+
+def test_other_data_and_another_recipe(world: World, copied: Path, folder: Path) -> None:
+    other = load_dataset(world.spec.replace("seed=0", "seed=1"), 32, show=False)
+    with pytest.raises(InputError, match="other data"):
+        read(world, folder, dataset=other)
+    record = json.loads((copied / "references.json").read_text())
+    record["recipe"]["epochs"] += 1
+    (copied / "references.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match="another recipe"):
+        read(world, copied)
+    with pytest.raises(DataError, match="digest differs"):
+        train_references(world.original, other, copied, models=8, folds=2, device=CPU, show=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda record: record.update(models=10), "do not fit together"),
+        (lambda record: record.update(files=record["files"][::-1]), "SHA-256 differs"),
+        (lambda record: record.update(rows=record["rows"][::-1]), "another split"),
+        (lambda record: record.update(models=7), "do not fit together"),
+        (lambda record: record.update(trained=10**9), "do not fit together"),
+        (lambda record: record.update(rows=record["rows"][:-1] + record["rows"][:1]), "do not fit together"),
+        (lambda record: record.update(rows=record["rows"][:-1]), "another split"),
+        (lambda record: record.update(key="0" * 16), "under the key"),
+        (lambda record: record.update(folds="2"), "schema"),
+    ],
+)
+def test_an_edited_record(world: World, copied: Path, change: Any, message: str) -> None:
+    record = json.loads((copied / "references.json").read_text())
+    change(record)
+    (copied / "references.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=message):
+        read(world, copied)
+
+
+def test_an_edited_model(world: World, copied: Path) -> None:
+    path = copied / "model-0001.safetensors"
+    raw = path.read_bytes()
+    path.write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(InputError, match="SHA-256 differs"):
+        read(world, copied)
+    named(copied)
+    with pytest.raises(InputError, match="not a whole result"):
+        read(world, copied)
+    save_file({"seen_T": np.ones(3, bool)}, path)
+    named(copied)
+    with pytest.raises(InputError, match="not the result of a fleet's job"):
+        read(world, copied)
+    path.unlink()
+    with pytest.raises(InputError, match="model-0001"):
+        read(world, copied)
+    (copied / "references.json").unlink()
+    with pytest.raises(InputError, match="a killed one goes on"):
+        read(world, copied)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("train/age_N", lambda array: array * np.nan), ("test/logits_NG", lambda array: array[:, :1]),
+        ("train/true_group_N", lambda array: array + 1000), ("train/true_group_N", lambda array: array - 1000),
+        ("test/logits_NG", lambda array: array[:-1]), ("seen_T", lambda array: array[:-1]),
+        ("seen_T", lambda array: array.astype(np.float32)), ("test/age_N", lambda array: array.astype(np.float64)),
+        ("validation/age_N", lambda array: np.zeros(())),
+    ],
+)  # fmt: skip
+def test_answers_that_are_none(world: World, copied: Path, name: str, change: Any) -> None:
+    path = copied / "model-0002.safetensors"
+    with safe_open(path, framework="np") as handle:
+        about = handle.metadata()
+    tensors = load_file(path)
+    tensors[name] = np.ascontiguousarray(change(tensors[name]))
+    save_file(tensors, path, about)
+    named(copied)
+    with pytest.raises(InputError, match=r"model-0002.*answers"):
+        read(world, copied)
+
+
+def test_a_model_made_to_forget_needs_none(world: World, folder: Path, tmp_path: Path) -> None:
+    record = {**world.original.record, "design": {"name": "closed-form"}}
+    exact = replace(world.original, record=record)
+    with pytest.raises(InputError, match="made to forget"):
+        train_references(exact, world.dataset, tmp_path / "r", models=8, folds=2, device=CPU)
+    with pytest.raises(InputError, match="made to forget"):
+        read(world, folder, original=exact)
+
+
+def test_people_whom_nobody_left_out(world: World, folder: Path) -> None:
+    found = read(world, folder)
+    everybody = found.rows(world.sets.train.ids)
+    with pytest.raises(InputError, match="every model saw"):
+        found.never_saw(everybody)
+    with pytest.raises(InputError, match="1 of 1 samples were not there"):
+        found.rows(["nobody"])
+
+
+def test_a_model_that_answers_with_no_numbers(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    true = module.predict
+
+    def broken(model: Any, data: Any) -> Any:
+        said = true(model, data)
+        return replace(said, age_N=np.full_like(said.age_N, np.nan))
+
+    monkeypatch.setattr(module, "predict", broken)
+    with pytest.raises(TrainingError, match="not numbers"):
+        train_references(
+            world.original, world.dataset, tmp_path / "r", models=8, folds=2, device=CPU, backend="loop", show=False
+        )

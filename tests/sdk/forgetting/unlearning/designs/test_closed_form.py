@@ -1,0 +1,121 @@
+"""The closed form: sums that adding and removing leave exact, and the head that they give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from unplug.core import DataError, InputError
+from unplug.plugins import AgeTrunk, load_checkpoint, save_checkpoint
+from unplug.sdk.drawing.inference import load_head
+from unplug.sdk.forgetting.unlearning import ClosedForm, build_design, device_head
+from unplug.sdk.forgetting.unlearning.designs.closed_form import HeadSums, contribution
+from unplug.sdk.forgetting.unlearning.designs.trunk import check_apart, rows_of
+from unplug.sdk.learning.data import Dataset, load_dataset
+
+from .conftest import CPU, World
+
+
+@pytest.fixture
+def closed(worlds: dict[str, World]) -> World:
+    return worlds["closed-form"]
+
+
+def test_a_thousand_requests_in_a_row_leave_no_trace() -> None:
+    """Adding and removing at random, the sums stay those of the members, and so does the head (a float64 Gram would drift)."""
+    generator = torch.Generator().manual_seed(0)
+    x_ND = torch.randn(60, 12, generator=generator, dtype=torch.float64).relu()
+    y_NK = torch.cat([torch.rand(60, 3, generator=generator), torch.rand(60, 1, generator=generator) * 100], 1).double()
+
+    def digests(rows: list[int]) -> dict[str, bytes]:
+        return {f"s{row:02}": bytes([row] * 32) for row in rows}
+
+    sums, members = HeadSums.empty(12, 3), set(range(60))
+    sums.add(x_ND, y_NK, digests(sorted(members)))
+    for _ in range(1000):
+        row = int(torch.randint(60, (1,), generator=generator))
+        if row in members and len(members) > 30:
+            sums.remove(x_ND[[row]], y_NK[[row]], [f"s{row:02}"])
+            members.discard(row)
+        elif row not in members:
+            sums.add(x_ND[[row]], y_NK[[row]], digests([row]))
+            members.add(row)
+    fresh = HeadSums.empty(12, 3)
+    rest = sorted(members)
+    fresh.add(x_ND[rest], y_NK[rest], digests(rest))
+    assert torch.equal(sums.head.sums, fresh.head.sums) and sums.committed == fresh.committed
+    assert all(torch.equal(*pair) for pair in zip(sums.solve(0.01), fresh.solve(0.01), strict=True))
+
+
+def test_the_head_is_the_ridge_regression_of_its_features(closed: World) -> None:
+    """Against the textbook's solve in float64; features are rounded to 2^-14, hence the tolerance."""
+    form, original = closed.form, closed.original
+    assert isinstance(form, ClosedForm)
+    rows = rows_of(original.model, original.record["design"]["grid"], closed.personal, closed.split.retain, CPU)
+    feature_ND, target_NK = contribution(original.model, rows)
+    x_NP = torch.cat([feature_ND, torch.ones(len(feature_ND), 1, dtype=torch.float64)], 1)
+    penalty_P = torch.full((x_NP.shape[1],), form.ridge * len(x_NP), dtype=torch.float64)
+    penalty_P[-1] = 0.0
+    expected_PK = torch.linalg.solve(x_NP.T @ x_NP + penalty_P.diag(), x_NP.T @ target_NK)
+    weight_KD, bias_K = form.load(original).solve(form.ridge)
+    answers = feature_ND @ weight_KD.T + bias_K
+    assert torch.allclose(answers, x_NP @ expected_PK, atol=2e-2, rtol=1e-3)
+    pixels = torch.from_numpy(closed.personal.pixels(closed.personal.indices(closed.split.retain)).transpose(0, 3, 1, 2))
+    says = original.model(pixels / 255.0)["expected_age"][:, 0].double()
+    assert torch.allclose(says, answers[:, -1].clamp(0, 100), atol=0.2)
+
+
+def test_a_picture_adds_the_same_in_any_company(closed: World) -> None:
+    model, grid, names = closed.original.model, closed.original.record["design"]["grid"], closed.split.retain
+    together = rows_of(model, grid, closed.personal, names, CPU)
+    feature_ND, _ = contribution(model, together)
+    for name in names[::9]:
+        alone = rows_of(model, grid, closed.personal, [name], CPU)
+        assert alone.committed[name] == together.committed[name]
+        assert torch.equal(contribution(model, alone)[0][0], feature_ND[names.index(name)])
+
+
+def test_people_are_compared_by_picture_and_by_name(personal: Dataset, consented: Dataset) -> None:
+    check_apart(personal, consented)
+    with pytest.raises(DataError, match="90 personal pictures are in it too: face-"):
+        check_apart(personal, personal)
+    same_people = load_dataset("synth:n=20,subjects=10,seed=2", 32, show=False)
+    other_views = replace(same_people, images=255 - same_people.images)
+    with pytest.raises(DataError, match="10 of the people are in it too"):
+        check_apart(other_views, consented)
+
+
+def test_settings_out_of_range() -> None:
+    for settings in ({"ridge": "0"}, {"ridge": "1e308"}, {"ridge": "1e-320"}, {"random_features": "5000"}):
+        with pytest.raises(InputError, match="out of range"):
+            build_design("closed-form", settings)
+
+
+def test_a_phone_answers_and_forgets_as_the_checkpoint_does(closed: World, tmp_path: Path) -> None:
+    """The NumPy reference over features of the trunk by itself, beside the network and the server's forget step.
+
+    What the server added is taken out with the server's own features: another machine's rounding gives other commitments.
+    """
+    original, gone = closed.original, list(closed.split.train[:3])
+    trunk = AgeTrunk.of(original.model)
+    save_checkpoint(trunk, tmp_path / "trunk", record={}, card="")
+    trunk = load_checkpoint(tmp_path / "trunk", expect="age-trunk").model
+    images_NCHW = torch.from_numpy(closed.personal.pixels(range(len(closed.personal)))).permute(0, 3, 1, 2).float() / 255
+    with torch.no_grad():
+        features_NC, said = trunk(images_NCHW)["features"].double().numpy(), original.model(images_NCHW)
+    device_head(original, "0" * 64).save(tmp_path / "head.safetensors")
+    head = load_head(tmp_path / "head.safetensors")
+    for name, value in head.answer(features_NC).items():
+        np.testing.assert_allclose(value, said[name].numpy(), atol=2e-3)
+
+    server = closed.without(gone, tmp_path / "server")
+    rows = rows_of(original.model, original.record["design"]["grid"], closed.personal, gone, CPU)
+    for name, pooled_C, age in zip(gone, rows.pooled_NC.numpy(), rows.age_N.tolist(), strict=True):
+        assert head.commitment(name, pooled_C, age) == rows.committed[name]
+        head = head.remove(name, pooled_C, age)
+    theirs = device_head(server, "0" * 64)
+    assert np.array_equal(head.sums_KK, theirs.sums_KK) and head.committed == theirs.committed

@@ -1,0 +1,26 @@
+"""What a certificate repeats of an audit is what the audit itself says, read without the package that measures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from unplug.sdk.evidence.auditing import AuditReport
+from unplug.trust.bundle import read_manifest
+from unplug.trust.certificates.evidence import evidence_of
+
+from .conftest import Case
+
+
+def test_the_numbers_are_those_of_the_audit(made: Case) -> None:
+    raw = Path(made.bundle / "reports" / "audit.json").read_bytes()
+    audit: AuditReport = TypeAdapter(AuditReport).validate_json(raw)
+    evidence = evidence_of(made.bundle, read_manifest(made.bundle))
+    released, never = audit.model("unlearned"), audit.model("retrained")
+    assert [(line.attack, line.model, line.never_saw, line.gap) for line in evidence.attacks] == [
+        (name, found.auc, never.attacks[name].auc, found.gap) for name, found in sorted(released.attacks.items())
+    ]
+    assert evidence.use[0].error == released.utility["test"].error
+    assert (evidence.too_few, evidence.skipped) == (audit.too_few, audit.skipped)
+    assert evidence.alarms == tuple(alarm.message for alarm in audit.alarms)

@@ -28,8 +28,8 @@ from benchmarks.studies.recipes import markdown as recipes_table
 
 from unplug.core import VERSION
 from unplug.mobile_bench import BenchReport, at_fault
+from unplug.sdk.cli import COMMANDS as COMMAND_LINES
 from unplug.sdk.cli import main
-from unplug.sdk.cli.main import COMMANDS as COMMAND_LINES
 from unplug.sdk.cli.run_group import RunGroup
 from unplug.sdk.forgetting.tasks import AgeTask
 from unplug.sdk.forgetting.unlearning import METHODS, Cost, RetrainCost, apply_method

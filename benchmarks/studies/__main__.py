@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import click
 
-from unplug.sdk.cli.main import LazyGroup
+from unplug.sdk.cli.commands import LazyGroup
 
 HERE = "benchmarks.studies"
 

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from unplug.sdk.cli.main import COMMANDS, EXTRA
+from unplug.sdk.cli.commands import COMMANDS, EXTRA
 
 from ...blocked import BASE, python, with_only
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from unplug.sdk.cli.main import main
+from unplug.sdk.cli import main
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 ADB = """\

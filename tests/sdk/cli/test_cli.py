@@ -14,10 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from unplug.core import InputError, table
-from unplug.sdk.cli import main, options
+from unplug.sdk.cli import COMMANDS, main, options
 from unplug.sdk.cli.base import clean, names, percent, settings
 from unplug.sdk.cli.list import REGISTRIES
-from unplug.sdk.cli.main import COMMANDS
 from unplug.sdk.learning.data import load_split, save_split
 from unplug.sdk.releasing import Release
 

@@ -13,8 +13,8 @@ from tests.sdk.serve.conftest import Place
 
 from unplug.core import InputError
 from unplug.sdk.cli import main
-from unplug.sdk.cli.serve import SCOPES as SHOWN
 from unplug.serve import SCOPES, add_token, list_tokens, revoke_token
+from unplug.serve.command import SCOPES as SHOWN
 from unplug.serve.tables import tokens
 from unplug.serve.tokens import TokenGate
 

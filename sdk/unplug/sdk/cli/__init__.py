@@ -1,7 +1,5 @@
 """The ``unplug`` command: one file a command, imported when it is called."""
 
-from __future__ import annotations
+from unplug.core import attach
 
-from .main import main
-
-__all__ = ["main"]
+__getattr__, __all__ = attach(__name__, __file__)

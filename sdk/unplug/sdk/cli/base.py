@@ -30,8 +30,8 @@ from unplug.core import (
     printable,
 )
 
+from .commands import missing_for
 from .flags import with_flags
-from .main import missing_for
 
 GO_ON = "Run the same command again: it goes on from what is saved, and nothing is half-written"
 MAX_SEED = 2**31 - 1

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from unplug.core import STRICT
-from unplug.sdk.evidence.statistics import Estimate
+from unplug.core import STRICT, Estimate
 
 SCHEMA: Literal["unplug-certificate/1"] = "unplug-certificate/1"
 PlaceName = Literal[

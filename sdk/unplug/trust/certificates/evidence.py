@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from unplug.core import STRICT, InputError, ReportError
-from unplug.sdk.evidence.statistics import Estimate
+from unplug.core import STRICT, Estimate, InputError, ReportError
 from unplug.trust.bundle import (
     CERTIFIED,
     EXACT,

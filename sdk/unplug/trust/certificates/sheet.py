@@ -8,8 +8,7 @@ from typing import Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from unplug.core import MINUS, NONE, counted, fixed, percent, plain, signed, size, span
-from unplug.sdk.evidence.statistics import Estimate
+from unplug.core import MINUS, NONE, Estimate, counted, fixed, percent, plain, signed, size, span
 
 from .certificate import AttackLine, Certificate, PlaceLine
 from .evidence import AUDIT

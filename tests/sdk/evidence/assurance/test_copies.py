@@ -15,7 +15,7 @@ from tests.exported import age_checkpoint
 from tests.sdk.conftest import World
 
 from unplug.core import DataError, InputError
-from unplug.sdk.cli.main import main
+from unplug.sdk.cli import main
 from unplug.sdk.evidence.assurance import Asking, JudgedModels, ask, card_text, judge, people_of, read_evaluation
 from unplug.sdk.evidence.assurance.copies import pixel_digests, trained_pixels, training_data
 from unplug.sdk.evidence.assurance.fate_aev import FATE_AEV

@@ -1,8 +1,4 @@
-"""Exact depth of procedural faces, from the geometry that they are drawn from.
-
-A package of its own within `unplug.sdk.learning.faces`, since the identity of a synthetic data set hashes the files that draw its
-pictures: what only measures them must not change it.
-"""
+"""Exact depth of procedural faces, from the geometry that they are drawn from."""
 
 from unplug.core import attach
 

@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "release": ("unplug.sdk.cli.release:release", "Forget, audit, export, check, time and bundle, or refuse."),
     "bundle": ("unplug.sdk.cli.bundle:bundle", "Sign, verify, compare or pack bundles."),
     "ledger": ("unplug.sdk.cli.ledger:ledger", "Keep requests on record, with deadlines and proofs."),
-    "serve": ("unplug.sdk.cli.serve:serve", "Take requests over HTTP, release, and answer pictures."),
+    "serve": ("unplug.serve.command:serve", "Take requests over HTTP, release, and answer pictures."),
     "trace": ("unplug.sdk.cli.trace:trace", "Find what still holds a person, or was trained on them."),
     "certificate": (
         "unplug.sdk.cli.certificate:certificate",

@@ -8,12 +8,15 @@ from typing import Any
 import click
 
 from unplug.core import expanded, ledger_place, require_modules, table
-
-from .base import Common, Outcome, command
-from .ledger_options import ledger_option
-from .options import FloatRange
-from .options_of import ConfiguredCommand
-from .run_group import RunGroup
+from unplug.sdk.cli import (
+    Common,
+    ConfiguredCommand,
+    FloatRange,
+    Outcome,
+    RunGroup,
+    command,
+    ledger_option,
+)
 
 SCOPES = ("requests:write", "requests:read", "releases", "models", "metrics")
 """`unplug.serve.SCOPES`: a help text imports nothing of it."""
@@ -48,7 +51,8 @@ def run(
     common: Common, **limits: Any,
 ) -> Outcome:  # fmt: skip
     """Run the service until it is told to end (Ctrl-C or SIGTERM); the next start goes on with a release that was under way."""
-    from unplug.serve import ServeLimits, ServeRecipe, ServeSettings, run_service
+
+    from . import ServeLimits, ServeRecipe, ServeSettings, run_service
 
     place = where or ledger_place()
     settings = ServeSettings(
@@ -75,7 +79,7 @@ def token() -> None:
 @command
 def add(where: str | None, label: str, scopes: tuple[str, ...], days: int | None, common: Common) -> Outcome:
     """Make a token and print it, once: what is kept is a hash of it. LABEL says what it is for; never a person's name."""
-    from unplug.serve import add_token
+    from . import add_token
 
     made, text = add_token(_tables(where, make=True), label, scopes, days=days)
     value = {"id": made.id, "token": text, "scopes": sorted(made.scopes), "expires": made.expires}
@@ -87,7 +91,7 @@ def add(where: str | None, label: str, scopes: tuple[str, ...], days: int | None
 @command
 def list_(where: str | None, common: Common) -> Outcome:
     """List tokens: what each may do, and whether it still may."""
-    from unplug.serve import list_tokens
+    from . import list_tokens
 
     found = list_tokens(_tables(where))
     value = [
@@ -109,15 +113,16 @@ def list_(where: str | None, common: Common) -> Outcome:
 @command
 def revoke(where: str | None, id: str, common: Common) -> Outcome:
     """End a token; a running service believes it two more seconds."""
-    from unplug.serve import revoke_token
+    from . import revoke_token
 
     found = revoke_token(_tables(where), id)
     return Outcome(value={"id": found.id, "revoked": found.revoked}, text=f"token {found.id} ({found.label}) is revoked")
 
 
 def _tables(where: str | None, *, make: bool = False) -> Any:
-    from unplug.serve import ServiceTables
     from unplug.trust.ledger import open_ledger
+
+    from . import ServiceTables
 
     open_ledger(where).contents()
     tables = ServiceTables(where or ledger_place())

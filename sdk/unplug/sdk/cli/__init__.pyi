@@ -1,0 +1,9 @@
+from .base import Common as Common
+from .base import Outcome as Outcome
+from .base import command as command
+from .commands import COMMANDS as COMMANDS
+from .commands import main as main
+from .ledger_options import ledger_option as ledger_option
+from .options import FloatRange as FloatRange
+from .options_of import ConfiguredCommand as ConfiguredCommand
+from .run_group import RunGroup as RunGroup

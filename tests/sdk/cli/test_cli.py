@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from unplug.core import InputError, table
-from unplug.sdk.cli import COMMANDS, main, options
+from unplug.sdk.cli import COMMANDS, main, options_of
 from unplug.sdk.cli.base import clean, names, percent, settings
 from unplug.sdk.cli.list import REGISTRIES
 from unplug.sdk.learning.data import load_split, save_split
@@ -131,8 +131,8 @@ class Slower(Slow):
 )
 def test_fields_are_options(words: str, given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
-    monkeypatch.setattr(options, "import_module", lambda _: type("module", (), {"Slower": Slower}))
-    command = options.ConfiguredCommand("slow", config="somewhere:Slower", callback=lambda **found: seen.update(found))
+    monkeypatch.setattr(options_of, "import_module", lambda _: type("module", (), {"Slower": Slower}))
+    command = options_of.ConfiguredCommand("slow", config="somewhere:Slower", callback=lambda **found: seen.update(found))
     done = CliRunner().invoke(command, words.split())
     if isinstance(given, str):
         assert done.exit_code == 2 and given in done.stderr
@@ -148,7 +148,7 @@ def test_every_option_of_a_configuration_has_a_help() -> None:
     for name in COMMANDS:
         found = main.get_command(click.Context(main), name)
         for command in found.commands.values() if isinstance(found, click.Group) else [found]:
-            if isinstance(command, options.ConfiguredCommand):
+            if isinstance(command, options_of.ConfiguredCommand):
                 context = click.Context(command)
                 assert all(item.help for item in command.get_params(context) if isinstance(item, click.Option)), command.name
 

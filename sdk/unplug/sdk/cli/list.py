@@ -38,7 +38,7 @@ def list_(kind: str, without: tuple[str, ...], common: Common) -> Outcome:
         raise InputError(f"--without {without[0]!r}", f"{kind} have no needs", "Use it with `unplug list methods`")
     module, attribute = REGISTRIES[kind].split(":")
     registry = getattr(import_module(module), attribute)
-    items = {name: registry.get(name) for name in registry}
+    items = {name: registry.get(name) for name in sorted(registry)}
     if kind != "methods":
         rows = [{"name": name, "summary": _summary(item)} for name, item in items.items()]
         return Outcome(value=rows, text=table(("name", "what"), [(row["name"], row["summary"]) for row in rows]))

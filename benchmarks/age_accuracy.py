@@ -1,9 +1,11 @@
-"""``python -m benchmarks.age_accuracy NAME=MODEL@SPEC ...``: error against parameters, beside what others published.
+"""``python -m benchmarks.age_accuracy NAME=MODEL@SPEC ...``: error against parameters, beside what
+others published.
 
-Each model is asked about the test set of its split as `unplug evaluate` does, so without pictures that lie in its training set
-under another name (UTKFace holds some twice); its mean absolute error has a 95 % interval over people. Writes
-``docs/data/age-accuracy.json``, and table and picture of docs/assurance.md. What others published was measured on splits and
-pictures of theirs, and is marked so.
+Each model is asked about the test set of its split as `unplug evaluate` does, so without pictures
+that lie in its training set under another name (UTKFace holds some twice); its mean absolute error
+has a 95 % interval over people. Writes ``docs/data/age-accuracy.json``, and table and picture of
+docs/assurance.md. What others published was measured on splits and pictures of theirs, and is
+marked so.
 """
 
 from __future__ import annotations
@@ -24,16 +26,31 @@ from .pages import filled
 
 PUBLISHED: tuple[dict[str, Any], ...] = (
     {
-        "name": "MobileAgeNet", "parameters": 3.23e6, "image_size": 224, "mae": 4.65,
-        "conditions": "a held-out set of UTKFace that its authors drew; the trunk is a pretrained MobileNetV3-Large",
-        "source": "Kumar et al., MobileAgeNet, arXiv 2604.17007, abstract; pixels: its training script in NN-Dataset",
+        "name": "MobileAgeNet",
+        "parameters": 3.23e6,
+        "image_size": 224,
+        "mae": 4.65,
+        "conditions": (
+            "a held-out set of UTKFace that its authors drew; the trunk is a pretrained "
+            "MobileNetV3-Large"
+        ),
+        "source": (
+            "Kumar et al., MobileAgeNet, arXiv 2604.17007, abstract; pixels: its training script "
+            "in NN-Dataset"
+        ),
     },
     {
-        "name": "VOLO-D1, faces alone", "parameters": 27e6, "image_size": 224, "mae": 4.23,
+        "name": "VOLO-D1, faces alone",
+        "parameters": 27e6,
+        "image_size": 224,
+        "mae": 4.23,
         "conditions": "trained and tested on UTKFace as its authors split it",
-        "source": "Kuprashevich and Tolstykh, MiVOLO, arXiv 2307.04616, its repository; parameters: Yuan et al., VOLO, 2021",
+        "source": (
+            "Kuprashevich and Tolstykh, MiVOLO, arXiv 2307.04616, its repository; parameters: Yuan "
+            "et al., VOLO, 2021"
+        ),
     },
-)  # fmt: skip
+)
 
 
 def measured(name: str, model: Path, spec: str) -> dict[str, Any]:
@@ -42,21 +59,33 @@ def measured(name: str, model: Path, spec: str) -> dict[str, Any]:
     (answers,) = ask(JudgedModels(models=[model], data=spec), show=False)
     people, retain = answers.people, split_of(checkpoint).retain
     if people.copies is None or people.copies.why is not None:
-        raise DataError(f"data {spec}", "pictures of the training were not compared", "Give the data of the training")
+        raise DataError(
+            f"data {spec}",
+            "pictures of the training were not compared",
+            "Give the data of the training",
+        )
     mae = mean_estimate(np.abs(answers.expected_age_N - people.age_N), people.person_N, seed=0)
     recipe = checkpoint.record["recipe"]
     return {
-        "name": name, "parameters": sum(item.numel() for item in checkpoint.model.parameters()),
-        "image_size": checkpoint.model.image_size, "mae": mae.value, "low": mae.low, "high": mae.high,
-        "test": len(people), "copies_left_out": people.copies.left_out,
-        "training": len(retain), "epochs": recipe["epochs"], "sha256": checkpoint.sha256,
-        "seconds": checkpoint.record["cost"]["wall_s"], "device": checkpoint.record["cost"]["device"],
+        "name": name,
+        "parameters": sum(item.numel() for item in checkpoint.model.parameters()),
+        "image_size": checkpoint.model.image_size,
+        "mae": mae.value,
+        "low": mae.low,
+        "high": mae.high,
+        "test": len(people),
+        "copies_left_out": people.copies.left_out,
+        "training": len(retain),
+        "epochs": recipe["epochs"],
+        "sha256": checkpoint.sha256,
+        "seconds": checkpoint.record["cost"]["wall_s"],
+        "device": checkpoint.record["cost"]["device"],
         "conditions": (
             f"from scratch, {len(retain):,} training pictures, {recipe['epochs']} epochs"
             if "design" not in checkpoint.record
             else f"trunk from scratch on other pictures, {recipe['epochs']} epochs; {len(retain):,} pictures in the head"
         ),
-    }  # fmt: skip
+    }
 
 
 def markdown(report: dict[str, Any]) -> str:
@@ -64,11 +93,16 @@ def markdown(report: dict[str, Any]) -> str:
     lines = ["| model | parameters | pixels | MAE, years | conditions |", "|---|--:|--:|--:|---|"]
     for row in report["measured"]:
         mae = f"{row['mae']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
-        lines.append(f"| {row['name']} | {row['parameters'] / 1e6:.2f} M | {row['image_size']} | {mae} | {row['conditions']} |")
+        lines.append(
+            f"| {row['name']} | {row['parameters'] / 1e6:.2f} M | {row['image_size']} | {mae} | "
+            f"{row['conditions']} |"
+        )
     for row in report["published"]:
         told = f"published, not measured here: {row['conditions']} ({row['source']})"
         parameters = f"{row['parameters'] / 1e6:.{0 if row['parameters'] >= 1e7 else 2}f} M"
-        lines.append(f"| {row['name']} | {parameters} | {row['image_size']} | {row['mae']:.2f} | {told} |")
+        lines.append(
+            f"| {row['name']} | {parameters} | {row['image_size']} | {row['mae']:.2f} | {told} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -79,8 +113,15 @@ def with_table(page: str, report: dict[str, Any]) -> str:
 
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="NAME=MODEL@SPEC...")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("docs/data/age-accuracy.json"), show_default=True)
-@click.option("--page", type=click.Path(path_type=Path), default=Path("docs/assurance.md"), show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("docs/data/age-accuracy.json"),
+    show_default=True,
+)
+@click.option(
+    "--page", type=click.Path(path_type=Path), default=Path("docs/assurance.md"), show_default=True
+)
 def main(models: tuple[str, ...], out: Path, page: Path) -> None:
     """Measures, and writes the numbers and the page."""
     rows = []
@@ -88,12 +129,20 @@ def main(models: tuple[str, ...], out: Path, page: Path) -> None:
         name, _, rest = item.partition("=")
         model, _, spec = rest.partition("@")
         rows.append(measured(name, Path(model), spec))
-    write_json(out, {
-        "schema": "unplug-age-accuracy/1", "measured": rows, "published": list(PUBLISHED), "versions": versions(),
-        "command": "python -m benchmarks.age_accuracy NAME=MODEL@SPEC ...",
-    })  # fmt: skip
+    write_json(
+        out,
+        {
+            "schema": "unplug-age-accuracy/1",
+            "measured": rows,
+            "published": list(PUBLISHED),
+            "versions": versions(),
+            "command": "python -m benchmarks.age_accuracy NAME=MODEL@SPEC ...",
+        },
+    )
     with atomic_path(page) as temporary:
-        temporary.write_text(with_table(page.read_text(encoding="utf-8"), read_json(out)), encoding="utf-8")
+        temporary.write_text(
+            with_table(page.read_text(encoding="utf-8"), read_json(out)), encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""The certificate in ``docs/images/certificate.png``: of a drawn person, whom the model of `unplug demo` forgot.
+"""The certificate in ``docs/images/certificate.png``: of a drawn person, whom the model of `unplug
+demo` forgot.
 
     unplug demo --out DEMO
     python -m benchmarks.certificate_page DEMO --out docs/images/certificate.png
 
-Records the demo's request in a ledger of its own, searches the demo's folder for the person, certifies, verifies, and
-photographs the HTML page with a headless Chromium. Run with the operator's key that the demo had (``UNPLUG_KEY``): under
-another one models that forgot cannot be looked into, and the page says so.
+Records the demo's request in a ledger of its own, searches the demo's folder for the person,
+certifies, verifies, and photographs the HTML page with a headless Chromium. Run with the operator's
+key that the demo had (``UNPLUG_KEY``): under another one models that forgot cannot be looked into,
+and the page says so.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ def example(demo: Path, work: Path) -> Issued:
     (bundle,) = demo.glob("*.unplug")
     name = (demo / "forget.txt").read_text(encoding="utf-8").split()[0]
     ledger = open_ledger(
-        str(work / "ledger.db"), signer=lambda: LedgerSigner(name="example.com", seed=bytes(range(32)))
-    )  # fmt: skip
+        str(work / "ledger.db"),
+        signer=lambda: LedgerSigner(name="example.com", seed=bytes(range(32))),
+    )
     ledger.create()
     ledger.add([name], id=REQUEST, identity="seen in person")
     search = _searched(ledger, name, demo, work / "trace.json")
@@ -47,11 +50,21 @@ def example(demo: Path, work: Path) -> Issued:
     ledger.record("answered", [REQUEST])
     make_key(work / "release.key")
     issued = issue_certificate(
-        REQUEST, ledger=ledger, bundle=bundle, signer=load_signer(str(work / "release.key")), out=work / "certificate",
-        traces={SYSTEM: search}, issuer="Example Ltd",
-        places=[said_place("backups=kept: overwritten after 30 days"), said_place("deltas=none found: none were shipped")],
-    )  # fmt: skip
-    checked = check_certificate(issued.file, read_trust(work / "release.key.pub").keys[0], bundle, request=REQUEST)
+        REQUEST,
+        ledger=ledger,
+        bundle=bundle,
+        signer=load_signer(str(work / "release.key")),
+        out=work / "certificate",
+        traces={SYSTEM: search},
+        issuer="Example Ltd",
+        places=[
+            said_place("backups=kept: overwritten after 30 days"),
+            said_place("deltas=none found: none were shipped"),
+        ],
+    )
+    checked = check_certificate(
+        issued.file, read_trust(work / "release.key.pub").keys[0], bundle, request=REQUEST
+    )
     if checked.problems:
         raise SystemExit("\n".join(checked.problems))
     return issued
@@ -61,11 +74,18 @@ def _searched(ledger: Ledger, name: str, folder: Path, out: Path) -> Path:
     """What `unplug trace --request` writes and records."""
     places, _ = trace(DEMO_SPEC, person_in(DEMO_SPEC, name), [folder])
     value = {
-        "nonce": "00" * 32, "person": name, "data": DEMO_SPEC, "searched": [str(folder)],
-        "places": [vars(place) for place in places], "purged": [], "out_of_reach": "phones",
-    }  # fmt: skip
+        "nonce": "00" * 32,
+        "person": name,
+        "data": DEMO_SPEC,
+        "searched": [str(folder)],
+        "places": [vars(place) for place in places],
+        "purged": [],
+        "out_of_reach": "phones",
+    }
     write_json(out, value)
-    ledger.record("step", [REQUEST], note="searched for traces", facts={"trace_sha256": json_sha256(value)})
+    ledger.record(
+        "step", [REQUEST], note="searched for traces", facts={"trace_sha256": json_sha256(value)}
+    )
     return out
 
 
@@ -75,10 +95,25 @@ def photograph(page: Path, out: Path, chromium: str) -> None:
     beside.write_text(page.read_text(encoding="utf-8").replace("</head>", BESIDE), encoding="utf-8")
     shot = page.with_name("shot.png")
     subprocess.run(
-        [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={SIZE[0]},{SIZE[1]}",
-         f"--screenshot={shot}", beside.resolve().as_uri()], check=True, capture_output=True, timeout=120,
-    )  # fmt: skip
-    few = Image.open(shot).convert("RGB").quantize(128, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        [
+            chromium,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            f"--window-size={SIZE[0]},{SIZE[1]}",
+            f"--screenshot={shot}",
+            beside.resolve().as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    few = (
+        Image.open(shot)
+        .convert("RGB")
+        .quantize(128, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    )
     few.save(out, optimize=True)
     for path in (beside, shot):
         path.unlink()
@@ -86,7 +121,9 @@ def photograph(page: Path, out: Path, chromium: str) -> None:
 
 def main() -> None:
     """Writes the picture."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("demo", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--chromium", default=shutil.which("chromium") or "chromium")

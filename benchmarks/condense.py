@@ -1,7 +1,8 @@
-"""``python -m benchmarks.condense docs/data/*.json``: what a table or a test reads, in few bytes, before it is committed.
+"""``python -m benchmarks.condense docs/data/*.json``: what a table or a test reads, in few bytes,
+before it is committed.
 
-Numbers of each picture (``raw`` of a comparison's rows) go: the command in the report makes them again. Blanks, line
-ends and digits behind the seventh go as well.
+Numbers of each picture (``raw`` of a comparison's rows) go: the command in the report makes them
+again. Blanks, line ends and digits behind the seventh go as well.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ def condense(value: Any) -> Any:
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
 def main(files: tuple[Path, ...]) -> None:
     """Rewrites FILES in their place."""
     for path in files:
-        text = json.dumps(condense(read_json(path)), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(
+            condense(read_json(path)), separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        )
         with atomic_path(path) as temporary:
             temporary.write_text(text + "\n", encoding="utf-8")
 

@@ -1,10 +1,13 @@
-"""Kills a call before every change that it makes to a file, and cuts its power at each; what is left is held to one law.
+"""Kills a call before every change that it makes to a file, and cuts its power at each; what is
+left is held to one law.
 
-The result is the older or the new one, whole; the same call again succeeds and leaves the bits of a run that nobody killed; and
-nothing else lies around then. For power cuts one run is recorded, with what was synced when, and the worst folders that can be
-left at each change are built (`lost_writes`). Where the call had ended, only the new result will do.
+The result is the older or the new one, whole; the same call again succeeds and leaves the bits of a
+run that nobody killed; and nothing else lies around then. For power cuts one run is recorded, with
+what was synced when, and the worst folders that can be left at each change are built
+(`lost_writes`). Where the call had ended, only the new result will do.
 
-What a command tells a ledger is a story: what is there after a kill must be its beginning, and after the rerun all of it.
+What a command tells a ledger is a story: what is there after a kill must be its beginning, and
+after the rerun all of it.
 """
 
 from __future__ import annotations
@@ -45,10 +48,14 @@ class Scenario:
         command: what is killed; it writes ``out``, and raises `SystemExit` or returns.
         identify: which result lies at a path, as text; raises where it is not whole.
         every: only each so many points are taken, where one takes long.
-        tries: how often the command may be run again until it ends with 0: a release refuses timings of a busy machine.
-        replay: kills are not carried out but computed as power cuts are, from what lay there when nobody killed it.
-        refusable: the result is more than one file, and may be one that its reader refuses in one line.
-        story: what is on record in the folder, a line an entry; raises where it is not whole. None: nothing is.
+        tries: how often the command may be run again until it ends with 0: a release refuses
+            timings of a busy machine.
+        replay: kills are not carried out but computed as power cuts are, from what lay there when
+            nobody killed it.
+        refusable: the result is more than one file, and may be one that its reader refuses in one
+            line.
+        story: what is on record in the folder, a line an entry; raises where it is not whole. None:
+            nothing is.
     """
 
     name: str
@@ -90,7 +97,12 @@ class Walk:
         self.older = self.identify(self.template)
         self._fresh()
         watch = {"sqlite": scenario.story is not None}
-        if in_fork(lambda: _recorded(scenario.command, self.root, place / "recorded", watch), self.log) != 0:
+        if (
+            in_fork(
+                lambda: _recorded(scenario.command, self.root, place / "recorded", watch), self.log
+            )
+            != 0
+        ):
             raise RuntimeError(f"{scenario.name}: {self.said()}")
         self.changes: list[Change]
         self.worst: list[tuple[int, str, Tree]]
@@ -98,15 +110,25 @@ class Walk:
         self.end = max(number for number, _, _ in self.worst)
         lines = (place / "recorded.changes").read_text().splitlines()
         self.changes = [Change(**found) for _, found in sorted(json.loads(line) for line in lines)]
-        self.new, self.names, self.story = self.identify(self.root), _names(self.root), self.told(self.root)
+        self.new, self.names, self.story = (
+            self.identify(self.root),
+            _names(self.root),
+            self.told(self.root),
+        )
         if self.new == self.older or self.new.startswith("broken"):
-            raise RuntimeError(f"{scenario.name}: the new result ({self.new}) cannot be told from the older one")
+            raise RuntimeError(
+                f"{scenario.name}: the new result ({self.new}) cannot be told from the older one"
+            )
 
     def copy(self, place: Path) -> Walk:
         """The same in another folder, for another process."""
         shutil.copytree(self.template, place / "template")
         copied = Walk.__new__(Walk)
-        copied.__dict__ |= self.__dict__ | {name: place / name for name in ("template", "root", "log")} | {"place": place}
+        copied.__dict__ |= (
+            self.__dict__
+            | {name: place / name for name in ("template", "root", "log")}
+            | {"place": place}
+        )
         return copied
 
     def _fresh(self) -> None:
@@ -122,7 +144,9 @@ class Walk:
         return lines[-1].replace(str(self.place), "")[:300] if lines else ""
 
     def identify(self, root: Path) -> str:
-        """Which result is there, or "none", or "refused" where its reader may; what is not whole begins with "broken"."""
+        """Which result is there, or "none", or "refused" where its reader may; what is not whole
+        begins with "broken".
+        """
         if not (root / "out").exists():
             return "none"
 
@@ -145,9 +169,16 @@ class Walk:
     def kill(self, number: int) -> Point:
         """Kills the command before a change, and looks."""
         self._fresh()
-        code = self._run(self.root, self.scenario.command, kill_at=number, sqlite=self.scenario.story is not None)
+        code = self._run(
+            self.root, self.scenario.command, kill_at=number, sqlite=self.scenario.story is not None
+        )
         if code != KILLED:
-            return Point(number=number, loss="", found="", wrong=f"it was not killed, exit {code}: {self.said()}")
+            return Point(
+                number=number,
+                loss="",
+                found="",
+                wrong=f"it was not killed, exit {code}: {self.said()}",
+            )
         return self._judge(number, "", (self.older, self.new))
 
     def lasts(self) -> float:
@@ -161,18 +192,26 @@ class Walk:
     def kill_after(self, seconds: float, number: int) -> Point:
         """Kills the command after a time, wherever it is then, and looks."""
         self._fresh()
-        code = in_fork(lambda: _run_in(self.root, self.scenario.command, None), self.log, kill_after=seconds)
+        code = in_fork(
+            lambda: _run_in(self.root, self.scenario.command, None), self.log, kill_after=seconds
+        )
         return self._judge(number, "", (self.older, self.new) if code == KILLED else (self.new,))
 
     def cut(self, number: int, loss: str, tree: Tree) -> Point:
         """Looks at what a power cut left."""
         shutil.rmtree(self.root, ignore_errors=True)
         build(tree, self.root)
-        return self._judge(number, loss, (self.new,) if number == self.end else (self.older, self.new))
+        return self._judge(
+            number, loss, (self.new,) if number == self.end else (self.older, self.new)
+        )
 
     def _judge(self, number: int, loss: str, allowed: tuple[str, ...]) -> Point:
         found = self.identify(self.root)
-        wrong = "" if found in (*allowed, "refused") else f"the result is {'gone' if found == 'none' else found}"
+        wrong = (
+            ""
+            if found in (*allowed, "refused")
+            else f"the result is {'gone' if found == 'none' else found}"
+        )
         if not self.story.startswith(story := self.told(self.root)):
             wrong = wrong or f"the record is not the beginning of what it is to be: {story[-200:]}"
         for _ in range(self.scenario.tries):
@@ -186,7 +225,9 @@ class Walk:
             wrong = wrong or f"the rerun's record is another one: {story[-200:]}"
         elif (names := _names(self.root)) != self.names:
             wrong = wrong or f"names differ: {sorted(names ^ self.names)[:5]}"
-        word = found if found == "none" else {self.new: "new", self.older: "older"}.get(found, found)
+        word = (
+            found if found == "none" else {self.new: "new", self.older: "older"}.get(found, found)
+        )
         return Point(number=number, loss=loss, found=word, wrong=wrong)
 
 
@@ -200,12 +241,16 @@ def _run_in(root: Path, call: Call, watch: dict[str, Any] | None) -> None:
 
 def forked_workers() -> AbstractContextManager[object]:
     """Child processes are forks of this one for as long as it lasts."""
-    own = SimpleNamespace(Popen=ForkedWorker, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired)
+    own = SimpleNamespace(
+        Popen=ForkedWorker, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired
+    )
     return mock.patch.object(processes, "subprocess", own)
 
 
 def _recorded(call: Call, root: Path, written: Path, watch: dict[str, Any]) -> None:
-    """Runs a call and writes its changes, and the different folders that power cuts would leave at each of them."""
+    """Runs a call and writes its changes, and the different folders that power cuts would leave at
+    each of them.
+    """
     own, last = os.getpid(), 0
     worst: list[tuple[int, str, Tree]] = []
     seen: set[tuple[bool, str]] = set()
@@ -230,7 +275,11 @@ def _recorded(call: Call, root: Path, written: Path, watch: dict[str, Any]) -> N
             look(number)
 
     try:
-        _run_in(root, call, {**watch, "before": before, "after_sync": lambda path: disk.synced(Path(path))})
+        _run_in(
+            root,
+            call,
+            {**watch, "before": before, "after_sync": lambda path: disk.synced(Path(path))},
+        )
     except SystemExit as ended:
         if ended.code:
             raise
@@ -247,12 +296,18 @@ Task = Callable[["Walk"], list[Point]]
 
 
 def begun(scenario: Scenario, place: Path) -> tuple[Walk, list[Point]]:
-    """The walk in a folder, and what it found so far: made new, or taken up where it was stopped, if by the same versions."""
+    """The walk in a folder, and what it found so far: made new, or taken up where it was stopped,
+    if by the same versions.
+    """
     kept = place / "walk"
     if kept.is_file():
         walk, found = Walk.__new__(Walk), pickle.loads(kept.read_bytes())  # noqa: S301 (our own)
         if (was := found.pop("versions")) != versions():  # they stand in what is compared
-            raise InputError(str(place), f"the walk there is of other versions ({was['git']})", "Choose another --place")
+            raise InputError(
+                str(place),
+                f"the walk there is of other versions ({was['git']})",
+                "Choose another --place",
+            )
         walk.__dict__ |= found | {"scenario": scenario}
         return walk, [point for path in place.glob("*.points") for point in _read(path)]
     shutil.rmtree(place, ignore_errors=True)
@@ -265,8 +320,12 @@ def begun(scenario: Scenario, place: Path) -> tuple[Walk, list[Point]]:
     return walk, []
 
 
-def in_shards(tasks: Sequence[Task], walks: Sequence[Walk], place: Path, minutes: float) -> list[Point]:
-    """The points of the tasks that are begun in time, each shard in a process with a walk of its own; kept for `begun`."""
+def in_shards(
+    tasks: Sequence[Task], walks: Sequence[Walk], place: Path, minutes: float
+) -> list[Point]:
+    """The points of the tasks that are begun in time, each shard in a process with a walk of its
+    own; kept for `begun`.
+    """
     until, pids = time.monotonic() + 60.0 * minutes, []
     for number, walk in enumerate(walks):
         pid = os.fork()
@@ -291,7 +350,9 @@ def _read(path: Path) -> list[Point]:
     return [Point(**json.loads(line)) for line in lines if line.endswith("\n")]
 
 
-def _tasks(walk: Walk, taken: Sequence[tuple[int, str, Tree]], done: set[tuple[int, str]]) -> list[Task]:
+def _tasks(
+    walk: Walk, taken: Sequence[tuple[int, str, Tree]], done: set[tuple[int, str]]
+) -> list[Task]:
     """What is still to be judged; what lay there alike, of a kill or of a power cut, once."""
     alike: dict[tuple[str, bool], list[tuple[int, str, Tree]]] = {}
     for item in taken:
@@ -305,8 +366,11 @@ def _tasks(walk: Walk, taken: Sequence[tuple[int, str, Tree]], done: set[tuple[i
     return [partial(task, items=items) for items in alike.values()]
 
 
-def walk_all(scenario: Scenario, place: Path, workers: int = 1, minutes: float = math.inf) -> dict[str, Any]:
-    """Every kill and every power cut of a scenario: counts, and each point at which something is not well.
+def walk_all(
+    scenario: Scenario, place: Path, workers: int = 1, minutes: float = math.inf
+) -> dict[str, Any]:
+    """Every kill and every power cut of a scenario: counts, and each point at which something is
+    not well.
 
     Args:
         scenario: what is killed.
@@ -317,11 +381,19 @@ def walk_all(scenario: Scenario, place: Path, workers: int = 1, minutes: float =
     started = time.perf_counter()
     first, points = begun(scenario, place)
     done = {(point.number, point.loss) for point in points}
-    replayed, cuts = ([item for item in first.worst if (item[1] == "") is killed] for killed in (True, False))
+    replayed, cuts = (
+        [item for item in first.worst if (item[1] == "") is killed] for killed in (True, False)
+    )
     last = [item for item in cuts if item[0] == first.end]
-    worst = [*last, *(replayed if scenario.replay else [])[:: scenario.every], *cuts[: -len(last) : scenario.every]]
+    worst = [
+        *last,
+        *(replayed if scenario.replay else [])[:: scenario.every],
+        *cuts[: -len(last) : scenario.every],
+    ]
     real = range(0, 0 if scenario.replay else len(first.changes), scenario.every)
-    kills: list[Task] = [partial(_killed, number=number) for number in real if (number, "") not in done]
+    kills: list[Task] = [
+        partial(_killed, number=number) for number in real if (number, "") not in done
+    ]
     walks = [first]
     for number in range(1, workers):
         shutil.rmtree(place / str(number), ignore_errors=True)
@@ -339,7 +411,11 @@ def walk_all(scenario: Scenario, place: Path, workers: int = 1, minutes: float =
         "replayed": scenario.replay,
         "kills": summary([point for point in points if not point.loss]),
         "power_cuts": summary([point for point in points if point.loss]),
-        "wrong": [asdict(point) | {"change": _shown(first, point.number)} for point in points if point.wrong],
+        "wrong": [
+            asdict(point) | {"change": _shown(first, point.number)}
+            for point in points
+            if point.wrong
+        ],
         "seconds": round(time.perf_counter() - started),
     }
     for kind, cut in (("kills", False), ("power_cuts", True)):
@@ -362,4 +438,7 @@ def _shown(walk: Walk, number: int) -> str:
 def summary(points: Sequence[Point]) -> dict[str, int]:
     """How many points there were, and how often which result was found."""
     found = Counter("wrong" if point.wrong else point.found for point in points)
-    return {"points": len(points), **{name: found[name] for name in ("older", "new", "none", "refused", "wrong")}}
+    return {
+        "points": len(points),
+        **{name: found[name] for name in ("older", "new", "none", "refused", "wrong")},
+    }

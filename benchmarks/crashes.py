@@ -1,4 +1,5 @@
-"""Kills and power cuts at every change that commands make to files: the table of docs/durability.md.
+"""Kills and power cuts at every change that commands make to files: the table of
+docs/durability.md.
 
     python -m benchmarks.crashes --out docs/data/crashes.json --page docs/durability.md
 
@@ -24,17 +25,47 @@ from .crash_walk import Call, Scenario, forked_workers, walk_all
 from .file_changes import ForkedWorker, in_fork, use_folders
 
 MARK = "<!-- table -->"
-OWN = ("torch", "unplug", "safetensors", "huggingface_hub", "onnx", "onnxscript", "onnx_ir", "onnxruntime", "sympy")
+OWN = (
+    "torch",
+    "unplug",
+    "safetensors",
+    "huggingface_hub",
+    "onnx",
+    "onnxscript",
+    "onnx_ir",
+    "onnxruntime",
+    "sympy",
+)
 """Packages that forks find imported; others may start threads when they are."""
 DATA = ("--data", "synth:n=36,subjects=24")
-TRAIN = ("train", "age", *DATA, "--size", "nano", "--image-size", 32, "--epochs", 2, "--device", "cpu")
+TRAIN = (
+    "train",
+    "age",
+    *DATA,
+    "--size",
+    "nano",
+    "--image-size",
+    32,
+    "--epochs",
+    2,
+    "--device",
+    "cpu",
+)
 FORGET = ("forget", "original", *DATA, "--forget", "forget.txt", "--device", "cpu")
 FINETUNE = ("--method", "finetune", "--budget", 5)
 ONNX = ("--to", "onnx", "--precision", "fp32")
 RELEASE = (
-    "release", *FORGET[1:], "--method", "retrain", *ONNX, "--references", 0, "--no-rounding",
-    "--gate", "max_artifact_auc_shift=99",
-)  # fmt: skip
+    "release",
+    *FORGET[1:],
+    "--method",
+    "retrain",
+    *ONNX,
+    "--references",
+    0,
+    "--no-rounding",
+    "--gate",
+    "max_artifact_auc_shift=99",
+)
 """By retraining: gates hold such a model to equality, and so few people allow no other."""
 
 
@@ -71,39 +102,56 @@ def _of_bundle(out: Path) -> str:
 
 SCENARIOS = (
     Scenario(
-        name="train age, nothing there yet", before=(), command=command(*TRAIN, "--out", "out"), identify=_of_model,
+        name="train age, nothing there yet",
+        before=(),
+        command=command(*TRAIN, "--out", "out"),
+        identify=_of_model,
     ),
     Scenario(
-        name="train age, over an older model", before=(command(*TRAIN, "--seed", 1, "--out", "out"),),
-        command=command(*TRAIN, "--out", "out"), identify=_of_model,
+        name="train age, over an older model",
+        before=(command(*TRAIN, "--seed", 1, "--out", "out"),),
+        command=command(*TRAIN, "--out", "out"),
+        identify=_of_model,
     ),
     Scenario(
         name="forget, over an older model",
         before=(*REQUEST, command(*FORGET, *FINETUNE, "--seed", 1, "--out", "out")),
-        command=command(*FORGET, *FINETUNE, "--out", "out"), identify=_of_model,
+        command=command(*FORGET, *FINETUNE, "--out", "out"),
+        identify=_of_model,
     ),
     Scenario(
-        name="forget by retraining, nothing there yet", before=REQUEST,
-        command=command(*FORGET, "--method", "retrain", "--out", "out"), identify=_of_model,
+        name="forget by retraining, nothing there yet",
+        before=REQUEST,
+        command=command(*FORGET, "--method", "retrain", "--out", "out"),
+        identify=_of_model,
     ),
     Scenario(
         name="export, over files of another model",
         before=(
-            *REQUEST, command(*TRAIN, "--seed", 1, "--out", "other"), command("export", "other", *ONNX, "--out", "out"),
+            *REQUEST,
+            command(*TRAIN, "--seed", 1, "--out", "other"),
+            command("export", "other", *ONNX, "--out", "out"),
         ),
-        command=command("export", "original", *ONNX, "--out", "out"), identify=_of_exports,
-        replay=True, refusable=True,
+        command=command("export", "original", *ONNX, "--out", "out"),
+        identify=_of_exports,
+        replay=True,
+        refusable=True,
     ),
     Scenario(
-        name="release, over an older bundle", before=(*REQUEST, command(*RELEASE, "--seed", 1, "--out", "out")),
-        command=command(*RELEASE, "--out", "out"), identify=_of_bundle,
-        replay=True, tries=3,
+        name="release, over an older bundle",
+        before=(*REQUEST, command(*RELEASE, "--seed", 1, "--out", "out")),
+        command=command(*RELEASE, "--out", "out"),
+        identify=_of_bundle,
+        replay=True,
+        tries=3,
     ),
-)  # fmt: skip
+)
 
 
 def import_what_is_used(calls: Sequence[Call], place: Path) -> None:
-    """Makes calls in a fork and imports here what they imported there: the forks to come find it done."""
+    """Makes calls in a fork and imports here what they imported there: the forks to come find it
+    done.
+    """
     place.mkdir()
     names = place / "modules"
 
@@ -136,38 +184,65 @@ def import_what_is_used(calls: Sequence[Call], place: Path) -> None:
 def markdown(facts: dict[str, Any]) -> str:
     """The table."""
     lines = [
-        "| command | changes | kills | older / new / none / refused | power cuts | older / new / none / refused | not well |",
+        "| command | changes | kills | older / new / none / refused | power cuts | older / new / "
+        "none / refused | not well |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in facts["rows"]:
-        changes = f"{row['changes']}" if row["every"] == 1 else f"{row['changes']}, 1 in {row['every']}"
+        changes = (
+            f"{row['changes']}" if row["every"] == 1 else f"{row['changes']}, 1 in {row['every']}"
+        )
         cells = [row["command"], changes]
         for kind, word in (("kills", " computed" if row["replayed"] else ""), ("power_cuts", "")):
             found = row[kind]
-            cells += [f"{found['points']}{word}", " / ".join(str(found[name]) for name in ("older", "new", "none", "refused"))]
-        lines.append(f"| {' | '.join(cells)} | {row['kills']['wrong'] + row['power_cuts']['wrong']} |")
+            cells += [
+                f"{found['points']}{word}",
+                " / ".join(str(found[name]) for name in ("older", "new", "none", "refused")),
+            ]
+        lines.append(
+            f"| {' | '.join(cells)} | {row['kills']['wrong'] + row['power_cuts']['wrong']} |"
+        )
     return "\n".join(lines) + "\n"
 
 
 @click.command()
-@click.option("--only", default="", help="Scenarios whose name holds this text; the others are taken from --out.")
+@click.option(
+    "--only",
+    default="",
+    help="Scenarios whose name holds this text; the others are taken from --out.",
+)
 @click.option("--workers", default=2, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), default=Path("docs/data/crashes.json"), show_default=True)
-@click.option("--page", type=click.Path(path_type=Path), default=Path("docs/durability.md"), show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("docs/data/crashes.json"),
+    show_default=True,
+)
+@click.option(
+    "--page", type=click.Path(path_type=Path), default=Path("docs/durability.md"), show_default=True
+)
 def main(only: str, workers: int, out: Path, page: Path) -> None:
     """Walks over every scenario and writes JSON and page."""
     use_threads(1)
     versions()  # asks git, once for all forks
-    found = {row["command"]: row for row in json.loads(out.read_text())["rows"]} if out.is_file() else {}
+    found = (
+        {row["command"]: row for row in json.loads(out.read_text())["rows"]}
+        if out.is_file()
+        else {}
+    )
     with tempfile.TemporaryDirectory(prefix="unplug-crashes-") as name:
         for number, scenario in enumerate(item for item in SCENARIOS if only in item.name):
-            import_what_is_used([*scenario.before, scenario.command], Path(name) / f"import-{number}")
+            import_what_is_used(
+                [*scenario.before, scenario.command], Path(name) / f"import-{number}"
+            )
             found[scenario.name] = row = walk_all(scenario, Path(name) / str(number), workers)
             click.echo(json.dumps(row, indent=1))
             rows = [found[item.name] for item in SCENARIOS if item.name in found]
             write_json(out, {"schema": "unplug-crashes/1", "rows": rows, "versions": versions()})
     text = page.read_text(encoding="utf-8").split(MARK)
-    page.write_text(f"{text[0]}{MARK}\n{markdown(json.loads(out.read_text()))}{MARK}{text[2]}", encoding="utf-8")
+    page.write_text(
+        f"{text[0]}{MARK}\n{markdown(json.loads(out.read_text()))}{MARK}{text[2]}", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

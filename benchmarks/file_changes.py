@@ -1,9 +1,11 @@
-"""Every change that a call makes to files, seen by an audit hook in a forked process: told, or the last thing that it does.
+"""Every change that a call makes to files, seen by an audit hook in a forked process: told, or the
+last thing that it does.
 
-A fork of a process that has imported everything costs milliseconds where a command would import torch for five seconds. What
-Python cannot audit is told by hand: `os.fsync`, and the exchange of names (`unplug.core.durable` raises an event for it).
-SQLite is watched through its own interface (`sqlite_changes`). What other compiled code does to files of its own (safetensors
-writes into a file that was made, and published, by Python) shows as what lies there at the next change.
+A fork of a process that has imported everything costs milliseconds where a command would import
+torch for five seconds. What Python cannot audit is told by hand: `os.fsync`, and the exchange of
+names (`unplug.core.durable` raises an event for it). SQLite is watched through its own interface
+(`sqlite_changes`). What other compiled code does to files of its own (safetensors writes into a
+file that was made, and published, by Python) shows as what lies there at the next change.
 """
 
 from __future__ import annotations
@@ -27,10 +29,23 @@ from .sqlite_changes import SqliteWatch
 
 KILLED = -signal.SIGKILL
 PATHS = {
-    "open": 1, "os.rename": 2, "os.remove": 1, "os.mkdir": 1, "os.rmdir": 1, "os.truncate": 1, "os.chmod": 1, "os.chown": 1,
-    "os.utime": 1, "os.link": 2, "os.symlink": 2, "os.setxattr": 1, "unplug.exchange": 2,
-}  # fmt: skip
-"""Audit events that change files, and how many of their first arguments are paths; `os.replace` tells of itself as a rename."""
+    "open": 1,
+    "os.rename": 2,
+    "os.remove": 1,
+    "os.mkdir": 1,
+    "os.rmdir": 1,
+    "os.truncate": 1,
+    "os.chmod": 1,
+    "os.chown": 1,
+    "os.utime": 1,
+    "os.link": 2,
+    "os.symlink": 2,
+    "os.setxattr": 1,
+    "unplug.exchange": 2,
+}
+"""Audit events that change files, and how many of their first arguments are paths; `os.replace`
+tells of itself as a rename.
+"""
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -43,26 +58,36 @@ class Change:
 
 
 class Watch:
-    """Sees every change of this process, and of those that it forks, from now on: there is no way to take a hook back.
+    """Sees every change of this process, and of those that it forks, from now on: there is no way
+    to take a hook back.
 
     Args:
         root: what is outside it counts for nothing.
-        kill_at: at this change, counted from 0, this process and all of its group are killed before it happens.
-        before: called with each change before it happens, and its number, in the process that makes it.
+        kill_at: at this change, counted from 0, this process and all of its group are killed before
+            it happens.
+        before: called with each change before it happens, and its number, in the process that makes
+            it.
         after_sync: called with a path whose bytes, or names, are on the disk now.
         sqlite: see what SQLite does as well.
     """
 
     def __init__(
-        self, root: Path, *, kill_at: int | None = None, before: Callable[[int, Change], None] | None = None,
-        after_sync: Callable[[str], None] | None = None, sqlite: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        root: Path,
+        *,
+        kill_at: int | None = None,
+        before: Callable[[int, Change], None] | None = None,
+        after_sync: Callable[[str], None] | None = None,
+        sqlite: bool = False,
+    ) -> None:
         self._root, self._kill_at, self._before = str(root), kill_at, before
         self._lock = multiprocessing.get_context("fork").RLock()
         self._seen = mmap.mmap(-1, 8)  # shared with forks
         self._busy = False
 
-        def fsync(handle: int) -> None:  # what is sure is kept account of: the disk itself need not be waited for
+        def fsync(
+            handle: int,
+        ) -> None:  # what is sure is kept account of: the disk itself need not be waited for
             path = str(Path(f"/proc/self/fd/{handle}").readlink())
             self._change(Change(event="fsync", path=path))
             if after_sync is not None:
@@ -103,7 +128,9 @@ class Watch:
 
 
 def _text(path: Any, folder: int = -1) -> str:
-    """The absolute form of a path or an open file; `folder`: the open one that the path starts from, or -1."""
+    """The absolute form of a path or an open file; `folder`: the open one that the path starts
+    from, or -1.
+    """
     if isinstance(path, int):
         return str(Path(f"/proc/self/fd/{path}").readlink())
     base = Path.cwd() if folder < 0 else Path(_text(folder))
@@ -158,9 +185,11 @@ def _end_group(pid: int) -> None:
 
 
 class ForkedWorker:
-    """Stands in for the `subprocess.Popen` of a worker of `unplug.core.processes`: a fork of this process, of the same group.
+    """Stands in for the `subprocess.Popen` of a worker of `unplug.core.processes`: a fork of this
+    process, of the same group.
 
-    So its changes are seen as well, and a kill takes it along as a power cut does. It calls `last` before it ends.
+    So its changes are seen as well, and a kill takes it along as a power cut does. It calls `last`
+    before it ends.
     """
 
     last: Callable[[], object] = staticmethod(lambda: None)
@@ -205,9 +234,15 @@ class ForkedWorker:
 
 
 def use_folders(root: Path) -> None:
-    """Makes `root` the only place that unplug and Python know for temporary files and caches, and goes there."""
+    """Makes `root` the only place that unplug and Python know for temporary files and caches, and
+    goes there.
+    """
     for name in ("tmp", "cache"):
         (root / name).mkdir(parents=True, exist_ok=True)
-    os.environ |= {"TMPDIR": str(root / "tmp"), "UNPLUG_CACHE": str(root / "cache"), "HOME": str(root)}
+    os.environ |= {
+        "TMPDIR": str(root / "tmp"),
+        "UNPLUG_CACHE": str(root / "cache"),
+        "HOME": str(root),
+    }
     tempfile.tempdir = str(root / "tmp")  # Python would try it with a file of its own first
     os.chdir(root)

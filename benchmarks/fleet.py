@@ -1,9 +1,10 @@
 """Models per minute: a loop, worker processes and stacks, side by side in one run.
 
-``python -m benchmarks.fleet --out FILE.json`` trains the same small models with the same seeds in every way, each way once
-a round, so that a drifting clock or a busy machine does not favour one; the ratios are taken within a round. Then it times
-one training step by itself: the models one by one, by `torch.func.vmap`, and stacked with 1x1 convolutions grouped or as
-matrix products. With CUDA there, all of it is done on the GPU as well.
+``python -m benchmarks.fleet --out FILE.json`` trains the same small models with the same seeds in
+every way, each way once a round, so that a drifting clock or a busy machine does not favour one;
+the ratios are taken within a round. Then it times one training step by itself: the models one by
+one, by `torch.func.vmap`, and stacked with 1x1 convolutions grouped or as matrix products. With
+CUDA there, all of it is done on the GPU as well.
 """
 
 from __future__ import annotations
@@ -27,14 +28,24 @@ from unplug.core import cores, table, versions, write_json
 from unplug.plugins import AGE_EDGES
 from unplug.sdk.evidence.fleet import fit_many, fit_stacked, side_by_side, stack
 from unplug.sdk.forgetting.tasks import AgeTask
-from unplug.sdk.learning.training import ImageSet, Recipe, autocast, describe_device, fit_new, new_model, synchronize
+from unplug.sdk.learning.training import (
+    ImageSet,
+    Recipe,
+    autocast,
+    describe_device,
+    fit_new,
+    new_model,
+    synchronize,
+)
 
 SCHEMA = "unplug-fleet-bench/1"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """What is trained: small enough for minutes, large enough that starting a process is not all of it."""
+    """What is trained: small enough for minutes, large enough that starting a process is not all of
+    it.
+    """
 
     size: str
     image_size: int
@@ -54,12 +65,17 @@ STEPS = 4  # timed steps of each kind a round
 def noise(size: Size, device: torch.device, seed: int) -> ImageSet:
     """Random pixels and ages: speed does not depend on what they show."""
     draw = np.random.default_rng(seed)
-    pixels = torch.from_numpy(draw.integers(0, 256, (size.samples, 3, size.image_size, size.image_size), np.uint8))
+    pixels = torch.from_numpy(
+        draw.integers(0, 256, (size.samples, 3, size.image_size, size.image_size), np.uint8)
+    )
     group_N = torch.from_numpy(draw.integers(0, 10, size.samples))
     return ImageSet(
-        ids=tuple(map(str, range(size.samples))), image_NCHW=pixels.to(device, memory_format=torch.channels_last),
-        age_N=(group_N * 9.0 + 3.0).float().to(device), group_N=group_N.to(device), subject_N=np.arange(size.samples),
-    )  # fmt: skip
+        ids=tuple(map(str, range(size.samples))),
+        image_NCHW=pixels.to(device, memory_format=torch.channels_last),
+        age_N=(group_N * 9.0 + 3.0).float().to(device),
+        group_N=group_N.to(device),
+        subject_N=np.arange(size.samples),
+    )
 
 
 @contextmanager
@@ -71,7 +87,9 @@ def threads(count: int) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def ways(task: AgeTask, train: ImageSet, validation: ImageSet, size: Size) -> dict[str, Callable[[], object]]:
+def ways(
+    task: AgeTask, train: ImageSet, validation: ImageSet, size: Size
+) -> dict[str, Callable[[], object]]:
     """How the models can be trained on the device of `train`."""
     seeds = range(size.models)
 
@@ -89,7 +107,11 @@ def ways(task: AgeTask, train: ImageSet, validation: ImageSet, size: Size) -> di
             fit_stacked(task, train, validation, seeds=seeds)
 
     if train.age_N.device.type == "cuda":
-        return {"loop": lambda: loop(1), f"processes, {cores()}": processes, "stacked": lambda: stacked(1)}
+        return {
+            "loop": lambda: loop(1),
+            f"processes, {cores()}": processes,
+            "stacked": lambda: stacked(1),
+        }
     return {
         "loop, all threads": lambda: loop(cores()),
         "loop, 1 thread": lambda: loop(1),
@@ -100,7 +122,9 @@ def ways(task: AgeTask, train: ImageSet, validation: ImageSet, size: Size) -> di
 
 
 def steps(task: AgeTask, train: ImageSet, size: Size) -> dict[str, Callable[[], object]]:
-    """One forward and backward pass of all models, by four ways; without dropout, which `vmap` cannot draw model by model."""
+    """One forward and backward pass of all models, by four ways; without dropout, which `vmap`
+    cannot draw model by model.
+    """
     task = replace(task, recipe=replace(task.recipe, dropout=0.0))
     models = [new_model(task, train, seed).train() for seed in range(size.models)]
     device, batch_size = train.age_N.device, size.batch_size
@@ -111,7 +135,9 @@ def steps(task: AgeTask, train: ImageSet, size: Size) -> dict[str, Callable[[], 
         return nn.functional.cross_entropy(outputs["age_logits"].float(), label_B)
 
     def alone() -> None:
-        for model, image, label in zip(models, image_NCHW.split(batch_size), label_N.split(batch_size), strict=True):
+        for model, image, label in zip(
+            models, image_NCHW.split(batch_size), label_N.split(batch_size), strict=True
+        ):
             with autocast(device):
                 outputs = model(image)
             loss(outputs, label).backward()
@@ -156,53 +182,96 @@ def measure(
             synchronize(device)
             if number or repeat == 1:
                 seconds[name].append((time.perf_counter() - start) / repeat)
-            click.echo(f"{device.type}: {name}: {(time.perf_counter() - start) / repeat:.3g} s", err=True)
+            click.echo(
+                f"{device.type}: {name}: {(time.perf_counter() - start) / repeat:.3g} s", err=True
+            )
     return seconds
 
 
-def rows(seconds: dict[str, list[float]], reference: str, models: int, device: str, what: str) -> list[dict[str, Any]]:
+def rows(
+    seconds: dict[str, list[float]], reference: str, models: int, device: str, what: str
+) -> list[dict[str, Any]]:
     """Median models a minute and the ratio to the reference within each round."""
     found = []
     for name, values in seconds.items():
         ratios = [base / own for base, own in zip(seconds[reference], values, strict=True)]
-        found.append({
-            "device": device, "what": what, "way": name, "models": models, "seconds": values,
-            "models_per_minute": 60 * models / statistics.median(values),
-            "ratio": statistics.median(ratios), "ratio_min": min(ratios), "ratio_max": max(ratios), "reference": reference,
-        })  # fmt: skip
+        found.append(
+            {
+                "device": device,
+                "what": what,
+                "way": name,
+                "models": models,
+                "seconds": values,
+                "models_per_minute": 60 * models / statistics.median(values),
+                "ratio": statistics.median(ratios),
+                "ratio_min": min(ratios),
+                "ratio_max": max(ratios),
+                "reference": reference,
+            }
+        )
     return found
 
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="JSON file.")
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True)
-@click.option("--models", type=click.IntRange(1), default=None, help="Models of each way.  [default: 8 on CPU, 32 on CUDA]")
-@click.option("--epochs", type=click.IntRange(1), default=None)
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), multiple=True, help="[default: all there are]")
 @click.option(
-    "--one-thread", is_flag=True, help="Leave out what needs idle cores: on a busy machine threads wait for each other."
+    "--models",
+    type=click.IntRange(1),
+    default=None,
+    help="Models of each way.  [default: 8 on CPU, 32 on CUDA]",
+)
+@click.option("--epochs", type=click.IntRange(1), default=None)
+@click.option(
+    "--device", type=click.Choice(["cpu", "cuda"]), multiple=True, help="[default: all there are]"
+)
+@click.option(
+    "--one-thread",
+    is_flag=True,
+    help="Leave out what needs idle cores: on a busy machine threads wait for each other.",
 )
 def main(
-    out: Path, rounds: int, models: int | None, epochs: int | None, device: tuple[str, ...], one_thread: bool
-) -> None:  # fmt: skip
+    out: Path,
+    rounds: int,
+    models: int | None,
+    epochs: int | None,
+    device: tuple[str, ...],
+    one_thread: bool,
+) -> None:
     """Measures, prints a table and writes every time."""
     found: list[dict[str, Any]] = []
     sizes: dict[str, Any] = {}
     for kind in device or ("cpu", *(["cuda"] if torch.cuda.is_available() else [])):
         base, place = SIZES[kind], torch.device(kind)
-        size = Size(**{**asdict(base), "models": models or base.models, "epochs": epochs or base.epochs})
-        recipe = Recipe(size=size.size, image_size=size.image_size, epochs=size.epochs, batch_size=size.batch_size)
+        size = Size(
+            **{**asdict(base), "models": models or base.models, "epochs": epochs or base.epochs}
+        )
+        recipe = Recipe(
+            size=size.size,
+            image_size=size.image_size,
+            epochs=size.epochs,
+            batch_size=size.batch_size,
+        )
         task = AgeTask(recipe=recipe, edges=tuple(map(float, AGE_EDGES)))
         train, validation = noise(size, place, 0), noise(size, place, 1).subset(range(64))
         sizes[kind] = asdict(size) | {"device": describe_device(place)}
         runs = ways(task, train, validation, size)
-        runs = {name: run for name, run in runs.items() if not (one_thread and "all threads" in name)}
+        runs = {
+            name: run for name, run in runs.items() if not (one_thread and "all threads" in name)
+        }
         found += rows(measure(runs, rounds, place), next(iter(runs)), size.models, kind, "training")
         with threads(1):
             timed = measure(steps(task, train, size), rounds, place, STEPS)
         found += rows(timed, "one by one", size.models, kind, "step")
-    write_json(out, {"schema": SCHEMA, "sizes": sizes, "rounds": rounds, "rows": found, "versions": versions()})
-    click.echo(table(("device", "what", "way", "models/min", "ratio (range)"), [_cells(row) for row in found]))
+    write_json(
+        out,
+        {"schema": SCHEMA, "sizes": sizes, "rounds": rounds, "rows": found, "versions": versions()},
+    )
+    click.echo(
+        table(
+            ("device", "what", "way", "models/min", "ratio (range)"), [_cells(row) for row in found]
+        )
+    )
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

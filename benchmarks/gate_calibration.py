@@ -1,11 +1,14 @@
-"""How often a release's gates of forgetting hold by chance: requests of k random people, judged by references.
+"""How often a release's gates of forgetting hold by chance: requests of k random people, judged by
+references.
 
-    python -m benchmarks.gate_calibration ORIGINAL --data SPEC --fleet REFERENCES --certification FILE --out FILE
+    python -m benchmarks.gate_calibration ORIGINAL --data SPEC --fleet REFERENCES --certification
+    FILE --out FILE
 
-Two models play the unlearned one. The *untouched original* forgot nobody and must not pass. A *model that never saw them*
-forgot exactly: one of the references, asked about people whom it left out, judged by the other references. It may be
-inconclusive, and must rarely be refused. Both are judged by the request alone, and as a release judges a request whose method
-is certified: then only what this request surely shows still refuses it.
+Two models play the unlearned one. The *untouched original* forgot nobody and must not pass. A
+*model that never saw them* forgot exactly: one of the references, asked about people whom it left
+out, judged by the other references. It may be inconclusive, and must rarely be refused. Both are
+judged by the request alone, and as a release judges a request whose method is certified: then only
+what this request surely shows still refuses it.
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ from unplug.trust.bundle import CERTIFIED, Gate
 SCHEMA = "unplug-gate-calibration/3"
 SIZES = (1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50)
 RETAIN = 300
-"""Samples of the retain set that are measured, for speed: they decide about use, not about forgetting."""
+"""Samples of the retain set that are measured, for speed: they decide about use, not about
+forgetting.
+"""
 WAYS = ("request alone", "method certified")
 UNTOUCHED, NEVER = "untouched original", "model that never saw them"
 COUNTED = ("candidate", "way", "people", "verdict", "runs")
@@ -63,18 +68,25 @@ class Recorded:
         """What was said of the people of a request, and of those who stay."""
         place = {name: row for row, name in enumerate(self.ids)}
         forget, retain = (
-            rows_of(self.train, np.array([place[name] for name in part.ids])) for part in (sets.forget, sets.train)
+            rows_of(self.train, np.array([place[name] for name in part.ids]))
+            for part in (sets.forget, sets.train)
         )
         return Signals(
-            forget=forget, unseen=self.test, population=self.validation, retain=retain, person_F=sets.forget.subject_N,
+            forget=forget,
+            unseen=self.test,
+            population=self.validation,
+            retain=retain,
+            person_F=sets.forget.subject_N,
             person_U=sets.test.subject_N,
-        )  # fmt: skip
+        )
 
 
 def rows_of(said: Predictions, index_F: np.ndarray) -> Predictions:
     """What was said of some samples, by their rows."""
     found = {item.name: getattr(said, item.name) for item in fields(said)}  # type: ignore[arg-type]
-    picked: Any = {name: value if value is None else value[index_F] for name, value in found.items()}
+    picked: Any = {
+        name: value if value is None else value[index_F] for name, value in found.items()
+    }
     return type(said)(**picked)
 
 
@@ -89,14 +101,23 @@ class World:
     edges: tuple[float, ...]
 
     def stranger(self, number: int) -> tuple[Recorded, References, np.ndarray]:
-        """One of the references as the unlearned model, the others as references, and the people whom it never saw."""
+        """One of the references as the unlearned model, the others as references, and the people
+        whom it never saw.
+        """
         fleet = self.fleet
-        rows = [fleet.rows(part.ids) for part in (self.sets.train, self.sets.test, self.sets.validation)]
+        rows = [
+            fleet.rows(part.ids) for part in (self.sets.train, self.sets.test, self.sets.validation)
+        ]
         said = [fleet.said(np.full(len(row_N), number), row_N) for row_N in rows]
         own = Recorded(
-            name="unlearned", role="unlearned", sha256=fleet.record.files[number], ids=tuple(self.sets.train.ids),
-            train=said[0], test=said[1], validation=said[2],
-        )  # fmt: skip
+            name="unlearned",
+            role="unlearned",
+            sha256=fleet.record.files[number],
+            ids=tuple(self.sets.train.ids),
+            train=said[0],
+            test=said[1],
+            validation=said[2],
+        )
         people = np.unique(self.sets.train.subject_N[~fleet.seen_MN[number, rows[0]]])
         return own, fleet.apart([fleet.record.files[number]]), people
 
@@ -115,16 +136,27 @@ def opened(original: Path, spec: str, fleet: Path) -> World:
     dataset = load_dataset(spec, task.image_size, show=False)
     split = own_split(checkpoint, dataset)
     sets = task.sets(dataset, split, torch.device("cpu"))
-    train, test, validation = (predict(checkpoint.model, part) for part in (sets.train, sets.test, sets.validation))
+    train, test, validation = (
+        predict(checkpoint.model, part) for part in (sets.train, sets.test, sets.validation)
+    )
     recorded = Recorded(
-        name="original", role="original", sha256=checkpoint.sha256, ids=tuple(sets.train.ids), train=train, test=test,
+        name="original",
+        role="original",
+        sha256=checkpoint.sha256,
+        ids=tuple(sets.train.ids),
+        train=train,
+        test=test,
         validation=validation,
-    )  # fmt: skip
+    )
     references = load_references(fleet, checkpoint, task, dataset)
-    return World(sets=sets, split=split, fleet=references, original=recorded, edges=tuple(task.edges))
+    return World(
+        sets=sets, split=split, fleet=references, original=recorded, edges=tuple(task.edges)
+    )
 
 
-def outcomes(world: World, certified: Certification, draws: int, seed: int) -> Iterator[tuple[str, str, int, str]]:
+def outcomes(
+    world: World, certified: Certification, draws: int, seed: int
+) -> Iterator[tuple[str, str, int, str]]:
     """The verdict on each candidate for each request, both ways."""
     everybody = np.unique(world.sets.train.subject_N)
     untouched = replace(world.original, name="unlearned", role="unlearned")
@@ -133,17 +165,26 @@ def outcomes(world: World, certified: Certification, draws: int, seed: int) -> I
             rng = np.random.default_rng([seed, size, draw])
             never, others, strangers = world.stranger(int(rng.integers(world.fleet.record.models)))
             for who, candidate, fleet, people in (
-                (UNTOUCHED, untouched, world.fleet, everybody), (NEVER, never, others, strangers),
-            ):  # fmt: skip
+                (UNTOUCHED, untouched, world.fleet, everybody),
+                (NEVER, never, others, strangers),
+            ):
                 sets, split = world.request(rng.choice(people, size, replace=False))
                 found = audit(
-                    [candidate, world.original], sets, split, edges=world.edges, data={}, fleet=fleet, seed=seed, show=False
+                    [candidate, world.original],
+                    sets,
+                    split,
+                    edges=world.edges,
+                    data={},
+                    fleet=fleet,
+                    seed=seed,
+                    show=False,
                 )
                 for way, evidence in zip(WAYS, (None, certified), strict=True):
                     gates = [
-                        gate for gate in forgetting_gates(Gates(), found, evidence)
+                        gate
+                        for gate in forgetting_gates(Gates(), found, evidence)
                         if not gate.name.startswith(USE) and gate.name != CERTIFIED
-                    ]  # fmt: skip
+                    ]
                     yield who, way, size, _verdict(gates)
 
 
@@ -157,17 +198,27 @@ def _verdict(gates: list[Gate]) -> str:
 def markdown(facts: dict[str, Any]) -> str:
     """Shares of verdicts by candidate, way and size of the request."""
     rows = facts["counts"]
-    count = Counter({(row["candidate"], row["way"], row["people"], row["verdict"]): row["runs"] for row in rows})
+    count = Counter(
+        {(row["candidate"], row["way"], row["people"], row["verdict"]): row["runs"] for row in rows}
+    )
     lines = [
-        "| candidate | people | request alone: passes | inconclusive | refused | method certified: passes | refused |",
+        "| candidate | people | request alone: passes | inconclusive | refused | method certified: "
+        "passes | refused |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for name in dict.fromkeys(row["candidate"] for row in rows):
         for size in sorted({row["people"] for row in rows}):
             cells = []
-            for way, verdicts in zip(WAYS, (("passes", "inconclusive", "refused"), ("passes", "refused")), strict=True):
-                total = sum(count[name, way, size, verdict] for verdict in ("passes", "inconclusive", "refused"))
-                cells += [f"{100 * count[name, way, size, verdict] / total:.0f} %" for verdict in verdicts]
+            for way, verdicts in zip(
+                WAYS, (("passes", "inconclusive", "refused"), ("passes", "refused")), strict=True
+            ):
+                total = sum(
+                    count[name, way, size, verdict]
+                    for verdict in ("passes", "inconclusive", "refused")
+                )
+                cells += [
+                    f"{100 * count[name, way, size, verdict] / total:.0f} %" for verdict in verdicts
+                ]
             lines.append(f"| {name} | {size} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -176,18 +227,43 @@ def markdown(facts: dict[str, Any]) -> str:
 @click.argument("original", type=click.Path(path_type=Path))
 @click.option("--data", "spec", required=True, metavar="SPEC")
 @click.option("--fleet", type=click.Path(path_type=Path), required=True)
-@click.option("--certification", type=click.Path(path_type=Path), required=True, help="Any; only that there is one counts.")
-@click.option("--draws", type=click.IntRange(min=1), default=60, show_default=True, help="Requests of each size.")
+@click.option(
+    "--certification",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Any; only that there is one counts.",
+)
+@click.option(
+    "--draws",
+    type=click.IntRange(min=1),
+    default=60,
+    show_default=True,
+    help="Requests of each size.",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), default=Path("out/gate-calibration.json"), show_default=True)
-def main(original: Path, spec: str, fleet: Path, certification: Path, draws: int, seed: int, out: Path) -> None:
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("out/gate-calibration.json"),
+    show_default=True,
+)
+def main(
+    original: Path, spec: str, fleet: Path, certification: Path, draws: int, seed: int, out: Path
+) -> None:
     """Draws requests, counts the verdicts, prints the table."""
     certified = read_dataclass(Certification, certification, InputError)
     world = opened(original, spec, fleet)
     total = len(SIZES) * draws * 2 * len(WAYS)
     found = Counter(tqdm(outcomes(world, certified, draws, seed), total=total, unit="verdict"))
     counts = [dict(zip(COUNTED, (*key, runs), strict=True)) for key, runs in found.items()]
-    facts = {"schema": SCHEMA, "data": spec, "draws": draws, "seed": seed, "counts": counts, "versions": versions()}
+    facts = {
+        "schema": SCHEMA,
+        "data": spec,
+        "draws": draws,
+        "seed": seed,
+        "counts": counts,
+        "versions": versions(),
+    }
     write_json(out, facts)
     click.echo(markdown(read_json(out)))
 

@@ -1,8 +1,10 @@
-"""What a power cut leaves of a folder at worst: only what was synced is sure, and of the rest anything may be missing.
+"""What a power cut leaves of a folder at worst: only what was synced is sure, and of the rest
+anything may be missing.
 
-A file's bytes are sure from its `fsync` on, a name from that of its folder on. Three worst cases of every moment: all names are
-there and the bytes are not (as ext4 does it that allocates late), the names are not there either, and files are cut in half.
-A file that is written in place, as a database's is, keeps what was sure of it; at worst every second sector is the new one.
+A file's bytes are sure from its `fsync` on, a name from that of its folder on. Three worst cases of
+every moment: all names are there and the bytes are not (as ext4 does it that allocates late), the
+names are not there either, and files are cut in half. A file that is written in place, as a
+database's is, keeps what was sure of it; at worst every second sector is the new one.
 """
 
 from __future__ import annotations
@@ -39,12 +41,14 @@ class _Node:
 class Disk:
     """A folder as programs see it and as the disk has it.
 
-    Call `look` before every change and `synced` after every sync. Everything that is there at first is sure.
+    Call `look` before every change and `synced` after every sync. Everything that is there at first
+    is sure.
     """
 
     root: Path
     _nodes: dict[int, _Node] = field(default_factory=dict)
-    _known: dict[int, int] = field(default_factory=dict)  # inode to node, of what exists: the numbers are used again
+    # inode to node, of what exists: the numbers are used again
+    _known: dict[int, int] = field(default_factory=dict)
     _root: int = 0
 
     def __post_init__(self) -> None:
@@ -67,8 +71,13 @@ class Disk:
             self._nodes[number] = _Node({} if folder else b"", {} if folder else b"", found.st_mode)
         seen[found.st_ino] = number
         node = self._nodes[number]
-        now = {item.name: self._seen(item, seen) for item in sorted(path.iterdir())} if folder else path.read_bytes()
-        node.now = now if now != node.now else node.now  # one object a content: there are hundreds of trees
+        now = (
+            {item.name: self._seen(item, seen) for item in sorted(path.iterdir())}
+            if folder
+            else path.read_bytes()
+        )
+        # one object a content: there are hundreds of trees
+        node.now = now if now != node.now else node.now
         return number
 
     def written_in_place(self, path: Path) -> None:
@@ -113,7 +122,8 @@ def _left(now: bytes, sure: bytes, loss: Loss, *, in_place: bool) -> bytes:
 
 
 def torn(now: bytes, sure: bytes) -> bytes:
-    """Every second sector is the new one, the others are as they were; where nothing was they are zero.
+    """Every second sector is the new one, the others are as they were; where nothing was they are
+    zero.
 
     Example:
         >>> torn(b"n" * 1536, b"s" * 512) == b"n" * 512 + b"\\0" * 512 + b"n" * 512
@@ -121,7 +131,9 @@ def torn(now: bytes, sure: bytes) -> bytes:
     """
     old = sure[: len(now)].ljust(len(now), b"\0")
     sectors = range(0, len(now), SECTOR)
-    return b"".join((old if (start // SECTOR) % 2 else now)[start : start + SECTOR] for start in sectors)
+    return b"".join(
+        (old if (start // SECTOR) % 2 else now)[start : start + SECTOR] for start in sectors
+    )
 
 
 def build(tree: Tree, root: Path) -> None:
@@ -137,6 +149,10 @@ def build(tree: Tree, root: Path) -> None:
 def digest(tree: Tree) -> str:
     """SHA-256 over names and contents; the random parts of temporary names count for nothing."""
     total = hashlib.sha256()
-    for name, content in sorted((RANDOM.sub("", os.fspath(name)), content) for name, content in tree.items()):
-        total.update(f"{name}\0{'folder' if content is None else hashlib.sha256(content).hexdigest()}\n".encode())
+    for name, content in sorted(
+        (RANDOM.sub("", os.fspath(name)), content) for name, content in tree.items()
+    ):
+        total.update(
+            f"{name}\0{'folder' if content is None else hashlib.sha256(content).hexdigest()}\n".encode()
+        )
     return total.hexdigest()

@@ -1,4 +1,5 @@
-"""The table of docs/methods.md, from the registry: ``python -m benchmarks.methods docs/methods.md``.
+"""The table of docs/methods.md, from the registry: ``python -m benchmarks.methods
+docs/methods.md``.
 
 What stands between the markers is replaced; a test holds the page to the registry.
 """
@@ -22,7 +23,9 @@ def table() -> str:
     lines = ["| method | what it does | needs | paper |", "|---|---|---|---|"]
     for name in METHODS:
         method = METHODS.get(name)
-        if method.__module__.startswith("unplug.sdk."):  # what other packages add is theirs to document
+        if method.__module__.startswith(
+            "unplug.sdk."
+        ):  # what other packages add is theirs to document
             cells = (f"`{name}`", _what(method), ", ".join(method.needs), _paper(method))
             lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
@@ -30,7 +33,9 @@ def table() -> str:
 
 def _what(method: type) -> str:
     """The first sentence of the module."""
-    text = " ".join((inspect.getdoc(import_module(method.__module__)) or "").split("\n\n")[0].split())
+    text = " ".join(
+        (inspect.getdoc(import_module(method.__module__)) or "").split("\n\n")[0].split()
+    )
     return re.split(r"\.(?: (?=[A-Z])|$)", text)[0]
 
 

@@ -1,14 +1,16 @@
 """``python -m benchmarks.on_gpu OUT``: what a GPU is needed for, in one sitting of some minutes.
 
-``smoke``: every command with next to no steps. ``base``: the base that ships learns on, from its weights. ``ship``: beside it
-the plugins and LoRA weights that ship. ``compare``: ControlNet, T2I-Adapter and plugin of `studies compare` beside the
-base in OUT, or the one that ships; their trainings share the GPU and are then found by that command. ``budgets``: the overhead
-of a residual and the fleet. Every line that runs is kept in OUT/commands.txt; what was finished is not done again, and what was
-killed goes on.
+``smoke``: every command with next to no steps. ``base``: the base that ships learns on, from its
+weights. ``ship``: beside it the plugins and LoRA weights that ship. ``compare``: ControlNet,
+T2I-Adapter and plugin of `studies compare` beside the base in OUT, or the one that ships; their
+trainings share the GPU and are then found by that command. ``budgets``: the overhead of a residual
+and the fleet. Every line that runs is kept in OUT/commands.txt; what was finished is not done
+again, and what was killed goes on.
 
-Measured on an H200 with 16 cores, 2026-11-26: smoke 119 s, in which 30,000 faces were drawn as well; 5,042 steps of 256 in
-453 s, 60 to 110 ms a step beside other work (40 ms alone, on random latents); the overhead 96 s. ``ship`` and ``compare`` only
-in small there; ``--stage compare --sizes cpu --device cpu --workers 2`` is what docs/comparison.md shows.
+Measured on an H200 with 16 cores, 2026-11-26: smoke 119 s, in which 30,000 faces were drawn as
+well; 5,042 steps of 256 in 453 s, 60 to 110 ms a step beside other work (40 ms alone, on random
+latents); the overhead 96 s. ``ship`` and ``compare`` only in small there; ``--stage compare --sizes
+cpu --device cpu --workers 2`` is what docs/comparison.md shows.
 """
 
 from __future__ import annotations
@@ -27,7 +29,14 @@ from typing import Any
 import click
 import torch
 
-from benchmarks.studies.control import JUDGE_RECIPE, CompareRequest, Contender, contender, make_reader, prepare
+from benchmarks.studies.control import (
+    JUDGE_RECIPE,
+    CompareRequest,
+    Contender,
+    contender,
+    make_reader,
+    prepare,
+)
 from unplug.core import use_threads
 from unplug.sdk.drawing.diffusion import ControlRecipe
 
@@ -41,7 +50,8 @@ class Sizes:
     Args:
         faces, base, batch: of the base's training: pictures, steps, pictures a step.
         control_faces: of the controls'.
-        search, steps, controlnet: steps of a training that chooses rates, of the others, and of ControlNet.
+        search, steps, controlnet: steps of a training that chooses rates, of the others, and of
+            ControlNet.
         ship: steps of the plugins that ship.
         lora: of the LoRA.
         judge: steps of the comparison's judge.
@@ -76,14 +86,33 @@ class Sizes:
         return f"synth:n={self.control_faces},subjects={self.control_faces},seed=5"
 
 
-QUICK = Sizes(faces=96, base=2, batch=8, control_faces=240, search=2, steps=3, controlnet=4, ship=2, lora=2, judge=2, seeds=2,
-              pictures=8)  # fmt: skip
-SIZES = {"gpu": Sizes(), "cpu": Sizes(search=1500, steps=3000, controlnet=3000, control_batch=8, threads=1), "quick": QUICK}
-"""By name; "cpu" has a comparison that two cores finish in about three hours by its trainings' times."""
+QUICK = Sizes(
+    faces=96,
+    base=2,
+    batch=8,
+    control_faces=240,
+    search=2,
+    steps=3,
+    controlnet=4,
+    ship=2,
+    lora=2,
+    judge=2,
+    seeds=2,
+    pictures=8,
+)
+SIZES = {
+    "gpu": Sizes(),
+    "cpu": Sizes(search=1500, steps=3000, controlnet=3000, control_batch=8, threads=1),
+    "quick": QUICK,
+}
+"""By name; "cpu" has a comparison that two cores finish in about three hours by its trainings'
+times.
+"""
 
 
 class Runner:
-    """Runs commands beside one another; each has a log in OUT, and a name under which it is finished once.
+    """Runs commands beside one another; each has a log in OUT, and a name under which it is
+    finished once.
 
     Args:
         out: where logs go. device: "cuda" or "cpu".
@@ -113,7 +142,9 @@ class Runner:
         self.start(name, "benchmarks.studies", *arguments, "--device", self.device)
 
     def wait(self, *names: str) -> None:
-        """Until they have ended; one that failed ends everything, and each that did shows the end of its log."""
+        """Until they have ended; one that failed ends everything, and each that did shows the end
+        of its log.
+        """
         codes = {name: self.running.pop(name).wait() for name in names if name in self.running}
         for name, code in codes.items():
             self.say(f"{name}: {'done' if code == 0 else f'exit {code}'}")
@@ -126,37 +157,77 @@ class Runner:
 
 
 def request(base: str, sizes: Sizes, out: Path) -> CompareRequest:
-    """What ``compare`` asks of `benchmarks.studies compare`: all three controls on canny, and a search of ControlNet's rates.
+    """What ``compare`` asks of `benchmarks.studies compare`: all three controls on canny, and a
+    search of ControlNet's rates.
 
     Args:
         base: name or folder of the base beside which all are trained.
         sizes: how many steps, seeds and pictures.
         out: where trainings, pictures and the report go.
     """
-    recipe = ControlRecipe(steps=sizes.steps, batch_size=sizes.control_batch, warmup=min(100, sizes.search))
+    recipe = ControlRecipe(
+        steps=sizes.steps, batch_size=sizes.control_batch, warmup=min(100, sizes.search)
+    )
     return CompareRequest(
-        base=base, spec=sizes.control_data, condition="canny", out=out, recipe=recipe,
+        base=base,
+        spec=sizes.control_data,
+        condition="canny",
+        out=out,
+        recipe=recipe,
         lrs={"controlnet": (3e-4, 1e-3), "t2i-adapter": (3e-3,), "plugin": (4e-3,)},
-        zero_rates={"controlnet": (1.0, 10.0)}, steps={"controlnet": sizes.controlnet}, search_steps=sizes.search,
-        curve_every=max(1, sizes.search // 4), seeds=sizes.seeds, pictures=sizes.pictures, rounds=5,
+        zero_rates={"controlnet": (1.0, 10.0)},
+        steps={"controlnet": sizes.controlnet},
+        search_steps=sizes.search,
+        curve_every=max(1, sizes.search // 4),
+        seeds=sizes.seeds,
+        pictures=sizes.pictures,
+        rounds=5,
         judge=replace(JUDGE_RECIPE, steps=sizes.judge),
-    )  # fmt: skip
+    )
 
 
 def compare_line(asked: CompareRequest) -> list[object]:
     """A `request` as arguments of ``python -m benchmarks.studies``."""
 
     def pairs(option: str, by: Mapping[str, Sequence[float]]) -> list[object]:
-        return [part for name, some in by.items() for part in (option, f"{name}={','.join(f'{one:g}' for one in some)}")]
+        return [
+            part
+            for name, some in by.items()
+            for part in (option, f"{name}={','.join(f'{one:g}' for one in some)}")
+        ]
 
     return [
-        "compare", "--base", asked.base, "--condition", asked.condition, "--data", asked.spec,
-        "--steps", asked.recipe.steps, "--batch-size", asked.recipe.batch_size, "--warmup", asked.recipe.warmup,
-        *pairs("--lr", asked.lrs), *pairs("--zero-rate", asked.zero_rates),
+        "compare",
+        "--base",
+        asked.base,
+        "--condition",
+        asked.condition,
+        "--data",
+        asked.spec,
+        "--steps",
+        asked.recipe.steps,
+        "--batch-size",
+        asked.recipe.batch_size,
+        "--warmup",
+        asked.recipe.warmup,
+        *pairs("--lr", asked.lrs),
+        *pairs("--zero-rate", asked.zero_rates),
         *pairs("--control-steps", {name: (steps,) for name, steps in asked.steps.items()}),
-        "--search-steps", asked.search_steps, "--curve-every", asked.curve_every, "--seeds", asked.seeds,
-        "--pictures", asked.pictures, "--rounds", asked.rounds, "--judge-steps", asked.judge.steps, "--out", asked.out,
-    ]  # fmt: skip
+        "--search-steps",
+        asked.search_steps,
+        "--curve-every",
+        asked.curve_every,
+        "--seeds",
+        asked.seeds,
+        "--pictures",
+        asked.pictures,
+        "--rounds",
+        asked.rounds,
+        "--judge-steps",
+        asked.judge.steps,
+        "--out",
+        asked.out,
+    ]
 
 
 _SETUP: Any = None
@@ -168,26 +239,42 @@ def _open(asked: CompareRequest, device: str, threads: int) -> None:
     _SETUP = prepare(asked, device=torch.device(device), show=False, say=lambda _: None)
 
 
-def _train(name: str, seed: int, lr: float, zero_rate: float, search: bool) -> tuple[str, float, float, float]:
+def _train(
+    name: str, seed: int, lr: float, zero_rate: float, search: bool
+) -> tuple[str, float, float, float]:
     made: Contender = contender(_SETUP, name, seed, lr, zero_rate, search=search)
     assert made.training.validation is not None, "rates are chosen by it"
     return name, lr, zero_rate, made.training.validation
 
 
 def train_beside(asked: CompareRequest, runner: Runner, workers: int, threads: int) -> None:
-    """All trainings of the comparison, several at once: first those that choose ControlNet's rates, then its own."""
+    """All trainings of the comparison, several at once: first those that choose ControlNet's rates,
+    then its own.
+    """
     rest = [
-        (name, seed, *asked.trials_of(name)[0], False) for seed in asked.training_seeds for name in ("t2i-adapter", "plugin")
+        (name, seed, *asked.trials_of(name)[0], False)
+        for seed in asked.training_seeds
+        for name in ("t2i-adapter", "plugin")
     ]
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _open, (asked, runner.device, threads))
+    pool = ProcessPoolExecutor(
+        workers, get_context("spawn"), _open, (asked, runner.device, threads)
+    )
     with pool:
-        trials = [pool.submit(_train, "controlnet", 0, *trial, True) for trial in asked.trials_of("controlnet")]
+        trials = [
+            pool.submit(_train, "controlnet", 0, *trial, True)
+            for trial in asked.trials_of("controlnet")
+        ]
         jobs: list[Future[Any]] = [pool.submit(_train, *job) for job in rest[:2]]
         tried = [trial.result() for trial in trials]
         for _, lr, zero_rate, loss in tried:
-            runner.say(f"controlnet, rate {lr:g}, zero kernels times {zero_rate:g}: validation {loss:.4f}")
+            runner.say(
+                f"controlnet, rate {lr:g}, zero kernels times {zero_rate:g}: validation {loss:.4f}"
+            )
         best = min(tried, key=lambda one: one[3])
-        jobs += [pool.submit(_train, "controlnet", seed, best[1], best[2], False) for seed in asked.training_seeds]
+        jobs += [
+            pool.submit(_train, "controlnet", seed, best[1], best[2], False)
+            for seed in asked.training_seeds
+        ]
         jobs += [pool.submit(_train, *job) for job in rest[2:]]
         for job in as_completed(jobs):
             name, lr, _, loss = job.result()
@@ -197,31 +284,128 @@ def train_beside(asked: CompareRequest, runner: Runner, workers: int, threads: i
 def smoke(runner: Runner, out: Path) -> None:
     """Every command with next to no steps: what breaks breaks now."""
     data, tiny = QUICK.control_data, out / "smoke"
-    runner.unplug("smoke-base", "train", "base", "--start", "small", "--data", QUICK.base_data, "--vae-steps", 1, "--steps", 2,
-                  "--batch-size", 8, "--half", "--out", tiny / "base")  # fmt: skip
-    runner.unplug("smoke-canny", "train", "plugin", "--base", "small", "--condition", "canny", "--data", data, "--steps", 2,
-                  "--batch-size", 8, "--clutter", 0.5, "--start", "canny", "--half",
-                  "--out", tiny / "canny")  # fmt: skip
-    runner.unplug("smoke-depth", "train", "plugin", "--base", "small", "--condition", "depth", "--data", data, "--steps", 2,
-                  "--batch-size", 8, "--start", "depth", "--half", "--out", tiny / "depth")  # fmt: skip
-    runner.unplug("smoke-lora", "train", "student", "--base", "small", "--data", data, "--drawn-steps", 4, "--rank", 16,
-                  "--steps", 2, "--batch-size", 8, "--half", "--out", tiny / "lora")  # fmt: skip
+    runner.unplug(
+        "smoke-base",
+        "train",
+        "base",
+        "--start",
+        "small",
+        "--data",
+        QUICK.base_data,
+        "--vae-steps",
+        1,
+        "--steps",
+        2,
+        "--batch-size",
+        8,
+        "--half",
+        "--out",
+        tiny / "base",
+    )
+    runner.unplug(
+        "smoke-canny",
+        "train",
+        "plugin",
+        "--base",
+        "small",
+        "--condition",
+        "canny",
+        "--data",
+        data,
+        "--steps",
+        2,
+        "--batch-size",
+        8,
+        "--clutter",
+        0.5,
+        "--start",
+        "canny",
+        "--half",
+        "--out",
+        tiny / "canny",
+    )
+    runner.unplug(
+        "smoke-depth",
+        "train",
+        "plugin",
+        "--base",
+        "small",
+        "--condition",
+        "depth",
+        "--data",
+        data,
+        "--steps",
+        2,
+        "--batch-size",
+        8,
+        "--start",
+        "depth",
+        "--half",
+        "--out",
+        tiny / "depth",
+    )
+    runner.unplug(
+        "smoke-lora",
+        "train",
+        "student",
+        "--base",
+        "small",
+        "--data",
+        data,
+        "--drawn-steps",
+        4,
+        "--rank",
+        16,
+        "--steps",
+        2,
+        "--batch-size",
+        8,
+        "--half",
+        "--out",
+        tiny / "lora",
+    )
     runner.wait("smoke-base", "smoke-canny", "smoke-depth", "smoke-lora")
     runner.study("smoke-compare", *compare_line(request("small", QUICK, tiny / "compare")))
     runner.wait("smoke-compare")
 
 
 def warm(sizes: Sizes, out: Path, device: str) -> None:
-    """Fills the cache with the comparison's faces, conditions, latents and judge, which its workers then only read."""
-    setup = prepare(request("small", sizes, out / "none"), device=torch.device(device), show=False, say=lambda _: None)
+    """Fills the cache with the comparison's faces, conditions, latents and judge, which its workers
+    then only read.
+    """
+    setup = prepare(
+        request("small", sizes, out / "none"),
+        device=torch.device(device),
+        show=False,
+        say=lambda _: None,
+    )
     make_reader(setup)
 
 
 def train(runner: Runner, out: Path, sizes: Sizes) -> None:
     """The base, from the weights that ship."""
-    runner.unplug("base", "train", "base", "--start", "small", "--data", sizes.base_data, "--vae-steps", 1,
-                  "--steps", sizes.base, "--batch-size", sizes.batch, "--lr", 0.0006, "--sample-every", 0, "--half",
-                  "--out", out / "base")  # fmt: skip
+    runner.unplug(
+        "base",
+        "train",
+        "base",
+        "--start",
+        "small",
+        "--data",
+        sizes.base_data,
+        "--vae-steps",
+        1,
+        "--steps",
+        sizes.base,
+        "--batch-size",
+        sizes.batch,
+        "--lr",
+        0.0006,
+        "--sample-every",
+        0,
+        "--half",
+        "--out",
+        out / "base",
+    )
     runner.wait("base")
 
 
@@ -234,23 +418,73 @@ def ship(runner: Runner, out: Path, sizes: Sizes) -> None:
     """Plugins and LoRA weights beside the base; landmarks need MediaPipe and no GPU."""
     base, data = base_in(out), sizes.control_data
     for name, more in (("canny", ("--clutter", 0.5)), ("depth", ())):
-        runner.unplug(name, "train", "plugin", "--base", base, "--condition", name, "--data", data, "--steps", sizes.ship,
-                      "--batch-size", 32, "--lr", 0.0015, "--start", name, *more, "--sample-every", 0, "--half",
-                      "--out", out / name)  # fmt: skip
+        runner.unplug(
+            name,
+            "train",
+            "plugin",
+            "--base",
+            base,
+            "--condition",
+            name,
+            "--data",
+            data,
+            "--steps",
+            sizes.ship,
+            "--batch-size",
+            32,
+            "--lr",
+            0.0015,
+            "--start",
+            name,
+            *more,
+            "--sample-every",
+            0,
+            "--half",
+            "--out",
+            out / name,
+        )
     students: dict[str, list[object]] = {
-        "four-steps": ["--drawn-steps", 4], "two-steps": ["--drawn-steps", 2, "--substeps", 12, "--lr", 0.0003],
-    }  # fmt: skip
+        "four-steps": ["--drawn-steps", 4],
+        "two-steps": ["--drawn-steps", 2, "--substeps", 12, "--lr", 0.0003],
+    }
     for name, how in students.items():
-        runner.unplug(name, "train", "student", "--base", base, "--data", data, *how, "--rank", 16, "--steps", sizes.lora,
-                      "--half", "--out", out / name)  # fmt: skip
+        runner.unplug(
+            name,
+            "train",
+            "student",
+            "--base",
+            base,
+            "--data",
+            data,
+            *how,
+            "--rank",
+            16,
+            "--steps",
+            sizes.lora,
+            "--half",
+            "--out",
+            out / name,
+        )
     runner.wait("canny", "depth", "four-steps", "two-steps")
 
 
 def compare(runner: Runner, out: Path, named: str, workers: int) -> None:
-    """Trains ControlNet, T2I-Adapter and plugin beside one frozen base, then measures them with `studies compare`."""
+    """Trains ControlNet, T2I-Adapter and plugin beside one frozen base, then measures them with
+    `studies compare`.
+    """
     sizes = SIZES[named]
     asked = request(base_in(out), sizes, out / "compare")
-    runner.start("warm", "benchmarks.on_gpu", out, "--stage", "warm", "--device", runner.device, "--sizes", named)
+    runner.start(
+        "warm",
+        "benchmarks.on_gpu",
+        out,
+        "--stage",
+        "warm",
+        "--device",
+        runner.device,
+        "--sizes",
+        named,
+    )
     runner.wait("warm")
     train_beside(asked, runner, workers, sizes.threads)
     runner.study("compare", *compare_line(asked))
@@ -260,33 +494,70 @@ def compare(runner: Runner, out: Path, named: str, workers: int) -> None:
 def budgets(runner: Runner, out: Path, *, quick: bool) -> None:
     """One after the other: their times must not share the GPU."""
     small: list[object] = ["--quick"] if quick else []
-    runner.start("overhead", "benchmarks.overhead", "--device", runner.device, "--dtype", "fp32" if quick else "fp16",
-                 "--rounds", 1 if quick else 3, "--no-check", *small, "--out", out / "overhead-gpu.json")  # fmt: skip
+    runner.start(
+        "overhead",
+        "benchmarks.overhead",
+        "--device",
+        runner.device,
+        "--dtype",
+        "fp32" if quick else "fp16",
+        "--rounds",
+        1 if quick else 3,
+        "--no-check",
+        *small,
+        "--out",
+        out / "overhead-gpu.json",
+    )
     runner.wait("overhead")
     few: list[object] = ["--models", 2, "--epochs", 1] if quick else ["--epochs", 1]
-    runner.start("fleet", "benchmarks.fleet", "--device", runner.device, "--rounds", 1, *few, "--out", out / "fleet-gpu.json")
+    runner.start(
+        "fleet",
+        "benchmarks.fleet",
+        "--device",
+        runner.device,
+        "--rounds",
+        1,
+        *few,
+        "--out",
+        out / "fleet-gpu.json",
+    )
     runner.wait("fleet")
 
 
 @click.command()
 @click.argument("out", type=click.Path(path_type=Path))
-@click.option("--stage", "stages", type=click.Choice([*STAGES, "warm"]), multiple=True, help="[default: all]")
+@click.option(
+    "--stage", "stages", type=click.Choice([*STAGES, "warm"]), multiple=True, help="[default: all]"
+)
 @click.option("--device", default="cuda", show_default=True)
-@click.option("--workers", type=click.IntRange(1), default=6, show_default=True, help="Trainings of the comparison at once.")
-@click.option("--sizes", "named", type=click.Choice(list(SIZES)), default="gpu", show_default=True,
-              help="How much; quick has next to no steps and shows that it runs.")  # fmt: skip
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=6,
+    show_default=True,
+    help="Trainings of the comparison at once.",
+)
+@click.option(
+    "--sizes",
+    "named",
+    type=click.Choice(list(SIZES)),
+    default="gpu",
+    show_default=True,
+    help="How much; quick has next to no steps and shows that it runs.",
+)
 def main(out: Path, stages: tuple[str, ...], device: str, workers: int, named: str) -> None:
     """Trains what ships and measures what only a GPU can."""
     os.environ.setdefault("OMP_NUM_THREADS", "2")
     out.mkdir(parents=True, exist_ok=True)
     sizes, runner = SIZES[named], Runner(out, device)
     todo = {
-        "smoke": lambda: smoke(runner, out), "base": lambda: train(runner, out, sizes),
+        "smoke": lambda: smoke(runner, out),
+        "base": lambda: train(runner, out, sizes),
         "ship": lambda: ship(runner, out, sizes),
         "compare": lambda: compare(runner, out, named, workers),
         "budgets": lambda: budgets(runner, out, quick=named == "quick"),
         "warm": lambda: warm(sizes, out, device),
-    }  # fmt: skip
+    }
     for stage in stages or STAGES:
         runner.say(f"stage {stage}")
         todo[stage]()

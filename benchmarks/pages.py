@@ -1,4 +1,6 @@
-"""Pages of docs/ whose tables a command writes: what stands between ``<!-- NAME -->`` and ``<!-- /NAME -->`` is its own."""
+"""Pages of docs/ whose tables a command writes: what stands between ``<!-- NAME -->`` and ``<!--
+/NAME -->`` is its own.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""``python -m benchmarks.plugin_latency``: all that ships on LiteRT; T2I-Adapters and a ControlNet's step beside the plugin.
+"""``python -m benchmarks.plugin_latency``: all that ships on LiteRT; T2I-Adapters and a
+ControlNet's step beside the plugin.
 
-The steering networks are those for a Stable Diffusion 1.5 base at 512 x 512 with random weights, one file each by the same
-converter; what ships has its own weights and size. Each file's outputs are compared with torch's first: below 60 dB it is not
-ranked. Then all are timed in turn on the same runtime within every round, each round from another one on, so that a busy
-machine or a drifting clock does not favour one; a ratio is taken within a round. Each model gets about as long a turn: one run
-to fill the caches, then as many as fit. A ControlNet runs at every step of a picture, the others of its group once; it takes
-minutes to convert and 8 GB (``--no-controlnet`` leaves it out). JSON goes to out/plugin-latency.json.
+The steering networks are those for a Stable Diffusion 1.5 base at 512 x 512 with random weights,
+one file each by the same converter; what ships has its own weights and size. Each file's outputs
+are compared with torch's first: below 60 dB it is not ranked. Then all are timed in turn on the
+same runtime within every round, each round from another one on, so that a busy machine or a
+drifting clock does not favour one; a ratio is taken within a round. Each model gets about as long a
+turn: one run to fill the caches, then as many as fit. A ControlNet runs at every step of a picture,
+the others of its group once; it takes minutes to convert and 8 GB (``--no-controlnet`` leaves it
+out). JSON goes to out/plugin-latency.json.
 """
 
 from __future__ import annotations
@@ -20,7 +23,17 @@ from typing import Any
 import click
 import numpy as np
 
-from unplug.core import Array, IOSpec, Job, Reply, TensorSpec, call_in_child, installed_versions, table, write_json
+from unplug.core import (
+    Array,
+    IOSpec,
+    Job,
+    Reply,
+    TensorSpec,
+    call_in_child,
+    installed_versions,
+    table,
+    write_json,
+)
 from unplug.export import RUNTIMES, TARGETS, TargetSource, compare, count_work
 
 SCHEMA = "unplug-plugin-latency/1"
@@ -35,7 +48,9 @@ STEERING = (*BUDGETS, CONTROLNET, PLUGIN)
 """For one base: these are compared with the plugin."""
 TURN_SECONDS = 0.6
 LEAST_DB = 60.0
-"""Of each output against torch's in fp32; the ordinary parity gate asks for 100, this one only that the work was done."""
+"""Of each output against torch's in fp32; the ordinary parity gate asks for 100, this one only that
+the work was done.
+"""
 LISTED = ("ai-edge-litert", "litert-torch", "diffusers", "torch")
 
 
@@ -51,7 +66,9 @@ def build(name: str) -> TargetSource:
     torch.manual_seed(0)
     if name in SHIPPED:
         loaded = load_checkpoint(shipped_folder(name))
-        return TargetSource(model=loaded.model, iospec=loaded.model.iospec, model_type=loaded.model_type)
+        return TargetSource(
+            model=loaded.model, iospec=loaded.model.iospec, model_type=loaded.model_type
+        )
     if name in AGES:
         size, side = AGES[name]
         model = AgePredictor(size=size, image_size=side).eval()
@@ -65,12 +82,16 @@ def build(name: str) -> TargetSource:
     if name == "t2i-adapter full":
         networks[name] = T2IAdapter(channels=[320, 640, 1280, 1280], adapter_type="full_adapter")
     elif name == "t2i-adapter light":
-        networks[name] = T2IAdapter(channels=[320, 640, 1280], num_res_blocks=4, adapter_type="light_adapter")
+        networks[name] = T2IAdapter(
+            channels=[320, 640, 1280], num_res_blocks=4, adapter_type="light_adapter"
+        )
     return TargetSource(model=networks[name].eval(), iospec=plugin.iospec, model_type="plugin")
 
 
 def controlnet() -> TargetSource:
-    """A ControlNet of Stable Diffusion 1.5's shape: latents, a timestep, a prompt and the condition, at every step."""
+    """A ControlNet of Stable Diffusion 1.5's shape: latents, a timestep, a prompt and the
+    condition, at every step.
+    """
     import torch
     from diffusers import ControlNetModel
     from torch import Tensor, nn
@@ -79,26 +100,41 @@ def controlnet() -> TargetSource:
         def __init__(self) -> None:
             super().__init__()
             self.network = ControlNetModel(
-                block_out_channels=(320, 640, 1280, 1280), cross_attention_dim=768, attention_head_dim=8,
+                block_out_channels=(320, 640, 1280, 1280),
+                cross_attention_dim=768,
+                attention_head_dim=8,
                 down_block_types=("CrossAttnDownBlock2D",) * 3 + ("DownBlock2D",),
-            )  # fmt: skip
+            )
 
-        def forward(self, sample: Tensor, timestep: Tensor, prompt: Tensor, condition: Tensor) -> tuple[Tensor, ...]:
+        def forward(
+            self, sample: Tensor, timestep: Tensor, prompt: Tensor, condition: Tensor
+        ) -> tuple[Tensor, ...]:
             down, middle = self.network(sample, timestep, prompt, condition, return_dict=False)
             return (*down, middle)
 
-    shapes = {"sample": (1, 4, 64, 64), "timestep": (1,), "prompt": (1, 77, 768), "condition": (1, 3, 512, 512)}
+    shapes = {
+        "sample": (1, 4, 64, 64),
+        "timestep": (1,),
+        "prompt": (1, 77, 768),
+        "condition": (1, 3, 512, 512),
+    }
     layouts = {1: "N", 3: "NTC", 4: "NCHW"}
     model = Step().eval()
     for layer in (*model.network.controlnet_down_blocks, model.network.controlnet_mid_block):
         nn.init.normal_(layer.weight, std=0.02)  # of zeros nothing could be compared
     with torch.no_grad():
         found = model(*(torch.rand(shape) for shape in shapes.values()))
-    inputs = tuple(TensorSpec(name=name, shape=shape, layout=layouts[len(shape)]) for name, shape in shapes.items())
-    outputs = tuple(
-        TensorSpec(name=f"residual_{number:02d}", shape=tuple(item.shape), layout="NCHW") for number, item in enumerate(found)
+    inputs = tuple(
+        TensorSpec(name=name, shape=shape, layout=layouts[len(shape)])
+        for name, shape in shapes.items()
     )
-    return TargetSource(model=model, iospec=IOSpec(inputs=inputs, outputs=outputs), model_type="plugin")
+    outputs = tuple(
+        TensorSpec(name=f"residual_{number:02d}", shape=tuple(item.shape), layout="NCHW")
+        for number, item in enumerate(found)
+    )
+    return TargetSource(
+        model=model, iospec=IOSpec(inputs=inputs, outputs=outputs), model_type="plugin"
+    )
 
 
 def convert(job: Job) -> Reply:
@@ -108,7 +144,11 @@ def convert(job: Job) -> Reply:
     target = TARGETS.get("litert")
     target.write(target.prepare(source), "fp32", Path(job.values["path"]), {})
     parameters = sum(parameter.numel() for parameter in source.model.parameters())
-    values = {"parameters": parameters, "macs": count_work(source)[0] // 2, "iospec": source.iospec.to_dict()}
+    values = {
+        "parameters": parameters,
+        "macs": count_work(source)[0] // 2,
+        "iospec": source.iospec.to_dict(),
+    }
     return Reply(values=values, arrays=wanted)
 
 
@@ -130,24 +170,34 @@ def reference(model: Any, iospec: IOSpec) -> dict[str, Array]:
 
 
 def parity(wanted: dict[str, Array], found: dict[str, Array]) -> dict[str, float | None]:
-    """The worst output's: dB (null where exact) and largest error (null where an output is not finite)."""
+    """The worst output's: dB (null where exact) and largest error (null where an output is not
+    finite).
+    """
     differences = [compare(wanted[name], found[name]) for name in wanted]
     errors = [item.max_abs_error for item in differences]
-    decibels = [item.psnr_db if item.psnr_db is not None else 0.0 for item in differences if not item.exact]
+    decibels = [
+        item.psnr_db if item.psnr_db is not None else 0.0 for item in differences if not item.exact
+    ]
     return {
         "psnr_db": min(decibels, default=None),
-        "max_abs_error": None if None in errors else max(error for error in errors if error is not None),
+        "max_abs_error": None
+        if None in errors
+        else max(error for error in errors if error is not None),
     }
 
 
 def measure(job: Job) -> Reply:
-    """The child's side: milliseconds of every run, and what the delegate took; no torch in this process."""
+    """The child's side: milliseconds of every run, and what the delegate took; no torch in this
+    process.
+    """
     values = job.values
     runners: dict[str, Any] = {}
     parities: dict[str, dict[str, float | None]] = {}
     for name, path in values["paths"].items():
         iospec = IOSpec.from_dict(values["iospecs"][name])
-        runners[name] = RUNTIMES.get("litert").open(Path(path), iospec, threads=values["threads"], delegate="xnnpack")
+        runners[name] = RUNTIMES.get("litert").open(
+            Path(path), iospec, threads=values["threads"], delegate="xnnpack"
+        )
         runners[name].feed(inputs_of(iospec))
         runners[name].invoke()
         wanted = {item.name: job.arrays[f"{name}/{item.name}"] for item in iospec.outputs}
@@ -170,7 +220,9 @@ def in_turn(runners: dict[str, Any], rounds: int, job: Job) -> dict[str, list[li
 
 
 def turn(runner: Any) -> list[float]:
-    """Milliseconds of each run of one turn; the first one, which fills the caches, is not among them."""
+    """Milliseconds of each run of one turn; the first one, which fills the caches, is not among
+    them.
+    """
     runner.invoke()
     found: list[float] = []
     ends = time.perf_counter() + TURN_SECONDS
@@ -184,34 +236,54 @@ def turn(runner: Any) -> list[float]:
 def ranked(measured: dict[str, Any], name: str) -> bool:
     """Whether the file computed what torch computes."""
     found = measured["parity"][name]
-    return found["max_abs_error"] is not None and (found["psnr_db"] is None or found["psnr_db"] >= LEAST_DB)
+    return found["max_abs_error"] is not None and (
+        found["psnr_db"] is None or found["psnr_db"] >= LEAST_DB
+    )
 
 
 def summary(measured: dict[str, Any]) -> dict[str, dict[str, float]]:
     """Median and range over the rounds' medians, and of the ratios to the plugin within a round.
 
-    A file that computed something else has no ratio, and without the plugin there is none. No best run: on a busy machine a
-    short model slips between the others' time slices, which a long one cannot.
+    A file that computed something else has no ratio, and without the plugin there is none. No best
+    run: on a busy machine a short model slips between the others' time slices, which a long one
+    cannot.
     """
-    medians = {name: [statistics.median(turn) for turn in turns] for name, turns in measured["milliseconds"].items()}
+    medians = {
+        name: [statistics.median(turn) for turn in turns]
+        for name, turns in measured["milliseconds"].items()
+    }
     found = {}
     for name, own in medians.items():
         found[name] = {"ms": statistics.median(own), "ms_min": min(own), "ms_max": max(own)}
         if name in STEERING and ranked(measured, name) and ranked(measured, PLUGIN):
             ratios = [a / b for a, b in zip(own, medians[PLUGIN], strict=True)]
-            found[name] |= {"ratio": statistics.median(ratios), "ratio_min": min(ratios), "ratio_max": max(ratios)}
+            found[name] |= {
+                "ratio": statistics.median(ratios),
+                "ratio_min": min(ratios),
+                "ratio_max": max(ratios),
+            }
     return found
 
 
 def by_round(measured: dict[str, Any]) -> dict[str, list[dict[str, float]]]:
     """Runs, median and extremes of each round; of the short models there are thousands of runs."""
     return {
-        name: [{"runs": len(turn), "median": statistics.median(turn), "min": min(turn), "max": max(turn)} for turn in turns]
+        name: [
+            {
+                "runs": len(turn),
+                "median": statistics.median(turn),
+                "min": min(turn),
+                "max": max(turn),
+            }
+            for turn in turns
+        ]
         for name, turns in measured["milliseconds"].items()
     }
 
 
-def rows(facts: dict[str, Any], measured: dict[str, Any], results: dict[str, dict[str, float]]) -> list[tuple[str, ...]]:
+def rows(
+    facts: dict[str, Any], measured: dict[str, Any], results: dict[str, dict[str, float]]
+) -> list[tuple[str, ...]]:
     """The rows of the table, one a file."""
     found = []
     for name, item in results.items():
@@ -224,7 +296,9 @@ def rows(facts: dict[str, Any], measured: dict[str, Any], results: dict[str, dic
                 f"{facts[name]['macs'] / 1e9:.2f}",
                 f"{item['ms']:.1f}",
                 f"{item['ms_min']:.1f}-{item['ms_max']:.1f}",
-                f"{item['ratio']:.1f} ({item['ratio_min']:.1f}-{item['ratio_max']:.1f})" if "ratio" in item else unranked(name),
+                f"{item['ratio']:.1f} ({item['ratio_min']:.1f}-{item['ratio_max']:.1f})"
+                if "ratio" in item
+                else unranked(name),
                 verdict(name, item),
                 "exact" if decibels is None else f"{decibels:.0f} dB",
                 f"{placed['nodes_delegated']}/{placed['nodes_total']}",
@@ -242,19 +316,30 @@ def verdict(name: str, item: dict[str, float]) -> str:
     """Whether a budget holds; empty for what has none."""
     if name not in BUDGETS:
         return ""
-    said = NOT_RANKED if "ratio" not in item else "holds" if item["ratio"] >= BUDGETS[name] else "MISSED"
+    said = (
+        NOT_RANKED
+        if "ratio" not in item
+        else "holds"
+        if item["ratio"] >= BUDGETS[name]
+        else "MISSED"
+    )
     return f"{BUDGETS[name]:g}: {said}"
 
 
 def markdown(report: dict[str, Any]) -> str:
     """The table of docs/results.md; a test holds it to the JSON."""
     lines = [
-        "| LiteRT, CPU | parameters | GMAC | ms (range of rounds) | times the plugin | needs | parity, dB |",
+        "| LiteRT, CPU | parameters | GMAC | ms (range of rounds) | times the plugin | needs | "
+        "parity, dB |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for name, item in report["results"].items():
         facts, decibels = report["facts"][name], report["parity"][name]["psnr_db"]
-        ratio = f"{item['ratio']:.1f} ({item['ratio_min']:.1f} to {item['ratio_max']:.1f})" if "ratio" in item else ""
+        ratio = (
+            f"{item['ratio']:.1f} ({item['ratio_min']:.1f} to {item['ratio_max']:.1f})"
+            if "ratio" in item
+            else ""
+        )
         needs = f"≥ {BUDGETS[name]:g}" if name in BUDGETS else ""
         exact = "exact" if decibels is None else f"{decibels:.0f}"
         span = f"{item['ms']:.3g} ({item['ms_min']:.3g} to {item['ms_max']:.3g})"
@@ -266,11 +351,22 @@ def markdown(report: dict[str, Any]) -> str:
 @click.command()
 @click.option("--rounds", type=click.IntRange(1, 1000), default=10, show_default=True)
 @click.option("--threads", type=click.IntRange(1, 64), default=2, show_default=True)
-@click.option("--controlnet/--no-controlnet", "whole", default=True, help="A ControlNet of 361 M parameters too.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("out/plugin-latency.json"), show_default=True)
+@click.option(
+    "--controlnet/--no-controlnet",
+    "whole",
+    default=True,
+    help="A ControlNet of 361 M parameters too.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("out/plugin-latency.json"),
+    show_default=True,
+)
 def main(rounds: int, threads: int, whole: bool, out: Path) -> None:
     """Converts the networks, times them side by side, prints a table and writes the raw numbers."""
-    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])  # for the children, which import this module
+    # for the children, which import this module
+    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
     load = os.getloadavg()[0]
     names = [name for name in (*STEERING, *SHIPPED, *AGES) if whole or name != CONTROLNET]
     with tempfile.TemporaryDirectory() as folder:
@@ -279,7 +375,9 @@ def main(rounds: int, threads: int, whole: bool, out: Path) -> None:
         wanted: dict[str, Array] = {}
         for name in names:
             values = {"name": name, "path": paths[name]}
-            made = call_in_child("benchmarks.plugin_latency:convert", values, what=f"{name} to LiteRT")
+            made = call_in_child(
+                "benchmarks.plugin_latency:convert", values, what=f"{name} to LiteRT"
+            )
             facts[name] = made.values
             wanted |= {f"{name}/{output}": array for output, array in made.arrays.items()}
         given = {
@@ -288,10 +386,25 @@ def main(rounds: int, threads: int, whole: bool, out: Path) -> None:
             "threads": threads,
             "rounds": rounds,
         }
-        measured = call_in_child("benchmarks.plugin_latency:measure", given, wanted, what="timing").values
+        measured = call_in_child(
+            "benchmarks.plugin_latency:measure", given, wanted, what="timing"
+        ).values
     results = summary(measured)
-    header = ("LiteRT CPU", "params", "GMAC", "ms", "range", "times the plugin", "needs", "parity", "delegated")
-    print(f"{threads} threads on {os.cpu_count()} cores, {rounds} rounds, median and range; load before: {load:.1f}")
+    header = (
+        "LiteRT CPU",
+        "params",
+        "GMAC",
+        "ms",
+        "range",
+        "times the plugin",
+        "needs",
+        "parity",
+        "delegated",
+    )
+    print(
+        f"{threads} threads on {os.cpu_count()} cores, {rounds} rounds, median and range; load "
+        f"before: {load:.1f}"
+    )
     print(table(header, rows(facts, measured, results)))
     report = {
         "schema": SCHEMA,

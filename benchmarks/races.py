@@ -1,4 +1,5 @@
-"""Pairs of processes race for one ``--out``: the result must be one writer's, whole, and who loses is told in one line.
+"""Pairs of processes race for one ``--out``: the result must be one writer's, whole, and who loses
+is told in one line.
 
 Run: python -m benchmarks.races --pairs 200
 """
@@ -34,15 +35,20 @@ except UnplugError as error:
 
 
 def race(out: Path, *, locked: bool) -> tuple[list[int], list[str], set[str]]:
-    """Two writers that start at once; their exit codes, what they said, and whose bytes the result holds."""
+    """Two writers that start at once; their exit codes, what they said, and whose bytes the result
+    holds.
+    """
     command = [sys.executable, "-c", WRITER, str(out)]
     pair = [
         subprocess.Popen(
-            [*command, name, "locked" if locked else "free"], text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [*command, name, "locked" if locked else "free"],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         for name in "ab"
-    ]  # fmt: skip
+    ]
     for process in pair:
         assert process.stdout is not None
         process.stdout.readline()
@@ -51,7 +57,11 @@ def race(out: Path, *, locked: bool) -> tuple[list[int], list[str], set[str]]:
         process.stdin.write("\n")
         process.stdin.flush()
     said = [process.communicate()[1] for process in pair]
-    seen = {text[0] for item in out.glob("*.bin") if (text := item.read_text()) and text == text[0] * 20_000}
+    seen = {
+        text[0]
+        for item in out.glob("*.bin")
+        if (text := item.read_text()) and text == text[0] * 20_000
+    }
     seen |= {(out / "config.json").read_text().split('"')[3]}
     return [process.returncode for process in pair], said, seen
 
@@ -67,7 +77,9 @@ def count(pairs: int, *, locked: bool) -> Counter[str]:
             found["mixture" if not whole else "whole"] += 1
             found["refused in one line" if told else "both wrote, one after the other"] += 1
             found["unclear"] += sum(
-                len(text.splitlines()) != 1 or ("writes it since" not in text and "begun" not in text) for text in told
+                len(text.splitlines()) != 1
+                or ("writes it since" not in text and "begun" not in text)
+                for text in told
             )
             found["other exit codes"] += sum(code not in (0, 2) for code in codes)
             found["left behind"] += len(list(Path(folder).iterdir())) - 1
@@ -81,7 +93,10 @@ def main() -> None:
     pairs = parser.parse_args().pairs
     for locked in (True, False):
         found = count(pairs, locked=locked)
-        print("with the lock:" if locked else "without it (exchange alone):", dict(sorted(found.items())))
+        print(
+            "with the lock:" if locked else "without it (exchange alone):",
+            dict(sorted(found.items())),
+        )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""A release on record, killed at every change and at random moments: the second table of docs/durability.md.
+"""A release on record, killed at every change and at random moments: the second table of
+docs/durability.md.
 
-    python -m benchmarks.release_crashes --out docs/data/release-crashes.json --page docs/durability.md
+    python -m benchmarks.release_crashes --out docs/data/release-crashes.json --page
+    docs/durability.md
 
-Two requests are in a ledger, an older bundle of the product was published, and `unplug release --all-open --sign` answers
-both. Beside the law of `crash_walk` for the bundle and its folder there is one for the record: the ledger verifies; what it
-says after a kill is the beginning of what it says in the end, and after the rerun all of that, each entry once; where it says
-that a bundle was published, that bundle lies there; and the head in the bundle's manifest is one of this ledger.
+Two requests are in a ledger, an older bundle of the product was published, and `unplug release
+--all-open --sign` answers both. Beside the law of `crash_walk` for the bundle and its folder there
+is one for the record: the ledger verifies; what it says after a kill is the beginning of what it
+says in the end, and after the rerun all of that, each entry once; where it says that a bundle was
+published, that bundle lies there; and the head in the bundle's manifest is one of this ledger.
 """
 
 from __future__ import annotations
@@ -34,12 +37,26 @@ MARK = "<!-- releases -->"
 PARTS = ("end", "whole", "random-end", "random-whole")
 LEDGER, KEY = "ledger.db", "UNPLUG_WALK_KEY"
 RELEASE = (
-    "release", *FORGET[1:], "--method", "retrain", *ONNX, "--references", 0, "--no-rounding", "--sign", f"env:{KEY}",
-    "--name", "age", "--ledger", LEDGER,
-)  # fmt: skip
+    "release",
+    *FORGET[1:],
+    "--method",
+    "retrain",
+    *ONNX,
+    "--references",
+    0,
+    "--no-rounding",
+    "--sign",
+    f"env:{KEY}",
+    "--name",
+    "age",
+    "--ledger",
+    LEDGER,
+)
 OPEN = ("--gate", "max_artifact_auc_shift=99")
 TOLD = ("stage", "ships", "name", "number", "samples", "model_sha256")
-"""Facts of an entry that are the same in every run; the others are hashes over times and random numbers."""
+"""Facts of an entry that are the same in every run; the others are hashes over times and random
+numbers.
+"""
 
 
 def _key() -> str:
@@ -49,11 +66,14 @@ def _key() -> str:
 
     form = serialization.PrivateFormat.PKCS8
     made = ec.generate_private_key(ec.SECP256R1())
-    return made.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
+    return made.private_bytes(
+        serialization.Encoding.PEM, form, serialization.NoEncryption()
+    ).decode()
 
 
 def use_keys(kept: Path | None = None) -> None:
-    """Makes the keys of this process and its forks: files of a folder that was built again would have other permissions.
+    """Makes the keys of this process and its forks: files of a folder that was built again would
+    have other permissions.
 
     Args:
         kept: a file that holds them for a walk that goes on.
@@ -63,7 +83,12 @@ def use_keys(kept: Path | None = None) -> None:
     if kept is not None and kept.is_file():
         os.environ |= json.loads(kept.read_text())
         return
-    keys = {KEY: _key(), "UNPLUG_LEDGER_KEY": LedgerSigner(name="walk.example", seed=secrets.token_bytes(32)).secret_text}
+    keys = {
+        KEY: _key(),
+        "UNPLUG_LEDGER_KEY": LedgerSigner(
+            name="walk.example", seed=secrets.token_bytes(32)
+        ).secret_text,
+    }
     os.environ |= keys
     if kept is not None:
         kept.touch(0o600)
@@ -71,22 +96,31 @@ def use_keys(kept: Path | None = None) -> None:
 
 
 def of_bundle(out: Path) -> str:
-    """A signed bundle but for its signature and the ledger's head, which hold times, as text; raises where it is not whole."""
+    """A signed bundle but for its signature and the ledger's head, which hold times, as text;
+    raises where it is not whole.
+    """
     from unplug.core import json_sha256
     from unplug.trust.bundle import Trust, load_signer, verify_bundle
 
     manifest = asdict(verify_bundle(out, Trust(keys=(load_signer(f"env:{KEY}").key,))))
     manifest["lineage"]["ledger_head"] = None
-    return f"release {manifest['publication']['release']} {json_sha256(json.loads(json.dumps(manifest, default=str)))}"
+    return (
+        f"release {manifest['publication']['release']} "
+        f"{json_sha256(json.loads(json.dumps(manifest, default=str)))}"
+    )
 
 
 def story(root: Path) -> str:
-    """What the ledger of a folder tells, a line an entry; raises where it does not verify, or speaks of another bundle."""
+    """What the ledger of a folder tells, a line an entry; raises where it does not verify, or
+    speaks of another bundle.
+    """
     from unplug.trust.bundle import bundle_id, read_manifest
     from unplug.trust.ledger import check_ledger, open_ledger, refuse_findings
 
     lines = []
-    with tempfile.TemporaryDirectory() as copies:  # whoever opens a database puts it right: the rerun shall have to
+    with (
+        tempfile.TemporaryDirectory() as copies
+    ):  # whoever opens a database puts it right: the rerun shall have to
         for path in root.glob(f"{LEDGER}*"):
             shutil.copy(path, copies)
         ledger = open_ledger(str(Path(copies) / LEDGER))
@@ -95,7 +129,9 @@ def story(root: Path) -> str:
         entries, rows = ledger.entries(), ledger.rows()
     for entry in entries:
         told = [f"{name} {entry.facts[name]}" for name in TOLD if name in entry.facts]
-        lines.append(f"{entry.kind} of {', '.join(entry.requests) or 'no request'}: {', '.join(told)}\n")
+        lines.append(
+            f"{entry.kind} of {', '.join(entry.requests) or 'no request'}: {', '.join(told)}\n"
+        )
     published = [entry.facts["bundle_sha256"] for entry in entries if entry.kind == "release"]
     if (root / "out").exists():
         size, _, head = (read_manifest(root / "out").lineage.ledger_head or "0:").partition(":")
@@ -132,9 +168,22 @@ ON_RECORD = (
     command("ledger", "init", "--ledger", LEDGER),
     lambda: Path("first.txt").write_text("subject:person-14\n"),
     _ask("T-0", "subject:person-14"),
-    command("release", "original", *RELEASE[2:4], "--forget", "first.txt", *RELEASE[6:], *OPEN, "--all-open", "--out", "out"),
+    command(
+        "release",
+        "original",
+        *RELEASE[2:4],
+        "--forget",
+        "first.txt",
+        *RELEASE[6:],
+        *OPEN,
+        "--all-open",
+        "--out",
+        "out",
+    ),
     lambda: shutil.copytree("out", "older"),
-    lambda: Path("forget.txt").write_text("subject:person-2\nsubject:person-11\nsubject:person-14\n"),
+    lambda: Path("forget.txt").write_text(
+        "subject:person-2\nsubject:person-11\nsubject:person-14\n"
+    ),
     _ask("T-1", "subject:person-2"),
     _ask("T-2", "subject:person-11", "subject:person-14"),
 )
@@ -148,13 +197,20 @@ def scenarios(every: int) -> tuple[Scenario, Scenario]:
     shared: dict[str, Any] = {"identify": of_bundle, "story": story, "replay": True, "tries": 3}
     return (
         Scenario(
-            name="ledger, bundle, signature, publication", before=(*ON_RECORD, FINISHED),
-            command=command(*RELEASE, *OPEN, *SECOND), every=every, **shared,
+            name="ledger, bundle, signature, publication",
+            before=(*ON_RECORD, FINISHED),
+            command=command(*RELEASE, *OPEN, *SECOND),
+            every=every,
+            **shared,
         ),
         Scenario(
-            name="the whole release", before=ON_RECORD, command=command(*RELEASE, *OPEN, *SECOND), every=every, **shared
+            name="the whole release",
+            before=ON_RECORD,
+            command=command(*RELEASE, *OPEN, *SECOND),
+            every=every,
+            **shared,
         ),
-    )  # fmt: skip
+    )
 
 
 def short(every: int) -> Scenario:
@@ -169,12 +225,20 @@ def short(every: int) -> Scenario:
     return Scenario(
         name="ledger, bundle, signature, publication, short",
         before=(*asked, _refused(command(*RELEASE, "--gate", "max_artifact_auc_shift=-1", *words))),
-        command=command(*RELEASE, *OPEN, *words), identify=of_bundle, story=story, replay=True, tries=3, every=every,
-    )  # fmt: skip
+        command=command(*RELEASE, *OPEN, *words),
+        identify=of_bundle,
+        story=story,
+        replay=True,
+        tries=3,
+        every=every,
+    )
 
 
-def at_random(scenario: Scenario, place: Path, moments: int, seed: int, minutes: float = math.inf) -> dict[str, Any]:
-    """Real kills of a run and all of its processes, at moments that are drawn evenly from the time that it takes.
+def at_random(
+    scenario: Scenario, place: Path, moments: int, seed: int, minutes: float = math.inf
+) -> dict[str, Any]:
+    """Real kills of a run and all of its processes, at moments that are drawn evenly from the time
+    that it takes.
 
     Args:
         scenario: what is killed.
@@ -188,13 +252,24 @@ def at_random(scenario: Scenario, place: Path, moments: int, seed: int, minutes:
     if not timed.is_file():
         timed.write_text(str(walk.lasts()))
     lasts, drawn = float(timed.read_text()), random.Random(seed)
-    at, done = [drawn.uniform(0.0, lasts) for _ in range(moments)], {point.number for point in points}
-    left: list[Task] = [partial(_kill_after, number=number, at=at) for number in range(moments) if number not in done]
+    at, done = (
+        [drawn.uniform(0.0, lasts) for _ in range(moments)],
+        {point.number for point in points},
+    )
+    left: list[Task] = [
+        partial(_kill_after, number=number, at=at)
+        for number in range(moments)
+        if number not in done
+    ]
     points += in_shards(left, [walk], place, minutes)
     return {
-        "command": scenario.name, "moments": len(points), "run_seconds": round(lasts, 1), "kills": summary(points),
-        "wrong": [asdict(point) for point in points if point.wrong], "seconds": round(time.perf_counter() - started),
-    }  # fmt: skip
+        "command": scenario.name,
+        "moments": len(points),
+        "run_seconds": round(lasts, 1),
+        "kills": summary(points),
+        "wrong": [asdict(point) for point in points if point.wrong],
+        "seconds": round(time.perf_counter() - started),
+    }
 
 
 def _kill_after(walk: Walk, number: int, at: list[float]) -> list[Point]:
@@ -203,20 +278,35 @@ def _kill_after(walk: Walk, number: int, at: list[float]) -> list[Point]:
 
 def markdown(facts: dict[str, Any]) -> str:
     """Both tables: at every change, and at random moments."""
-    head = "| what is killed | changes | kills | older / new | power cuts | older / new | not well |"
+    head = (
+        "| what is killed | changes | kills | older / new | power cuts | older / new | not well |"
+    )
     lines = [head, "|---|---|---|---|---|---|---|"]
     for row in facts["walks"]:
-        changes = f"{row['changes']}" if row["every"] == 1 else f"{row['changes']}, 1 in {row['every']}"
+        changes = (
+            f"{row['changes']}" if row["every"] == 1 else f"{row['changes']}, 1 in {row['every']}"
+        )
         cells = [row["command"], changes]
         for kind in ("kills", "power_cuts"):
             found = row[kind]
             of = f" of {found['points'] + found['left']}" if "left" in found else ""
             cells += [f"{found['points']}{of} computed", f"{found['older']} / {found['new']}"]
-        lines.append(f"| {' | '.join(cells)} | {row['kills']['wrong'] + row['power_cuts']['wrong']} |")
-    lines += ["", "| killed at random | moments | a run takes | older / new | not well |", "|---|---|---|---|---|"]
+        lines.append(
+            f"| {' | '.join(cells)} | {row['kills']['wrong'] + row['power_cuts']['wrong']} |"
+        )
+    lines += [
+        "",
+        "| killed at random | moments | a run takes | older / new | not well |",
+        "|---|---|---|---|---|",
+    ]
     for row in facts["random"]:
         found = row["kills"]
-        cells = [row["command"], str(row["moments"]), f"{row['run_seconds']} s", f"{found['older']} / {found['new']}"]
+        cells = [
+            row["command"],
+            str(row["moments"]),
+            f"{row['run_seconds']} s",
+            f"{found['older']} / {found['new']}",
+        ]
         lines.append(f"| {' | '.join(cells)} | {found['wrong']} |")
     return "\n".join(lines) + "\n"
 
@@ -224,19 +314,40 @@ def markdown(facts: dict[str, Any]) -> str:
 @click.command()
 @click.option("--every", default=1, show_default=True, help="Walk over one point in so many.")
 @click.option("--moments", default=100, show_default=True, help="Random kills of each.")
-@click.option("--only", multiple=True, type=click.Choice(PARTS), help="The rest is taken from --out; may be repeated.")
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice(PARTS),
+    help="The rest is taken from --out; may be repeated.",
+)
 @click.option("--workers", default=2, show_default=True)
 @click.option("--minutes", default=math.inf, help="Of each part; no point is begun after them.")
 @click.option(
-    "--place", type=click.Path(path_type=Path), help="Keeps what was found, so that a walk goes on in the same place."
+    "--place",
+    type=click.Path(path_type=Path),
+    help="Keeps what was found, so that a walk goes on in the same place.",
 )
 @click.option("--seed", default=0, show_default=True, help="Of the random moments.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("docs/data/release-crashes.json"), show_default=True)
-@click.option("--page", type=click.Path(path_type=Path), default=Path("docs/durability.md"), show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("docs/data/release-crashes.json"),
+    show_default=True,
+)
+@click.option(
+    "--page", type=click.Path(path_type=Path), default=Path("docs/durability.md"), show_default=True
+)
 def main(
-    every: int, moments: int, only: tuple[str, ...], workers: int, minutes: float, place: Path | None, seed: int, out: Path,
+    every: int,
+    moments: int,
+    only: tuple[str, ...],
+    workers: int,
+    minutes: float,
+    place: Path | None,
+    seed: int,
+    out: Path,
     page: Path,
-) -> None:  # fmt: skip
+) -> None:
     """Walks over a release on record, kills it at random moments, and writes JSON and page."""
     use_threads(1)
     versions()  # asks git, once for all forks
@@ -256,10 +367,14 @@ def main(
             click.echo(json.dumps(row, indent=1))
             empty = {"schema": "unplug-release-crashes/1", "walks": [], "random": []}
             facts = json.loads(out.read_text()) if out.is_file() else empty
-            facts[kind] = [item for item in facts[kind] if item["command"] != row["command"]] + [row]
+            facts[kind] = [item for item in facts[kind] if item["command"] != row["command"]] + [
+                row
+            ]
             write_json(out, {**facts, "versions": versions()})
     text = page.read_text(encoding="utf-8").split(MARK)
-    page.write_text(f"{text[0]}{MARK}\n{markdown(json.loads(out.read_text()))}{MARK}{text[2]}", encoding="utf-8")
+    page.write_text(
+        f"{text[0]}{MARK}\n{markdown(json.loads(out.read_text()))}{MARK}{text[2]}", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""`make bench`: images per second of drawing, decoding, training and forgetting, several rounds in one run.
+"""`make bench`: images per second of drawing, decoding, training and forgetting, several rounds in
+one run.
 
-Every row is measured in turn in each round, so that a drifting clock does not favour one; the table gives the median,
-the spread between rounds, and the ratio to a reference row where there is one. JSON goes to out/bench-rows.json.
+Every row is measured in turn in each round, so that a drifting clock does not favour one; the table
+gives the median, the spread between rounds, and the ratio to a reference row where there is one.
+JSON goes to out/bench-rows.json.
 """
 
 from __future__ import annotations
@@ -20,8 +22,23 @@ from torch import nn
 from unplug.core import table, versions, write_json
 from unplug.sdk.forgetting.tasks import AgeTask
 from unplug.sdk.forgetting.unlearning import Cost, RetrainCost, apply_method, build_method
-from unplug.sdk.learning.data import decode_file, load_dataset, make_split, parse_spec, pick_forget, resolve_names
-from unplug.sdk.learning.training import Recipe, describe_device, edges_of, fit_new, load_sets, new_model, pick_device
+from unplug.sdk.learning.data import (
+    decode_file,
+    load_dataset,
+    make_split,
+    parse_spec,
+    pick_forget,
+    resolve_names,
+)
+from unplug.sdk.learning.training import (
+    Recipe,
+    describe_device,
+    edges_of,
+    fit_new,
+    load_sets,
+    new_model,
+    pick_device,
+)
 
 ROUNDS = 5
 OUT = Path("out/bench-rows.json")
@@ -46,9 +63,21 @@ def rows(folder: Path) -> list[Row]:
         Image.fromarray(source.decode(sample, 200)).save(folder / f"{sample.id}.jpg", quality=92)
     files = sorted(folder.glob("*.jpg"))
     found = [
-        Row(name="synth, 64 px, one core", images=64, run=lambda: [source.decode(sample, 64) for sample in samples]),
-        Row(name="synth, 256 px, one core", images=64, run=lambda: [source.decode(sample, 256) for sample in samples]),
-        Row(name="decode JPEG 200 px to 64 px, one core", images=64, run=lambda: [decode_file(path, 64) for path in files]),
+        Row(
+            name="synth, 64 px, one core",
+            images=64,
+            run=lambda: [source.decode(sample, 64) for sample in samples],
+        ),
+        Row(
+            name="synth, 256 px, one core",
+            images=64,
+            run=lambda: [source.decode(sample, 256) for sample in samples],
+        ),
+        Row(
+            name="decode JPEG 200 px to 64 px, one core",
+            images=64,
+            run=lambda: [decode_file(path, 64) for path in files],
+        ),
     ]
     dataset = load_dataset("synth:n=800,subjects=270,seed=0", 64, show=False)
     split = make_split(dataset)
@@ -68,11 +97,21 @@ def rows(folder: Path) -> list[Row]:
         found.append(Row(name=f"train {size}, one epoch", images=count, run=train))
         for name in ("finetune", "ct", "msg"):
 
-            def unlearn(name: str = name, model: nn.Module = model, task: AgeTask = task, cost: RetrainCost = cost) -> object:
+            def unlearn(
+                name: str = name,
+                model: nn.Module = model,
+                task: AgeTask = task,
+                cost: RetrainCost = cost,
+            ) -> object:
                 return apply_method(build_method(name), model, sets, task, cost, 1.25, seed=0)
 
             found.append(
-                Row(name=f"forget {size} by {name}, one epoch", images=count, run=unlearn, reference=f"train {size}, one epoch")
+                Row(
+                    name=f"forget {size} by {name}, one epoch",
+                    images=count,
+                    run=unlearn,
+                    reference=f"train {size}, one epoch",
+                )
             )
     return found
 
@@ -95,10 +134,20 @@ def main() -> None:
         if row.reference is not None:
             pairs = [a / b for a, b in zip(own, rates[row.reference], strict=True)]
             ratio = f"{statistics.median(pairs):.2f} ({min(pairs):.2f}-{max(pairs):.2f})"
-        lines.append((row.name, f"{statistics.median(own):.0f}", f"{min(own):.0f}-{max(own):.0f}", ratio))
+        lines.append(
+            (row.name, f"{statistics.median(own):.0f}", f"{min(own):.0f}-{max(own):.0f}", ratio)
+        )
     print(f"{describe_device(torch.device('cpu'))}; {ROUNDS} rounds, median and range")
     print(table(("what", "images/s", "range", "ratio to training"), lines))
-    write_json(OUT, {"schema": "unplug-rows/1", "images_per_second": rates, "rounds": ROUNDS, "versions": versions()})
+    write_json(
+        OUT,
+        {
+            "schema": "unplug-rows/1",
+            "images_per_second": rates,
+            "rounds": ROUNDS,
+            "versions": versions(),
+        },
+    )
     print(f"raw numbers: {OUT}")
 
 

@@ -1,7 +1,9 @@
-"""Every change that SQLite makes to files, seen from Python: SQLite writes by itself, and audit hooks are told nothing of it.
+"""Every change that SQLite makes to files, seen from Python: SQLite writes by itself, and audit
+hooks are told nothing of it.
 
-SQLite does all that it does to files through a *VFS*, a table of functions. This one is the system's own with four of them
-told about first: opening a new file, deleting one, and of every open file writing, truncating and syncing.
+SQLite does all that it does to files through a *VFS*, a table of functions. This one is the
+system's own with four of them told about first: opening a new file, deleting one, and of every open
+file writing, truncating and syncing.
 
 Reference: SQLite, "The SQLite OS Interface or VFS" (sqlite.org/vfs.html).
 """
@@ -22,7 +24,8 @@ Told = Callable[[str, str], None]
 _Write = CFUNCTYPE(c_int, c_void_p, c_void_p, c_int, c_int64)
 _Truncate = CFUNCTYPE(c_int, c_void_p, c_int64)
 _Sync = CFUNCTYPE(c_int, c_void_p, c_int)
-_Open = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p)  # the name as it lies there: SQLite keeps the pointer
+# the name as it lies there: SQLite keeps the pointer
+_Open = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p)
 _Delete = CFUNCTYPE(c_int, c_void_p, c_char_p, c_int)
 
 
@@ -30,9 +33,14 @@ class _Methods(Structure):
     """``sqlite3_io_methods``, version 3."""
 
     _fields_ = [
-        ("version", c_int), ("close", c_void_p), ("read", c_void_p), ("write", _Write), ("truncate", _Truncate),
-        ("sync", _Sync), *((f"rest{number}", c_void_p) for number in range(13)),
-    ]  # fmt: skip
+        ("version", c_int),
+        ("close", c_void_p),
+        ("read", c_void_p),
+        ("write", _Write),
+        ("truncate", _Truncate),
+        ("sync", _Sync),
+        *((f"rest{number}", c_void_p) for number in range(13)),
+    ]
 
 
 class _File(Structure):
@@ -45,13 +53,21 @@ class _Vfs(Structure):
     """``sqlite3_vfs``, version 3."""
 
     _fields_ = [
-        ("version", c_int), ("file_bytes", c_int), ("longest", c_int), ("next", c_void_p), ("name", c_char_p),
-        ("data", c_void_p), ("open", _Open), ("delete", _Delete), *((f"rest{number}", c_void_p) for number in range(14)),
-    ]  # fmt: skip
+        ("version", c_int),
+        ("file_bytes", c_int),
+        ("longest", c_int),
+        ("next", c_void_p),
+        ("name", c_char_p),
+        ("data", c_void_p),
+        ("open", _Open),
+        ("delete", _Delete),
+        *((f"rest{number}", c_void_p) for number in range(14)),
+    ]
 
 
 class SqliteWatch:
-    """Tells of every change of SQLite in this process from now on, in connections that are opened from now on.
+    """Tells of every change of SQLite in this process from now on, in connections that are opened
+    from now on.
 
     Args:
         told: see `Told`.
@@ -91,7 +107,9 @@ class SqliteWatch:
         return code
 
     def _watched(self, system: _Methods) -> _Methods:
-        """The functions of a file with those told about that change it; one table for each of the system's."""
+        """The functions of a file with those told about that change it; one table for each of the
+        system's.
+        """
         where = ctypes.addressof(system)
         if where in self._methods or where in map(ctypes.addressof, self._methods.values()):
             return self._methods.get(where, system)
@@ -115,7 +133,11 @@ class SqliteWatch:
                 self._told("sqlite.synced", str(Path(self._paths[file]).parent))
             return code
 
-        made.write, made.truncate, made.sync = _Write(on_write), _Truncate(on_truncate), _Sync(on_sync)
+        made.write, made.truncate, made.sync = (
+            _Write(on_write),
+            _Truncate(on_truncate),
+            _Sync(on_sync),
+        )
         self._methods[where] = made
         return made
 

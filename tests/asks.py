@@ -1,6 +1,8 @@
-"""Small files that ask for far more memory or time than they hold: what `tests/test_asks.py` refuses one by one.
+"""Small files that ask for far more memory or time than they hold: what `tests/test_asks.py`
+refuses one by one.
 
-``python -m tests.asks`` opens each in a process of its own, under limits, and prints a table: what came of it, MB, s.
+``python -m tests.asks`` opens each in a process of its own, under limits, and prints a table: what
+came of it, MB, s.
 """
 
 from __future__ import annotations
@@ -89,7 +91,9 @@ def load_checkpoint(folder: Path) -> object:
 
 
 def of_checkpoint(what: str, source: Path | None, **changes: Any) -> Ask:
-    """Another number in a checkpoint's configuration; without a source its weights are zeros, on no disk."""
+    """Another number in a checkpoint's configuration; without a source its weights are zeros, on no
+    disk.
+    """
 
     def make(folder: Path) -> None:
         if source is not None:
@@ -102,7 +106,9 @@ def of_checkpoint(what: str, source: Path | None, **changes: Any) -> Ask:
     return Ask(what=f"checkpoint: {what}", make=make, load=load_checkpoint)
 
 
-def write_tensors(path: Path, tensors: dict[str, tuple[str, list[int]]], metadata: dict[str, str] | None = None) -> None:
+def write_tensors(
+    path: Path, tensors: dict[str, tuple[str, list[int]]], metadata: dict[str, str] | None = None
+) -> None:
     """A safetensors file of zeros that takes no room on the disk."""
     sizes, header, end = {"F32": 4, "F16": 2}, dict[str, Any](), 0
     for name, (kind, shape) in tensors.items():
@@ -121,7 +127,13 @@ def adopted(what: str, factory: str, **arguments: Any) -> Ask:
     """A network of others with an argument of a stranger's choosing."""
     network = {"factory": factory, "arguments": arguments, "mean": [0.5] * 3, "std": [0.5] * 3}
     return of_checkpoint(
-        what, None, model_type="age", size="adopted", image_size=64, age_edges=[0, 18, 30, 100], network=network
+        what,
+        None,
+        model_type="age",
+        size="adopted",
+        image_size=64,
+        age_edges=[0, 18, 30, 100],
+        network=network,
     )
 
 
@@ -135,7 +147,11 @@ def lora(what: str, shapes: dict[str, tuple[str, list[int]]], **metadata: Any) -
         layers = {"unet": {LAYER: (96, 96)}}
         return read_lora(folder / "l.safetensors", layers, "this base")
 
-    return Ask(what=f"LoRA: {what}", make=lambda folder: write_tensors(folder / "l.safetensors", shapes, told), load=load)
+    return Ask(
+        what=f"LoRA: {what}",
+        make=lambda folder: write_tensors(folder / "l.safetensors", shapes, told),
+        load=load,
+    )
 
 
 LAYER = "down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q"
@@ -199,17 +215,37 @@ LONG = {
     "down_block_types": ["DownEncoderBlock2D"] * 10**5,
     "up_block_types": ["UpDecoderBlock2D"] * 10**5,
 }
-SCHEDULER, UNET, VAE, TEXT = (f"{part}/config.json" for part in ("scheduler", "unet", "vae", "text_encoder"))
+SCHEDULER, UNET, VAE, TEXT = (
+    f"{part}/config.json" for part in ("scheduler", "unet", "vae", "text_encoder")
+)
 SCHEDULER = "scheduler/scheduler_config.json"
 ASKS = (
     of_base("10^9 noise levels", SCHEDULER, num_train_timesteps=BILLION),
-    of_base("10^7 noise levels in a loop", SCHEDULER, num_train_timesteps=10**7, beta_schedule="squaredcos_cap_v2"),
-    of_base("10^6 trained betas", SCHEDULER, trained_betas=[0.5] * MILLION, num_train_timesteps=MILLION),
-    of_base("a solver of order 10^9", SCHEDULER, _class_name="DPMSolverMultistepScheduler", solver_order=BILLION),
+    of_base(
+        "10^7 noise levels in a loop",
+        SCHEDULER,
+        num_train_timesteps=10**7,
+        beta_schedule="squaredcos_cap_v2",
+    ),
+    of_base(
+        "10^6 trained betas", SCHEDULER, trained_betas=[0.5] * MILLION, num_train_timesteps=MILLION
+    ),
+    of_base(
+        "a solver of order 10^9",
+        SCHEDULER,
+        _class_name="DPMSolverMultistepScheduler",
+        solver_order=BILLION,
+    ),
     of_base("10^6 layers a block", UNET, layers_per_block=MILLION),
     of_base("10^6 layers a transformer", UNET, transformer_layers_per_block=MILLION),
     of_base("10^6 layers of one block of three", UNET, layers_per_block=[1, 1, MILLION]),
-    of_base("16 x 16 layers in eight blocks", UNET, layers_per_block=16, transformer_layers_per_block=16, **LEVELS),
+    of_base(
+        "16 x 16 layers in eight blocks",
+        UNET,
+        layers_per_block=16,
+        transformer_layers_per_block=16,
+        **LEVELS,
+    ),
     of_base("10^9 classes", UNET, num_class_embeds=BILLION),
     of_base("words of 10^9 numbers", UNET, cross_attention_dim=BILLION),
     of_base("a time of 10^9 numbers", UNET, time_embedding_dim=BILLION),
@@ -226,29 +262,61 @@ ASKS = (
     sparse("a configuration of a terabyte", UNET),
     sparse("a vocabulary of a terabyte", "tokenizer/tokenizer.json"),
     of_checkpoint(
-        "16 x 16 layers in eight blocks", BASE / "unet", layers_per_block=16, transformer_layers_per_block=16, **LEVELS
+        "16 x 16 layers in eight blocks",
+        BASE / "unet",
+        layers_per_block=16,
+        transformer_layers_per_block=16,
+        **LEVELS,
     ),
     of_checkpoint("10^9 classes of a UNet", BASE / "unet", num_class_embeds=BILLION),
     of_checkpoint("10^6 layers of a decoder", BASE / "vae", layers_per_block=MILLION),
-    of_checkpoint("10^6 words of 8,192 numbers", BASE / "text_encoder", vocab_size=2**20, hidden_size=8192),
+    of_checkpoint(
+        "10^6 words of 8,192 numbers", BASE / "text_encoder", vocab_size=2**20, hidden_size=8192
+    ),
     of_checkpoint("10^9 channels of a plugin", CANNY, widths=[BILLION] * 3),
     of_checkpoint("10^6 blocks of a plugin", CANNY, depths=[MILLION] * 3),
     of_checkpoint("10^5 plugins in one", None, model_type="multi-plugin", plugins=[{}] * 10**5),
-    of_checkpoint("10^9 parts of a transformer's plugin", None, model_type="dit-plugin", residuals=BILLION),
+    of_checkpoint(
+        "10^9 parts of a transformer's plugin", None, model_type="dit-plugin", residuals=BILLION
+    ),
     of_checkpoint("10^9 random features", None, model_type="age", random_features=BILLION),
     of_checkpoint("10^5 age groups", None, model_type="age", age_edges=list(range(10**5))),
-    adopted("a network of timm for pictures of 16,384 pixels", "timm:swin_tiny_patch4_window7_224", img_size=16384),
+    adopted(
+        "a network of timm for pictures of 16,384 pixels",
+        "timm:swin_tiny_patch4_window7_224",
+        img_size=16384,
+    ),
     adopted("the same at 4,096 pixels", "timm:swin_tiny_patch4_window7_224", img_size=4096),
     adopted("one whose pictures are a text", "timm:vit_tiny_patch16_224", img_size="9" * 4000),
-    adopted("a network of torchvision 10^5 times as wide", "torchvision:mobilenet_v2", width_mult=1e5),
-    adopted("a factory of the operator's, with other arguments", "tests.networks:small", groups=3, width=MILLION),
+    adopted(
+        "a network of torchvision 10^5 times as wide", "torchvision:mobilenet_v2", width_mult=1e5
+    ),
+    adopted(
+        "a factory of the operator's, with other arguments",
+        "tests.networks:small",
+        groups=3,
+        width=MILLION,
+    ),
     adopted("a factory of the operator's, with buffers", "tests.networks:buffered", side=40_000),
     lora("rank 10^6", {FIRST: ("F16", [MILLION, 96]), SECOND: ("F16", [96, MILLION])}),
-    lora("a gigabyte that fits no layer", {FIRST: ("F16", [2, 2**27]), SECOND: ("F16", [2**26, 2])}),
-    lora("10^4 layers", {f"unet.down_blocks.{n}.lora_{side}.weight": ("F16", [64, 96]) for n in range(10**4) for side in "AB"}),
+    lora(
+        "a gigabyte that fits no layer", {FIRST: ("F16", [2, 2**27]), SECOND: ("F16", [2**26, 2])}
+    ),
+    lora(
+        "10^4 layers",
+        {
+            f"unet.down_blocks.{n}.lora_{side}.weight": ("F16", [64, 96])
+            for n in range(10**4)
+            for side in "AB"
+        },
+    ),
     of_pipeline("10^9 ranks", lambda found: found["lora"].update(rank=BILLION)),
-    of_pipeline("10^6 noise levels", lambda found: found["schedule"].update(alphas_cumprod=[0.5] * MILLION)),
-    of_pipeline("a latent of 10^6 squared", lambda found: found.update(latent_shape=[4, MILLION, MILLION])),
+    of_pipeline(
+        "10^6 noise levels", lambda found: found["schedule"].update(alphas_cumprod=[0.5] * MILLION)
+    ),
+    of_pipeline(
+        "a latent of 10^6 squared", lambda found: found.update(latent_shape=[4, MILLION, MILLION])
+    ),
     of_pipeline("10^7 tokens", lambda found: found["tokenizer"].update(length=10**7)),
     served("a loop that does not end", "loop"),
     served("memory without end", "memory"),
@@ -296,9 +364,15 @@ def main(words: list[str]) -> None:
                 check=False,
             )
             last = done.stdout.splitlines()[-1] if done.stdout else ""
-            said, more, seconds = json.loads(last) if last else (f"ENDED with {done.returncode}", float("nan"), 0.0)
+            said, more, seconds = (
+                json.loads(last) if last else (f"ENDED with {done.returncode}", float("nan"), 0.0)
+            )
         except subprocess.TimeoutExpired:
-            said, more, seconds = f"STILL AT IT after {SECONDS} s", float("nan"), time.perf_counter() - started
+            said, more, seconds = (
+                f"STILL AT IT after {SECONDS} s",
+                float("nan"),
+                time.perf_counter() - started,
+            )
         print(f"| {ask.what} | {said[:200]} | {more:.0f} | {seconds:.2f} |", flush=True)
 
 

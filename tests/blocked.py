@@ -60,6 +60,8 @@ def with_only(distributions: Collection[str], *, without: Collection[str] = ()) 
 
 def python(code: str, *, cwd: Path | None = None) -> str:
     """Standard output of a fresh interpreter; its standard error is the failure message."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=cwd, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=cwd, timeout=300
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

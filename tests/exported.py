@@ -1,4 +1,6 @@
-"""A nano age model at 32 pixels, exported once for all test processes: every target and precision, and channels last."""
+"""A nano age model at 32 pixels, exported once for all test processes: every target and precision,
+and channels last.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,16 @@ from .once import once
 
 CALIBRATION_SAMPLES = 24
 EVERYWHERE = ("litert", "coreml", "onnx")
-"""Targets whose packages every environment of the tests has, and what is exported where nothing is said."""
+"""Targets whose packages every environment of the tests has, and what is exported where nothing is
+said.
+"""
 CHANNELS_LAST = {"litert": ("fp32", "int8-static"), "onnx": ("fp32",)}
 
 
 def require_installed(target: str) -> None:
-    """Skips the test where the packages of a target are not installed, and says which extra has them."""
+    """Skips the test where the packages of a target are not installed, and says which extra has
+    them.
+    """
     found = TARGETS.get(target)
     for module in found.modules:
         if find_spec(module) is None:
@@ -52,24 +58,41 @@ def calibration_of(checkpoint: Path) -> dict[str, np.ndarray]:
 
 
 class Files(Mapping[str, Artifact]):
-    """Exported files by name; a target's are made when the first of them is asked for. Nobody may write to them."""
+    """Exported files by name; a target's are made when the first of them is asked for. Nobody may
+    write to them.
+    """
 
-    def __init__(self, factory: pytest.TempPathFactory, wanted: dict[str, tuple[str, ...]], layout: str) -> None:
+    def __init__(
+        self, factory: pytest.TempPathFactory, wanted: dict[str, tuple[str, ...]], layout: str
+    ) -> None:
         self.factory, self.wanted, self.layout = factory, wanted, layout
         self.targets = {
-            f"age.{precision}{TARGETS.get(target).suffix}": target for target in wanted for precision in wanted[target]
+            f"age.{precision}{TARGETS.get(target).suffix}": target
+            for target in wanted
+            for precision in wanted[target]
         }
 
     def __getitem__(self, name: str) -> Artifact:
         target = self.targets[name]
-        return load_artifact(once(self.factory, f"exported-{target}-{self.layout}", lambda out: self._make(target, out)) / name)
+        return load_artifact(
+            once(
+                self.factory,
+                f"exported-{target}-{self.layout}",
+                lambda out: self._make(target, out),
+            )
+            / name
+        )
 
     def _make(self, target: str, out: Path) -> None:
         checkpoint, precisions = age_checkpoint(self.factory), self.wanted[target]
         export_checkpoint(
-            checkpoint, targets=[target], precisions=precisions, out=out, calibration=calibration_of(checkpoint),
+            checkpoint,
+            targets=[target],
+            precisions=precisions,
+            out=out,
+            calibration=calibration_of(checkpoint),
             layout=self.layout,
-        )  # fmt: skip
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.targets)

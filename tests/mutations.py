@@ -1,4 +1,6 @@
-"""Small harm to files that unplug reads: values of other types, numbers that cannot be, missing, surplus and repeated keys."""
+"""Small harm to files that unplug reads: values of other types, numbers that cannot be, missing,
+surplus and repeated keys.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,45 @@ def deep(levels: int) -> Any:
 NESTED = "\x00nested\x00"
 """Written as lists, two thousand deep."""
 ODD: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 2**31, 2**63, 10**39, 10**400, -(10**30), 0.5, 1e308, float("nan"), float("inf"), "", " ", "1",
-    "12", "nan", "a" * 5000, "\x1b[2J\r\n\u2028\u202e\x85", "\ud800", "e\u0301\u200b\ufeff", "\x00", "/dev/zero",
-    "../../etc/passwd", "subject:12", [], {}, [None], ["a"], [[]], [0, 0], {"": None}, {"a": {"b": [1]}}, deep(70), NESTED,
-)  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2**31,
+    2**63,
+    10**39,
+    10**400,
+    -(10**30),
+    0.5,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    " ",
+    "1",
+    "12",
+    "nan",
+    "a" * 5000,
+    "\x1b[2J\r\n\u2028\u202e\x85",
+    "\ud800",
+    "e\u0301\u200b\ufeff",
+    "\x00",
+    "/dev/zero",
+    "../../etc/passwd",
+    "subject:12",
+    [],
+    {},
+    [None],
+    ["a"],
+    [[]],
+    [0, 0],
+    {"": None},
+    {"a": {"b": [1]}},
+    deep(70),
+    NESTED,
+)
 """What is put in the place of a value."""
 ODD_KEYS = ("", "\ud800", "\x1b[2J", "schema", "__class__", "a" * 5000, "surplus")
 
@@ -44,7 +81,14 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def related(value: Any) -> Iterator[Any]:
     """The same thing as another type, which a reader without types would take."""
     if isinstance(value, str):
-        yield from (list(value[:50]), [value], value.encode().hex() or "0", value.upper(), value + "\n", value[:-1])
+        yield from (
+            list(value[:50]),
+            [value],
+            value.encode().hex() or "0",
+            value.upper(),
+            value + "\n",
+            value[:-1],
+        )
     elif isinstance(value, bool):
         yield from (int(value), str(value), not value)
     elif isinstance(value, int | float):
@@ -59,7 +103,13 @@ def related(value: Any) -> Iterator[Any]:
             value[:1] * 300,
         )
     elif isinstance(value, dict):
-        yield from ([*value], [*value.items()], [value], str(value)[:300], dict.fromkeys(value, value))
+        yield from (
+            [*value],
+            [*value.items()],
+            [value],
+            str(value)[:300],
+            dict.fromkeys(value, value),
+        )
     else:
         yield from ("null", 0, [])
 
@@ -81,9 +131,17 @@ def harms(value: Any) -> Iterator[tuple[tuple[Any, ...], Callable[[Any], Any]]]:
             yield at, lambda _, other=other: other
         if isinstance(own, dict):
             for key in own:
-                yield at, lambda found, key=key: {name: found[name] for name in found if name != key}
+                yield (
+                    at,
+                    lambda found, key=key: {name: found[name] for name in found if name != key},
+                )
                 yield at, lambda found, key=key: with_repeat(found, key, None)
-                yield at, lambda found, key=key: {f"{name} " if name == key else name: found[name] for name in found}
+                yield (
+                    at,
+                    lambda found, key=key: {
+                        f"{name} " if name == key else name: found[name] for name in found
+                    },
+                )
             for key in ODD_KEYS:
                 yield at, lambda found, key=key: {**found, key: 1}
 
@@ -104,11 +162,22 @@ def written(value: Any) -> bytes:
 
 
 TEXTS: tuple[Callable[[bytes], bytes], ...] = (
-    lambda raw: b"", lambda raw: raw[: len(raw) // 2], lambda raw: raw + raw, lambda raw: b"\xef\xbb\xbf" + raw,
-    lambda raw: raw.decode().encode("utf-16"), lambda raw: b"\xff" + raw, lambda raw: b"\x00" * 64, lambda raw: b"[" * 100_000,
-    lambda raw: b'{"a":' * 100_000, lambda raw: b"1" * 100_000, lambda raw: raw.replace(b":", b"=", 1), lambda raw: b"null",
-    lambda raw: raw.replace(b'"', b"'"), lambda raw: raw.replace(b"\n", b"\r"), lambda raw: b'"' + b"\\u0000" * 9999 + b'"',
-)  # fmt: skip
+    lambda raw: b"",
+    lambda raw: raw[: len(raw) // 2],
+    lambda raw: raw + raw,
+    lambda raw: b"\xef\xbb\xbf" + raw,
+    lambda raw: raw.decode().encode("utf-16"),
+    lambda raw: b"\xff" + raw,
+    lambda raw: b"\x00" * 64,
+    lambda raw: b"[" * 100_000,
+    lambda raw: b'{"a":' * 100_000,
+    lambda raw: b"1" * 100_000,
+    lambda raw: raw.replace(b":", b"=", 1),
+    lambda raw: b"null",
+    lambda raw: raw.replace(b'"', b"'"),
+    lambda raw: raw.replace(b"\n", b"\r"),
+    lambda raw: b'"' + b"\\u0000" * 9999 + b'"',
+)
 """What is done to a file as a whole."""
 
 
@@ -124,7 +193,10 @@ def mutated(value: Any, count: int | None, seed: str) -> Iterator[bytes]:
     found = list(harms(value))
     if count is not None:
         rng = random.Random(seed)
-        found, whole = rng.sample(found, min(count, len(found))), rng.sample(whole, min(max(1, count // 12), len(whole)))
+        found, whole = (
+            rng.sample(found, min(count, len(found))),
+            rng.sample(whole, min(max(1, count // 12), len(whole))),
+        )
     yield from whole
     for at, harm in found:
         yield written(changed(value, at, harm))

@@ -12,7 +12,9 @@ import pytest
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """A folder that the first process fills by `make(folder)`, while the others wait; nobody may write to it later."""
+    """A folder that the first process fills by `make(folder)`, while the others wait; nobody may
+    write to it later.
+    """
     base = factory.getbasetemp()
     root = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     folder, done = root / name, root / f"{name}.done"

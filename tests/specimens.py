@@ -1,4 +1,6 @@
-"""A sound file of every kind that commands read, and what they do with it; small enough to be read a thousand times."""
+"""A sound file of every kind that commands read, and what they do with it; small enough to be read
+a thousand times.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,14 @@ from unplug.sdk.evidence.fleet import load_references, train_references
 from unplug.sdk.forgetting.tasks import task_of
 from unplug.sdk.forgetting.unlearning import check_oracle, request_split
 from unplug.sdk.forgetting.unlearning.design import design_of
-from unplug.sdk.learning.data import Dataset, describe_request, load_dataset, load_split, make_split, read_forget_file
+from unplug.sdk.learning.data import (
+    Dataset,
+    describe_request,
+    load_dataset,
+    load_split,
+    make_split,
+    read_forget_file,
+)
 from unplug.sdk.learning.training import Recipe, recipe_of, split_of
 from unplug.sdk.report import collect, render_html
 from unplug.trust.bundle import verify_bundle
@@ -107,18 +116,26 @@ def journey_page(path: Path) -> str:
 
 def plugin_record() -> dict[str, Any]:
     """As `unplug train plugin` writes it, in short."""
-    kept = {key: value for key, value in journey()["original/unplug"].items() if key not in ("schema", "history")}
+    kept = {
+        key: value
+        for key, value in journey()["original/unplug"].items()
+        if key not in ("schema", "history")
+    }
     return kept | {
-        "schema": "unplug-plugin/1", "history": [{"step": 1, "loss": 1.0}, {"step": 2, "loss": 0.5}],
-        "base": {"name": "small", "sha256": SHA["data"]}, "condition": {"kind": "canny", "settings": {"low": 1.0}},
-    }  # fmt: skip
+        "schema": "unplug-plugin/1",
+        "history": [{"step": 1, "loss": 1.0}, {"step": 2, "loss": 0.5}],
+        "base": {"name": "small", "sha256": SHA["data"]},
+        "condition": {"kind": "canny", "settings": {"low": 1.0}},
+    }
 
 
 def evaluated() -> dict[str, Any]:
     """What `unplug evaluate` writes of a small crowd, in short."""
     ages = np.arange(8.0, 32.0).repeat(6)
     people = crowd(ages, {"sex": ["female", "male"] * (len(ages) // 2)})
-    return judge([said(people, ages + 1.0)], PROTOCOLS.get("fate-aev"), Asking(replicates=20)).to_dict()
+    return judge(
+        [said(people, ages + 1.0)], PROTOCOLS.get("fate-aev"), Asking(replicates=20)
+    ).to_dict()
 
 
 # Benchmarks
@@ -128,7 +145,11 @@ def compared(path: Path) -> object:
     """``unplug bench compare``, against a sound report and against itself."""
     found = BenchReport.load(path)
     other = BenchReport.load(path.with_name("sound.json"))
-    return compare_reports(other, found), compare_reports(found, other), compare_reports(found, found)
+    return (
+        compare_reports(other, found),
+        compare_reports(found, other),
+        compare_reports(found, found),
+    )
 
 
 def two_benches(folder: Path) -> Path:
@@ -139,7 +160,12 @@ def two_benches(folder: Path) -> Path:
 def tabled(path: Path) -> object:
     """``unplug bench table``, ``import`` and ``estimate --rows``."""
     found = BenchReport.load(path)
-    return markdown(found), csv_text(found), rechecked(found), known_devices([found], load_baselines())
+    return (
+        markdown(found),
+        csv_text(found),
+        rechecked(found),
+        known_devices([found], load_baselines()),
+    )
 
 
 # Exported files and bundles
@@ -150,10 +176,20 @@ def exported(folder: Path) -> Path:
     (folder / "age.fp32.onnx").write_bytes(b"x" * 100)
     spec = AgePredictor(image_size=SIDE).iospec
     card = Card(
-        target="onnx", precision="fp32", file="age.fp32.onnx", sha256=sha256_file(folder / "age.fp32.onnx"), bytes=100,
-        model_type="age", iospec=spec, config={"age_edges": list(AgePredictor(image_size=SIDE).age_edges), "image_size": SIDE},
-        checkpoint_sha256="0" * 64, flops=10, versions={"python": "3.11.7"}, seconds=1.0, prepare_seconds=2.0,
-    )  # fmt: skip
+        target="onnx",
+        precision="fp32",
+        file="age.fp32.onnx",
+        sha256=sha256_file(folder / "age.fp32.onnx"),
+        bytes=100,
+        model_type="age",
+        iospec=spec,
+        config={"age_edges": list(AgePredictor(image_size=SIDE).age_edges), "image_size": SIDE},
+        checkpoint_sha256="0" * 64,
+        flops=10,
+        versions={"python": "3.11.7"},
+        seconds=1.0,
+        prepare_seconds=2.0,
+    )
     write_card(folder / "age.fp32.onnx", card)
     return folder / "age.fp32.onnx.json"
 
@@ -164,12 +200,17 @@ def bundled(name: str) -> Callable[[Path], Path]:
 
 
 def verified(path: Path) -> object:
-    """``unplug bundle verify``, after the manifest was given the new hash of a report: as somebody with time would do it."""
+    """``unplug bundle verify``, after the manifest was given the new hash of a report: as somebody
+    with time would do it.
+    """
     folder = path.parent if path.name == "manifest.json" else path.parents[1]
     if path.name != "manifest.json":
         manifest = json.loads((folder / "manifest.json").read_text())
         raw = path.read_bytes()
-        manifest["files"][f"reports/{path.name}"] = {"sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)}
+        manifest["files"][f"reports/{path.name}"] = {
+            "sha256": hashlib.sha256(raw).hexdigest(),
+            "bytes": len(raw),
+        }
         (folder / "manifest.json").write_text(json.dumps(manifest))
     return verify_bundle(folder)
 
@@ -177,7 +218,9 @@ def verified(path: Path) -> object:
 def measured(folder: Path) -> Path:
     """A report of Xcode beside a card for Core ML."""
     exported(folder)
-    return written({"results": [{"median": 1.5, "runs": [1.0, 2.0]}], "predictionLatency": 0.5}, "report.json")(folder)
+    return written(
+        {"results": [{"median": 1.5, "runs": [1.0, 2.0]}], "predictionLatency": 0.5}, "report.json"
+    )(folder)
 
 
 def taken(path: Path) -> object:
@@ -202,9 +245,13 @@ def checkpoint(folder: Path, role: str = "retrained") -> Path:
     split = split.with_forget(split.train[:2])
     raw = journey()["unlearned/unplug"]
     record = {key: value for key, value in raw.items() if key != "weights_sha256"} | {
-        "role": role, "split": split.to_dict(), "data": data().facts, "recipe": Recipe(size="nano", image_size=SIDE).to_dict(),
-        "lineage": {"original": str(folder / "original"), "original_sha256": "0" * 64}, "metrics": {},
-    }  # fmt: skip
+        "role": role,
+        "split": split.to_dict(),
+        "data": data().facts,
+        "recipe": Recipe(size="nano", image_size=SIDE).to_dict(),
+        "lineage": {"original": str(folder / "original"), "original_sha256": "0" * 64},
+        "metrics": {},
+    }
     save_checkpoint(network(), folder / "model", record=record, card="")
     return folder / "model"
 
@@ -223,16 +270,23 @@ def related(path: Path) -> object:
     """What `audit` and `report` take from a record; neither needs more than there is."""
     found = load_checkpoint(path.parent)
     steps: list[Callable[[], object]] = [
-        lambda: _check_unlearned(found, replace(found, sha256="0" * 64), split_of(found), data()), lambda: page(path),
+        lambda: _check_unlearned(found, replace(found, sha256="0" * 64), split_of(found), data()),
+        lambda: page(path),
         lambda: _original_path({path.parent: found}),
-    ]  # fmt: skip
+    ]
     return [step() for step in steps]
 
 
 def references(folder: Path) -> Path:
     """Eight models of two folds, beside their original."""
     original = load_checkpoint(checkpoint(folder))
-    options: dict[str, Any] = {"models": 8, "folds": 2, "device": CPU, "backend": "loop", "show": False}
+    options: dict[str, Any] = {
+        "models": 8,
+        "folds": 2,
+        "device": CPU,
+        "backend": "loop",
+        "show": False,
+    }
     train_references(original, data(), folder / "references", **options)
     return folder / "references"
 
@@ -255,7 +309,10 @@ def request(path: Path) -> object:
 
 
 def requests() -> dict[str, Any]:
-    split, people = make_split(data()), {sample.id: str(sample.subject) for sample in data().samples}
+    split, people = (
+        make_split(data()),
+        {sample.id: str(sample.subject) for sample in data().samples},
+    )
     return {"samples": list(split.train[:2]), "subjects": [people[split.train[3]]]}
 
 
@@ -274,10 +331,15 @@ def drawn_with(path: Path) -> object:
     found = load_pipeline(path)
     open_files(found, path.parent, target=None, precision=None)
     steers = tuple(
-        Steering(plugin=name, image=np.arange(768, dtype=np.uint16).astype(np.uint8).reshape(16, 16, 3))
+        Steering(
+            plugin=name, image=np.arange(768, dtype=np.uint16).astype(np.uint8).reshape(16, 16, 3)
+        )
         for name in found.plugins
     )
-    parts = {**networks(), **{f"plugins.{name}": networks()["plugins.canny"] for name in found.plugins}}
+    parts = {
+        **networks(),
+        **{f"plugins.{name}": networks()["plugins.canny"] for name in found.plugins},
+    }
     return generate(found, parts, Words(prompt="a child", steps=2), steerings=steers)
 
 
@@ -296,15 +358,21 @@ def base_file(name: str) -> Callable[[Path], Path]:
 SPECIMENS: dict[str, Specimen] = {
     "pipeline": Specimen(make=generator, read=drawn_with),
     "schedule of a base": Specimen(
-        make=base_file("scheduler/scheduler_config.json"), read=lambda path: read_schedule(path.parents[1])
+        make=base_file("scheduler/scheduler_config.json"),
+        read=lambda path: read_schedule(path.parents[1]),
     ),
     "tokenizer of a base": Specimen(
-        make=base_file("tokenizer/tokenizer.json"), read=lambda path: read_tokenizer(path.parents[1])
+        make=base_file("tokenizer/tokenizer.json"),
+        read=lambda path: read_tokenizer(path.parents[1]),
     ),
     "tokenizer_config": Specimen(
-        make=base_file("tokenizer/tokenizer_config.json"), read=lambda path: read_tokenizer(path.parents[1])
+        make=base_file("tokenizer/tokenizer_config.json"),
+        read=lambda path: read_tokenizer(path.parents[1]),
     ),
-    **{f"report {name.partition('/')[0]}": Specimen(make=written(value), read=page) for name, value in journey().items()},
+    **{
+        f"report {name.partition('/')[0]}": Specimen(make=written(value), read=page)
+        for name, value in journey().items()
+    },
     "report of a journey": Specimen(make=whole_journey, read=journey_page),
     "report plugin": Specimen(make=written(plugin_record()), read=page),
     "report evaluation": Specimen(make=lambda folder: written(evaluated())(folder), read=page),
@@ -312,7 +380,8 @@ SPECIMENS: dict[str, Specimen] = {
     "bench": Specimen(make=written(journey()["bench"]), read=tabled),
     "bench compare": Specimen(make=two_benches, read=compared),
     "baselines": Specimen(
-        make=lambda folder: Path(shutil.copyfile(SHIPPED, folder / "b.json")), read=lambda path: listing(load_baselines(path))
+        make=lambda folder: Path(shutil.copyfile(SHIPPED, folder / "b.json")),
+        read=lambda path: listing(load_baselines(path)),
     ),
     "parity": Specimen(make=written(journey()["parity"]), read=ParityReport.load),
     "xcode": Specimen(make=measured, read=taken),
@@ -320,12 +389,19 @@ SPECIMENS: dict[str, Specimen] = {
     "manifest": Specimen(make=bundled("manifest.json"), read=verified),
     "bundle's audit": Specimen(make=bundled("reports/audit.json"), read=verified),
     "bundle's release": Specimen(make=bundled("reports/release.json"), read=verified),
-    "configuration": Specimen(make=lambda folder: within(folder, checkpoint, "config.json"), read=opened),
+    "configuration": Specimen(
+        make=lambda folder: within(folder, checkpoint, "config.json"), read=opened
+    ),
     "record": Specimen(make=lambda folder: within(folder, checkpoint, "unplug.json"), read=opened),
     "record of a forget step": Specimen(
-        make=lambda folder: within(folder, partial(checkpoint, role="unlearned"), "unplug.json"), read=related
+        make=lambda folder: within(folder, partial(checkpoint, role="unlearned"), "unplug.json"),
+        read=related,
     ),
-    "references": Specimen(make=lambda folder: within(folder, references, "references.json"), read=ranked_among),
+    "references": Specimen(
+        make=lambda folder: within(folder, references, "references.json"), read=ranked_among
+    ),
     "split": Specimen(make=split_file, read=load_split),
-    "request": Specimen(make=lambda folder: written(requests(), "forget.json")(folder), read=request),
-}  # fmt: skip
+    "request": Specimen(
+        make=lambda folder: written(requests(), "forget.json")(folder), read=request
+    ),
+}

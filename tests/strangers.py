@@ -1,4 +1,6 @@
-"""Networks as other people build them, with which a converter, a quantizer or half precision has trouble; those of cases."""
+"""Networks as other people build them, with which a converter, a quantizer or half precision has
+trouble; those of cases.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,18 @@ def of_case(name: str, network: str = "Net") -> nn.Module:
 
 
 class Standardized(nn.Conv2d):
-    """A kernel whose output channels have mean 0 and spread 1, as timm's StdConv2d computes it in each forward."""
+    """A kernel whose output channels have mean 0 and spread 1, as timm's StdConv2d computes it in
+    each forward.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         flat = self.weight.reshape(1, self.out_channels, -1)
-        kernel = fn.batch_norm(flat, None, None, training=True, momentum=0.0, eps=1e-6).reshape_as(self.weight)
-        return fn.conv2d(x, kernel, self.bias, self.stride, self.padding, self.dilation, self.groups)
+        kernel = fn.batch_norm(flat, None, None, training=True, momentum=0.0, eps=1e-6).reshape_as(
+            self.weight
+        )
+        return fn.conv2d(
+            x, kernel, self.bias, self.stride, self.padding, self.dilation, self.groups
+        )
 
 
 class Layered(nn.Module):
@@ -53,7 +61,10 @@ class Functional(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.a, self.kernel = nn.Conv2d(3, 16, 3, 2, 1), nn.Parameter(torch.randn(16, 16, 3, 3) * 0.1)
+        self.a, self.kernel = (
+            nn.Conv2d(3, 16, 3, 2, 1),
+            nn.Parameter(torch.randn(16, 16, 3, 3) * 0.1),
+        )
         self.fc = nn.Linear(16, 13)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -67,11 +78,16 @@ class Tapped(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.s, self.fc = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.ReLU()), nn.Linear(32, 13)
+        self.s, self.fc = (
+            nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.ReLU()),
+            nn.Linear(32, 13),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         tap = self.s[0](x)
-        answer: Tensor = self.fc(torch.cat([tap.mean((2, 3)), self.s[2](self.s[1](tap)).mean((2, 3))], 1))
+        answer: Tensor = self.fc(
+            torch.cat([tap.mean((2, 3)), self.s[2](self.s[1](tap)).mean((2, 3))], 1)
+        )
         return answer
 
 
@@ -80,7 +96,11 @@ class Upward(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.a, self.up, self.b = nn.Conv2d(3, 8, 3, 2, 1), nn.ConvTranspose2d(8, 8, 2, 2, groups=2), nn.Conv2d(8, 8, 3, 2, 1)
+        self.a, self.up, self.b = (
+            nn.Conv2d(3, 8, 3, 2, 1),
+            nn.ConvTranspose2d(8, 8, 2, 2, groups=2),
+            nn.Conv2d(8, 8, 3, 2, 1),
+        )
         self.fc = nn.Linear(8, 13)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -93,9 +113,21 @@ KERNELS: dict[str, tuple[Any, int, tuple[str, ...]]] = {
     "shared": (lambda: of_case("int8-shared-conv"), 1, ("c: its kernel is used 3 times",)),
     "weight norm": (lambda: Layered(wrap=weight_norm), 3, ()),
     "spectral norm": (lambda: Layered(wrap=spectral_norm), 3, ()),
-    "standardized": (lambda: Layered(Standardized), 0, tuple(f"{name}: {NOT_PLAIN}" for name in ("a.0", "b.0", "c"))),
-    "norm without statistics": (lambda: Layered(norm=lambda width: nn.InstanceNorm2d(width, affine=True)), 3, ()),
-    "batch statistics": (lambda: Layered(norm=lambda width: nn.BatchNorm2d(width, track_running_stats=False)), 3, ()),
+    "standardized": (
+        lambda: Layered(Standardized),
+        0,
+        tuple(f"{name}: {NOT_PLAIN}" for name in ("a.0", "b.0", "c")),
+    ),
+    "norm without statistics": (
+        lambda: Layered(norm=lambda width: nn.InstanceNorm2d(width, affine=True)),
+        3,
+        (),
+    ),
+    "batch statistics": (
+        lambda: Layered(norm=lambda width: nn.BatchNorm2d(width, track_running_stats=False)),
+        3,
+        (),
+    ),
     "function": (Functional, 1, ("the model: its kernel is used 2 times",)),
     "tapped": (Tapped, 1, ()),
     "transposed": (Upward, 2, (f"up: {NOT_PLAIN}",)),
@@ -106,7 +138,9 @@ KERNELS: dict[str, tuple[Any, int, tuple[str, ...]]] = {
 class Asks(nn.Module):
     """A convolution, a function of what it gives, and a classifier of the means."""
 
-    def __init__(self, function: Any, width: int = 16, gain: float = 1.0, norm: bool = False) -> None:
+    def __init__(
+        self, function: Any, width: int = 16, gain: float = 1.0, norm: bool = False
+    ) -> None:
         super().__init__()
         self.conv, self.body = nn.Conv2d(3, 16, 3, 2, 1), Function(function)
         self.norm = nn.BatchNorm2d(16) if norm else nn.Identity()
@@ -141,11 +175,18 @@ def _masked(x: Tensor) -> Tensor:
 
 
 HALVES: dict[str, tuple[Any, str | None]] = {
-    "sum of pixels": (lambda: Asks(lambda x: x.abs().sum((2, 3), keepdim=True) / 256, gain=900), "sum in body"),
+    "sum of pixels": (
+        lambda: Asks(lambda x: x.abs().sum((2, 3), keepdim=True) / 256, gain=900),
+        "sum in body",
+    ),
     "attention": (lambda: Asks(_attends, gain=900), "bmm in body"),
     "variance": (lambda: Asks(lambda x: x / x.std(1, keepdim=True), gain=900), "std in body"),
-    "epsilon": (lambda: Asks(lambda x: x.relu() / (x.relu().sum(1, keepdim=True) * 0 + 1e-12) * 1e-12), "div in body"),
+    "epsilon": (
+        lambda: Asks(lambda x: x.relu() / (x.relu().sum(1, keepdim=True) * 0 + 1e-12) * 1e-12),
+        "div in body",
+    ),
     "mask": (lambda: Asks(_masked), None),
     "folded norm": (lambda: Asks(fn.relu, gain=3e5, norm=True), None),
 }
-"""A network, and the operator and the layer at which half precision ends; None where it does not."""
+"""A network, and the operator and the layer at which half precision ends; None where it does not.
+"""

@@ -17,5 +17,7 @@ def test_the_files_are_what_is_made_today(name: str) -> None:
         pytest.importorskip("cv2")
     made = importlib.import_module(f"tests.vectors.{name}.make").files()
     for file, text in made.items():
-        assert (VECTORS / name / file).read_text(encoding="utf-8") == text, f"python -m tests.vectors.{name}.make"
+        assert (VECTORS / name / file).read_text(encoding="utf-8") == text, (
+            f"python -m tests.vectors.{name}.make"
+        )
     assert {path.name for path in (VECTORS / name).glob("*.json")} == made.keys()

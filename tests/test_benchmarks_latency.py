@@ -1,4 +1,6 @@
-"""`benchmarks.plugin_latency`: turns that rotate, and no rank for a file that computes something else."""
+"""`benchmarks.plugin_latency`: turns that rotate, and no rank for a file that computes something
+else.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,10 @@ from unplug.plugins import ConditioningPlugin
 
 NAMES = (*BUDGETS, PLUGIN)
 UNET = {
-    "block_out_channels": [8, 16], "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"], "sample_size": 8,
-}  # fmt: skip
+    "block_out_channels": [8, 16],
+    "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
+    "sample_size": 8,
+}
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +45,14 @@ class Runner:
         self.log.append(self.name)
 
     def read(self) -> dict[str, Any]:
-        return {item.name: np.full(item.shape, self.value, np.float32) for item in self.iospec.outputs}
+        return {
+            item.name: np.full(item.shape, self.value, np.float32) for item in self.iospec.outputs
+        }
 
 
-def run(iospec: IOSpec, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, float]) -> tuple[dict[str, Any], list[str]]:
+def run(
+    iospec: IOSpec, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, float]
+) -> tuple[dict[str, Any], list[str]]:
     log: list[str] = []
 
     def open_file(path: Any, spec: IOSpec, **_: Any) -> Runner:
@@ -53,7 +61,11 @@ def run(iospec: IOSpec, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, float]
     monkeypatch.setattr(module, "RUNTIMES", {"litert": SimpleNamespace(open=open_file)})
     monkeypatch.setattr(module, "TURN_SECONDS", 0.0)
     mean = float(inputs_of(iospec)["condition"].mean())
-    wanted = {f"{name}/{item.name}": np.full(item.shape, mean, np.float32) for name in NAMES for item in iospec.outputs}
+    wanted = {
+        f"{name}/{item.name}": np.full(item.shape, mean, np.float32)
+        for name in NAMES
+        for item in iospec.outputs
+    }
     values = {
         "paths": {name: f"{name}.tflite" for name in NAMES},
         "iospecs": dict.fromkeys(NAMES, iospec.to_dict()),
@@ -64,14 +76,31 @@ def run(iospec: IOSpec, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, float]
     return measure(job).values, log
 
 
-def test_every_round_starts_from_another_model(iospec: IOSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_round_starts_from_another_model(
+    iospec: IOSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, log = run(iospec, monkeypatch, {})
     full, light, plugin = NAMES
     turns = log[len(NAMES) :: 2]  # a run that is not counted and one that is
-    assert turns == [full, light, plugin, light, plugin, full, plugin, full, light, full, light, plugin]
+    assert turns == [
+        full,
+        light,
+        plugin,
+        light,
+        plugin,
+        full,
+        plugin,
+        full,
+        light,
+        full,
+        light,
+        plugin,
+    ]
 
 
-def test_files_that_compute_the_same_are_ranked(iospec: IOSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_compute_the_same_are_ranked(
+    iospec: IOSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     measured, _ = run(iospec, monkeypatch, {NAMES[0]: 1e-5})
     found = summary(measured)
     assert all("ratio" in item for item in found.values())
@@ -79,7 +108,9 @@ def test_files_that_compute_the_same_are_ranked(iospec: IOSpec, monkeypatch: pyt
     assert 95 < measured["parity"][NAMES[0]]["psnr_db"] < 105
 
 
-def test_a_file_that_computes_something_else_is_not_ranked(iospec: IOSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_computes_something_else_is_not_ranked(
+    iospec: IOSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     measured, _ = run(iospec, monkeypatch, {NAMES[0]: 0.01})
     found = summary(measured)
     assert "ratio" not in found[NAMES[0]] and "ratio" in found[NAMES[1]]

@@ -1,4 +1,6 @@
-"""`benchmarks.overhead` measures what diffusers does, and its percentages are those that a hand computes."""
+"""`benchmarks.overhead` measures what diffusers does, and its percentages are those that a hand
+computes.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,25 @@ from benchmarks.overhead import __main__ as command
 from benchmarks.overhead.cold import Cold
 from benchmarks.overhead.measure import measure
 from benchmarks.overhead.names import ADAPTERS, BARE, CONTROLNET, FULL, LIGHT, PLUGIN, RESIDUALS
-from benchmarks.overhead.parts import GUIDANCE, QUICK, SD15, Adapter, Base, Control, SideNetwork, build, parameters
+from benchmarks.overhead.parts import (
+    GUIDANCE,
+    QUICK,
+    SD15,
+    Adapter,
+    Base,
+    Control,
+    SideNetwork,
+    build,
+    parameters,
+)
 from benchmarks.overhead.report import PROCESSOR, budget, markdown, rows, span
 from benchmarks.overhead.work import Work, pieces, residual_shapes
 from click.testing import CliRunner
-from diffusers import StableDiffusionAdapterPipeline, StableDiffusionControlNetPipeline, StableDiffusionPipeline
+from diffusers import (
+    StableDiffusionAdapterPipeline,
+    StableDiffusionControlNetPipeline,
+    StableDiffusionPipeline,
+)
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -30,7 +46,9 @@ def parts() -> tuple[Base, dict[str, Control]]:
     base, controls = build(QUICK, CPU, torch.float32)
     plugin = controls[PLUGIN].network
     with torch.no_grad():
-        for projection in plugin.projections:  # an untrained plugin adds zeros, which would show nothing
+        for (
+            projection
+        ) in plugin.projections:  # an untrained plugin adds zeros, which would show nothing
             nn.init.normal_(projection.weight, std=0.2)
     return base, controls
 
@@ -38,9 +56,15 @@ def parts() -> tuple[Base, dict[str, Control]]:
 def stock(base: Base, control: Control, steps: int, guidance: bool) -> Tensor:
     """The image of diffusers' own pipeline."""
     shared = {
-        "vae": base.vae, "text_encoder": None, "tokenizer": None, "unet": base.unet, "scheduler": base.scheduler,
-        "safety_checker": None, "feature_extractor": None, "requires_safety_checker": False,
-    }  # fmt: skip
+        "vae": base.vae,
+        "text_encoder": None,
+        "tokenizer": None,
+        "unet": base.unet,
+        "scheduler": base.scheduler,
+        "safety_checker": None,
+        "feature_extractor": None,
+        "requires_safety_checker": False,
+    }
     image: dict[str, Any] = {"image": base.condition_1CHW}
     if isinstance(control, SideNetwork):
         pipe: Any = StableDiffusionControlNetPipeline(**shared, controlnet=control.network)
@@ -50,16 +74,27 @@ def stock(base: Base, control: Control, steps: int, guidance: bool) -> Tensor:
         pipe, image = StableDiffusionPipeline(**shared), {}
     pipe.set_progress_bar_config(disable=True)
     found = pipe(
-        prompt_embeds=base.text_2TC[1:], negative_prompt_embeds=base.text_2TC[:1], latents=base.latents_1CHW.clone(),
-        num_inference_steps=steps, guidance_scale=GUIDANCE if guidance else 1.0, output_type="latent", height=64, width=64,
+        prompt_embeds=base.text_2TC[1:],
+        negative_prompt_embeds=base.text_2TC[:1],
+        latents=base.latents_1CHW.clone(),
+        num_inference_steps=steps,
+        guidance_scale=GUIDANCE if guidance else 1.0,
+        output_type="latent",
+        height=64,
+        width=64,
         **image,
-    )  # fmt: skip
+    )
     return base.decode(found.images)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("name", "guidance"), [*((name, True) for name in (BARE, CONTROLNET, *ADAPTERS)), (CONTROLNET, False), (PLUGIN, False)]
+    ("name", "guidance"),
+    [
+        *((name, True) for name in (BARE, CONTROLNET, *ADAPTERS)),
+        (CONTROLNET, False),
+        (PLUGIN, False),
+    ],
 )
 def test_the_loop_makes_the_images_of_diffusers_pipelines(
     parts: tuple[Base, dict[str, Control]], name: str, guidance: bool
@@ -67,9 +102,13 @@ def test_the_loop_makes_the_images_of_diffusers_pipelines(
     base, controls = parts
     image = base.generate(controls[name], 2, guidance)
     with torch.no_grad():
-        torch.testing.assert_close(image, stock(base, controls[name], 2, guidance), rtol=0, atol=1e-6)
+        torch.testing.assert_close(
+            image, stock(base, controls[name], 2, guidance), rtol=0, atol=1e-6
+        )
     if name != BARE:
-        assert float((image - base.generate(controls[BARE], 2, guidance)).abs().max()) > 1e-3, "it steers"
+        assert float((image - base.generate(controls[BARE], 2, guidance)).abs().max()) > 1e-3, (
+            "it steers"
+        )
 
 
 class Operations(TorchDispatchMode):
@@ -94,7 +133,9 @@ def operations(run: Any) -> Counter[tuple[str, tuple[int, ...]]]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("guidance", [True, False])
-def test_what_is_measured_by_itself_is_what_a_step_does_more(parts: tuple[Base, dict[str, Control]], guidance: bool) -> None:
+def test_what_is_measured_by_itself_is_what_a_step_does_more(
+    parts: tuple[Base, dict[str, Control]], guidance: bool
+) -> None:
     base, controls = parts
     base.scheduler.set_timesteps(50)
     t, batch = base.scheduler.timesteps[25], 1 + guidance
@@ -106,14 +147,20 @@ def test_what_is_measured_by_itself_is_what_a_step_does_more(parts: tuple[Base, 
     shapes = residual_shapes(base, controls)
     cold = Cold(shapes, 1, CPU, torch.float32)
     assert cold.copies == 1
-    alone = operations(lambda: cold.clone(batch)) + operations(lambda: cold.add(batch, base.in_place()))
+    alone = operations(lambda: cold.clone(batch)) + operations(
+        lambda: cold.add(batch, base.in_place())
+    )
     for name in ADAPTERS:
         more = step(name) - step(BARE)
         assert step(BARE) - step(name) == Counter()
-        assert more == alone, "four clones, three additions, one addition in place, of the same shapes"
+        assert more == alone, (
+            "four clones, three additions, one addition in place, of the same shapes"
+        )
     assert sum(alone.values()) == 8
     cold_works = pieces(base, controls, cold)
-    network = next(work for work in cold_works if work.part == "network" and work.guidance == guidance)
+    network = next(
+        work for work in cold_works if work.part == "network" and work.guidance == guidance
+    )
     network.run()  # the first one makes tensors to add to
     assert step(CONTROLNET) - step(BARE) == operations(network.run)
 
@@ -128,16 +175,26 @@ def test_sizes_are_the_published_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.overhead.parts.empty", on_meta)
     base, controls = build(SD15, torch.device("meta"), torch.float32)
     assert parameters(base, controls) == {
-        BARE: 859_520_964, CONTROLNET: 361_279_120, FULL: 77_369_280, LIGHT: 18_689_200,
-        "VAE decoder": 49_490_199, PLUGIN: count(controls[PLUGIN]),
-    }  # fmt: skip
+        BARE: 859_520_964,
+        CONTROLNET: 361_279_120,
+        FULL: 77_369_280,
+        LIGHT: 18_689_200,
+        "VAE decoder": 49_490_199,
+        PLUGIN: count(controls[PLUGIN]),
+    }
     assert count(controls[PLUGIN]) <= 6_000_000
-    assert base.latents_1CHW.shape == (1, 4, 64, 64) and base.condition_1CHW.shape == (1, 3, 512, 512)
+    assert base.latents_1CHW.shape == (1, 4, 64, 64) and base.condition_1CHW.shape == (
+        1,
+        3,
+        512,
+        512,
+    )
     assert base.in_place() == [False, False, False, True]
     sides = {320: 64, 640: 32, 1280: 16}
     assert residual_shapes(base, controls) == [
-        *((2, channels, side, side) for channels, side in sides.items()), (2, 1280, 8, 8)
-    ]  # fmt: skip
+        *((2, channels, side, side) for channels, side in sides.items()),
+        (2, 1280, 8, 8),
+    ]
 
 
 def count(control: Control) -> int:
@@ -163,73 +220,126 @@ def test_pieces_are_measured_in_turn_after_a_round_that_is_thrown_away() -> None
     works = [work("a", 8.0, units=4), work("b", 0.25, short=True, cold=True)]
     samples = measure(works, 2, CPU, sweep, clock=lambda: now[0], processor=lambda: now[0] / 2)
     cold_b = ["sweep", "b"]
-    assert done == ["a", *cold_b * 2, "a", *cold_b * 4, "a", *cold_b * 4], "a second of repeats of what takes a quarter"
+    assert done == ["a", *cold_b * 2, "a", *cold_b * 4, "a", *cold_b * 4], (
+        "a second of repeats of what takes a quarter"
+    )
     found = {sample.part: sample for sample in samples}
     assert found["a"].seconds == [[2.0], [2.0]] and found["a"].first_s == 2.0, "a quarter of 8 s"
     assert found["b"].seconds == [[0.25] * 4] * 2, "sweeping is not timed"
     assert found["b"].processor_seconds == [[0.125] * 4] * 2
-    assert found["a inside"].seconds == [[0.25], [0.25]] and found["a inside"].processor_seconds is None
+    assert (
+        found["a inside"].seconds == [[0.25], [0.25]]
+        and found["a inside"].processor_seconds is None
+    )
 
 
-def sample(part: str, control: str, guidance: bool | None, *seconds: float, steps: int | None = None) -> dict[str, Any]:
+def sample(
+    part: str, control: str, guidance: bool | None, *seconds: float, steps: int | None = None
+) -> dict[str, Any]:
     return {
-        "part": part, "control": control, "guidance": guidance, "steps": steps, "first_s": 9.0,
-        "seconds": [[value, value, 9e9] for value in seconds],  # the median of a round's repeats counts
+        "part": part,
+        "control": control,
+        "guidance": guidance,
+        "steps": steps,
+        "first_s": 9.0,
+        "seconds": [
+            [value, value, 9e9] for value in seconds
+        ],  # the median of a round's repeats counts
         "processor_seconds": [[2 * value] for value in seconds],
-    }  # fmt: skip
+    }
 
 
 def run_of(samples: list[dict[str, Any]], extrapolated: bool) -> dict[str, Any]:
     return {
-        "device": "cpu", "machine": "Some CPU", "dtype": "fp32", "image": [512, 512], "size": "shrunk", "rounds": 2,
+        "device": "cpu",
+        "machine": "Some CPU",
+        "dtype": "fp32",
+        "image": [512, 512],
+        "size": "shrunk",
+        "rounds": 2,
         "steps": [20, 50],
-        "extrapolated": extrapolated, "samples": samples,
-        "parameters": {BARE: 860_000_000, CONTROLNET: 361_000_000, FULL: 77_000_000, LIGHT: 18_700_000, PLUGIN: 3_100_000},
-    }  # fmt: skip
+        "extrapolated": extrapolated,
+        "samples": samples,
+        "parameters": {
+            BARE: 860_000_000,
+            CONTROLNET: 361_000_000,
+            FULL: 77_000_000,
+            LIGHT: 18_700_000,
+            PLUGIN: 3_100_000,
+        },
+    }
 
 
 def added(guidance: bool) -> list[dict[str, Any]]:
     return [
         *(sample("once", name, guidance, 0.5, 0.25) for name in (CONTROLNET, *ADAPTERS)),
-        sample("clone", RESIDUALS, guidance, 0.01, 0.02), sample("add", RESIDUALS, guidance, 0.03, 0.04),
+        sample("clone", RESIDUALS, guidance, 0.01, 0.02),
+        sample("add", RESIDUALS, guidance, 0.03, 0.04),
         sample("network", CONTROLNET, guidance, 4.0, 5.0),
-    ]  # fmt: skip
+    ]
 
 
 def extrapolated_samples() -> list[dict[str, Any]]:
     found = [sample("decode", BARE, None, 5.0, 10.0)]
     for guidance in (True, False):
         found += [*added(guidance), sample("step", BARE, guidance, 10.0, 11.0)]
-        found += [sample("step", RESIDUALS, guidance, 10.1, 10.8), sample("step", CONTROLNET, guidance, 14.0, 15.0)]
+        found += [
+            sample("step", RESIDUALS, guidance, 10.1, 10.8),
+            sample("step", CONTROLNET, guidance, 14.0, 15.0),
+        ]
         found += [sample("clone in situ", RESIDUALS, guidance, 0.02, 0.02)]
         found += [sample("add in situ", RESIDUALS, guidance, 0.01, 0.01)]
     return found
 
 
-def row_of(run: dict[str, Any], control: str, steps: int = 20, clock: str = "seconds") -> dict[str, Any]:
-    return next(row for row in rows(run, clock) if (row["control"], row["steps"], row["guidance"]) == (control, steps, True))
+def row_of(
+    run: dict[str, Any], control: str, steps: int = 20, clock: str = "seconds"
+) -> dict[str, Any]:
+    return next(
+        row
+        for row in rows(run, clock)
+        if (row["control"], row["steps"], row["guidance"]) == (control, steps, True)
+    )
 
 
 def test_percentages_of_extrapolated_images_by_hand() -> None:
     run = run_of(extrapolated_samples(), True)
     base = row_of(run, BARE)
-    assert base["seconds"] == {"median": 217.5, "min": 205.0, "max": 230.0}, "20 10 + 5 and 20 11 + 10"
+    assert base["seconds"] == {"median": 217.5, "min": 205.0, "max": 230.0}, (
+        "20 10 + 5 and 20 11 + 10"
+    )
     assert base["measured_steps"] == 2
     plugin = row_of(run, PLUGIN)
     assert plugin["by"] == "work"
     both = [100 * 1.3 / 205, 100 * 1.45 / 230]  # 0.5 + 20 (0.01 + 0.03) and 0.25 + 20 (0.02 + 0.04)
     assert plugin["overhead_percent"] == pytest.approx(spread_of(both))
-    assert plugin["work_without_clones_percent"] == pytest.approx(spread_of([100 * 1.1 / 205, 100 * 1.05 / 230]))
-    assert plugin["in_situ_percent"] == pytest.approx(spread_of([100 * 1.1 / 205, 100 * 0.85 / 230]))
-    assert plugin["difference_percent"] == pytest.approx(spread_of([100 * 2.5 / 205, 100 * -3.75 / 230]))
+    assert plugin["work_without_clones_percent"] == pytest.approx(
+        spread_of([100 * 1.1 / 205, 100 * 1.05 / 230])
+    )
+    assert plugin["in_situ_percent"] == pytest.approx(
+        spread_of([100 * 1.1 / 205, 100 * 0.85 / 230])
+    )
+    assert plugin["difference_percent"] == pytest.approx(
+        spread_of([100 * 2.5 / 205, 100 * -3.75 / 230])
+    )
     assert plugin["seconds"] == pytest.approx(spread_of([206.3, 231.45]))
     control = row_of(run, CONTROLNET)
     assert control["by"] == "difference"
-    assert control["overhead_percent"] == pytest.approx(spread_of([100 * 80.5 / 205, 100 * 80.25 / 230]))
-    assert control["work_percent"] == pytest.approx(spread_of([100 * 80.5 / 205, 100 * 100.25 / 230]))
+    assert control["overhead_percent"] == pytest.approx(
+        spread_of([100 * 80.5 / 205, 100 * 80.25 / 230])
+    )
+    assert control["work_percent"] == pytest.approx(
+        spread_of([100 * 80.5 / 205, 100 * 100.25 / 230])
+    )
     assert control["in_situ_percent"] is None and control["work_without_clones_percent"] is None
-    busy = row_of({**run, "samples": [each for each in run["samples"] if "situ" not in each["part"]]}, PLUGIN, clock=PROCESSOR)
-    assert busy["seconds"] == pytest.approx(spread_of([412.6, 462.9])), "this clock runs twice as fast"
+    busy = row_of(
+        {**run, "samples": [each for each in run["samples"] if "situ" not in each["part"]]},
+        PLUGIN,
+        clock=PROCESSOR,
+    )
+    assert busy["seconds"] == pytest.approx(spread_of([412.6, 462.9])), (
+        "this clock runs twice as fast"
+    )
     assert busy["overhead_percent"] == pytest.approx(plugin["overhead_percent"])
 
 
@@ -242,10 +352,13 @@ def test_the_table_and_the_budget() -> None:
     run |= {"rows": rows(run), "rows_by_processor_time": None}
     lines = markdown({"runs": [run]}).splitlines()
     assert lines[0].startswith(
-        "Some CPU, fp32, 512×512, shrunk shape; median of 2 rounds, range in brackets. An image is extrapol"
+        "Some CPU, fp32, 512×512, shrunk shape; median of 2 rounds, range in brackets. An image is "
+        "extrapol"
     )
     assert "(2 of each kind)" in lines[0]
-    assert lines[2].startswith("|  | parameters | 20 steps, guidance | 50 steps, guidance | 20 steps, no guidance |")
+    assert lines[2].startswith(
+        "|  | parameters | 20 steps, guidance | 50 steps, guidance | 20 steps, no guidance |"
+    )
     assert lines[4].startswith("| base | 860.0 M | 218 (205 to 230) s | 532 (505 to 560) s |")
     assert lines[5].startswith("| ControlNet | 361.0 M | 298 s, +37.1 (34.9 to 39.3) % |")
     assert lines[8].startswith("| plugin | 3.1 M | 219 s, +0.632 (0.630 to 0.634) % |")
@@ -255,15 +368,27 @@ def test_the_table_and_the_budget() -> None:
         (True, False, 0.02),
         (False, False, 0.02),
     ]
-    thrifty = run_of([each | {"seconds": [[1e-3]] * 2} if each["part"] in ("once", "clone", "add") else each
-                      for each in extrapolated_samples()], True)  # fmt: skip
-    assert [each["met"] for each in budget({**thrifty, "rows": rows(thrifty), "rows_by_processor_time": None})] == [True, True]
+    thrifty = run_of(
+        [
+            each | {"seconds": [[1e-3]] * 2} if each["part"] in ("once", "clone", "add") else each
+            for each in extrapolated_samples()
+        ],
+        True,
+    )
+    assert [
+        each["met"]
+        for each in budget({**thrifty, "rows": rows(thrifty), "rows_by_processor_time": None})
+    ] == [True, True]
     assert span({"median": 0.5, "min": 0.5, "max": 0.5}) == "0.500", "one round has no range"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("words", [["--dtype", "bf16"], pytest.param(["--whole"], marks=pytest.mark.slow)])
-def test_a_quick_run_writes_everything(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "words", [["--dtype", "bf16"], pytest.param(["--whole"], marks=pytest.mark.slow)]
+)
+def test_a_quick_run_writes_everything(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("benchmarks.overhead.measure.REPEAT_S", 0.0)
     out = tmp_path / "deep" / "overhead.json"
     arguments = ["--quick", "--rounds", "1", "--device", "cpu", "--out", str(out), *words]
@@ -271,10 +396,15 @@ def test_a_quick_run_writes_everything(words: list[str], tmp_path: Path, monkeyp
     assert done.exit_code == 0, done.output
     facts = read_json(out)
     assert facts["schema"] == "unplug-overhead/1"
-    assert facts["command"].startswith("python -m benchmarks.overhead ") and str(tmp_path) not in facts["command"]
+    assert (
+        facts["command"].startswith("python -m benchmarks.overhead ")
+        and str(tmp_path) not in facts["command"]
+    )
     assert {"--quick", *words} <= set(facts["command"].split()) and "diffusers" in facts["versions"]
     (run,) = facts["runs"]
-    assert run["extrapolated"] is ("--whole" not in words) and run["dtype"] == ("bf16" if "bf16" in words else "fp32")
+    assert run["extrapolated"] is ("--whole" not in words) and run["dtype"] == (
+        "bf16" if "bf16" in words else "fp32"
+    )
     assert len(run["rows"]) == 20 and run["budget"] == [], "a shrunk base is held to no budget"
     assert markdown(facts).splitlines()[0] in done.output
     again = rows(run)

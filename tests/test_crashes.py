@@ -1,4 +1,6 @@
-"""What is published survives a kill and a power cut at every change of its writer; and the walk sees writers that err."""
+"""What is published survives a kill and a power cut at every change of its writer; and the walk
+sees writers that err.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked, and open files found in /proc")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="processes are forked, and open files found in /proc"
+)
 
 # In a process of its own: it forks, and other tests have started threads by then.
 WALK = """
@@ -94,19 +98,29 @@ print(json.dumps(walk_all(scenarios[case], Path(place), minutes=float(*minutes o
 
 
 def walked(case: str, folder: Path, *minutes: str) -> Any:
-    done = subprocess.run([sys.executable, "-c", WALK, case, str(folder / "walk"), *minutes], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", WALK, case, str(folder / "walk"), *minutes],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("case", ["folder", *(pytest.param(case, marks=pytest.mark.long) for case in ("new folder", "file"))])
+@pytest.mark.parametrize(
+    "case",
+    ["folder", *(pytest.param(case, marks=pytest.mark.long) for case in ("new folder", "file"))],
+)
 def test_nothing_is_lost_at_any_change(case: str, tmp_path: Path) -> None:
     found = walked(case, tmp_path)
     assert found["wrong"] == []
     kills, cuts = found["kills"], found["power_cuts"]
     assert kills["points"] == found["changes"] > 10 and kills["new"] > 0 and cuts["new"] >= 3
     before = "none" if case == "new folder" else "older"
-    assert kills[before] + kills["new"] == kills["points"] and cuts[before] + cuts["new"] == cuts["points"]
+    assert (
+        kills[before] + kills["new"] == kills["points"]
+        and cuts[before] + cuts["new"] == cuts["points"]
+    )
     if case != "new folder":
         assert found["kinds"]["fsync"] >= 2
     if case == "folder":
@@ -124,8 +138,15 @@ def test_writing_in_place_is_seen_by_kills_and_not_syncing_by_power_cuts(tmp_pat
 def test_what_a_database_does_to_files_is_seen_and_its_syncs_believed(tmp_path: Path) -> None:
     found = walked("database", tmp_path / "a")
     assert found["wrong"] == []
-    assert found["kinds"].keys() >= {"sqlite.create", "sqlite.write", "sqlite.sync", "sqlite.delete"}
-    assert min(found[kind][word] for kind in ("kills", "power_cuts") for word in ("older", "new")) > 0
+    assert found["kinds"].keys() >= {
+        "sqlite.create",
+        "sqlite.write",
+        "sqlite.sync",
+        "sqlite.delete",
+    }
+    assert (
+        min(found[kind][word] for kind in ("kills", "power_cuts") for word in ("older", "new")) > 0
+    )
     lost = walked("database without syncs", tmp_path / "b")
     assert lost["kills"]["wrong"] == 0 and lost["power_cuts"]["wrong"] > 0
 
@@ -133,7 +154,10 @@ def test_what_a_database_does_to_files_is_seen_and_its_syncs_believed(tmp_path: 
 @pytest.mark.long
 def test_a_walk_that_was_stopped_says_what_is_left_and_goes_on(tmp_path: Path) -> None:
     begun = walked("file", tmp_path, "0")
-    assert begun["kills"]["points"] == begun["power_cuts"]["points"] == 0 and begun["kills"]["left"] == begun["changes"]
+    assert (
+        begun["kills"]["points"] == begun["power_cuts"]["points"] == 0
+        and begun["kills"]["left"] == begun["changes"]
+    )
     assert next((tmp_path / "walk").glob("*.points")).read_text() == ""
     found = walked("file", tmp_path)
     assert found["wrong"] == [] and found["kills"]["points"] == found["changes"] == begun["changes"]

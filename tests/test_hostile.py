@@ -1,4 +1,6 @@
-"""The hostile corpus: every input ends in one line and exit 2, or is taken; nothing it is called reaches a terminal."""
+"""The hostile corpus: every input ends in one line and exit 2, or is taken; nothing it is called
+reaches a terminal.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ BIG = ("a million rows", "100,000 extra files", "64 million", "1.5 GiB of zeros"
 
 
 def named(big: bool) -> list[object]:
-    return [pytest.param(case, id=case.what) for case in CASES if any(word in case.what for word in BIG) is big]
+    return [
+        pytest.param(case, id=case.what)
+        for case in CASES
+        if any(word in case.what for word in BIG) is big
+    ]
 
 
 def answered(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +45,9 @@ def answered(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("case", named(big=False))
-def test_every_input_ends_in_one_line(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_input_ends_in_one_line(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if case.child:
         pytest.importorskip("onnxruntime")
     answered(case, tmp_path, monkeypatch)

@@ -1,4 +1,6 @@
-"""The README's journey and the demo through the real command line: every number is looked at, not only made."""
+"""The README's journey and the demo through the real command line: every number is looked at, not
+only made.
+"""
 
 from __future__ import annotations
 
@@ -49,36 +51,101 @@ def journey(tmp_path_factory: pytest.TempPathFactory) -> Journey:
     root = tmp_path_factory.mktemp("journey")
     trip = Journey(root, {})
     said = trip.said
-    said["synth"] = unplug("data", "synth", "--n", 150, "--subjects", 50, "--size", 48, "--out", root / "faces")
+    said["synth"] = unplug(
+        "data", "synth", "--n", 150, "--subjects", 50, "--size", 48, "--out", root / "faces"
+    )
     said["inspect"] = unplug("data", "inspect", trip.data[1], "--size", 32, "--ids")
     said["train"] = unplug(
-        "train", "age", *trip.data, "--size", "nano", "--image-size", 32, "--epochs", 4, "--augment", "flip",
-        "--out", root / "original",
-    )  # fmt: skip
-    said["pick"] = unplug("data", "pick-forget", root / "original", *trip.data, "--fraction", 0.2, "--out", root / "forget.txt")
-    said["retrain"] = unplug("forget", root / "original", *trip.request, "--method", "retrain", "--out", root / "retrained")
+        "train",
+        "age",
+        *trip.data,
+        "--size",
+        "nano",
+        "--image-size",
+        32,
+        "--epochs",
+        4,
+        "--augment",
+        "flip",
+        "--out",
+        root / "original",
+    )
+    said["pick"] = unplug(
+        "data",
+        "pick-forget",
+        root / "original",
+        *trip.data,
+        "--fraction",
+        0.2,
+        "--out",
+        root / "forget.txt",
+    )
+    said["retrain"] = unplug(
+        "forget",
+        root / "original",
+        *trip.request,
+        "--method",
+        "retrain",
+        "--out",
+        root / "retrained",
+    )
     said["forget"] = unplug(
-        "forget", root / "original", *trip.request, "--method", "msg", "--budget", BUDGET, "--retrained", root / "retrained",
-        "--out", root / "unlearned",
-    )  # fmt: skip
+        "forget",
+        root / "original",
+        *trip.request,
+        "--method",
+        "msg",
+        "--budget",
+        BUDGET,
+        "--retrained",
+        root / "retrained",
+        "--out",
+        root / "unlearned",
+    )
     said["export"] = unplug(
-        "export", root / "unlearned", "--to", "litert,onnx", "--precision", "fp32,fp16", "--out", root / "artifacts"
+        "export",
+        root / "unlearned",
+        "--to",
+        "litert,onnx",
+        "--precision",
+        "fp32,fp16",
+        "--out",
+        root / "artifacts",
     )
     return trip
 
 
 def files(trip: Journey) -> list[Path]:
-    return [trip.root / "artifacts" / f"age.{precision}.{end}" for end in ("tflite", "onnx") for precision in ("fp32", "fp16")]
+    return [
+        trip.root / "artifacts" / f"age.{precision}.{end}"
+        for end in ("tflite", "onnx")
+        for precision in ("fp32", "fp16")
+    ]
 
 
 def test_data(journey: Journey) -> None:
-    assert journey.said["synth"] == {"out": str(journey.root / "faces"), "samples": 150, "subjects": 50, "size": 48}
+    assert journey.said["synth"] == {
+        "out": str(journey.root / "faces"),
+        "samples": 150,
+        "subjects": 50,
+        "size": 48,
+    }
     assert len(list((journey.root / "faces").glob("*.png"))) == 150
     described = journey.said["inspect"]
-    assert (described["samples"], described["subjects"], described["unusable"], len(described["ids"])) == (150, 50, [], 150)
-    again = unplug("data", "synth", "--n", 150, "--subjects", 50, "--size", 48, "--out", journey.root / "again")
+    assert (
+        described["samples"],
+        described["subjects"],
+        described["unusable"],
+        len(described["ids"]),
+    ) == (150, 50, [], 150)
+    again = unplug(
+        "data", "synth", "--n", 150, "--subjects", 50, "--size", 48, "--out", journey.root / "again"
+    )
     assert again["samples"] == 150
-    one, other = (unplug("data", "inspect", f"csv:{journey.root}/{name}/labels.csv")["digest"] for name in ("faces", "again"))
+    one, other = (
+        unplug("data", "inspect", f"csv:{journey.root}/{name}/labels.csv")["digest"]
+        for name in ("faces", "again")
+    )
     assert one == other, "the same seed gave other faces"
 
 
@@ -96,7 +163,16 @@ def test_train_and_forget(journey: Journey) -> None:
 
 def test_parity(journey: Journey) -> None:
     out = journey.root / "parity.json"
-    said = unplug("parity", *files(journey), "--checkpoint", journey.root / "unlearned", "--samples", 8, "--out", out)
+    said = unplug(
+        "parity",
+        *files(journey),
+        "--checkpoint",
+        journey.root / "unlearned",
+        "--samples",
+        8,
+        "--out",
+        out,
+    )
     assert said == json.loads(out.read_text())
     assert len(said["rows"]) == 4 * 2
     for row in said["rows"]:
@@ -112,25 +188,41 @@ def test_parity(journey: Journey) -> None:
 def test_audit(journey: Journey) -> None:
     out = journey.root / "audit.json"
     said = unplug(
-        "audit", journey.root / "unlearned", *files(journey)[1:3], *journey.request, "--retrained", journey.root / "retrained",
-        "--train-references", 1, "--no-rounding", "--out", out,
-    )  # fmt: skip
+        "audit",
+        journey.root / "unlearned",
+        *files(journey)[1:3],
+        *journey.request,
+        "--retrained",
+        journey.root / "retrained",
+        "--train-references",
+        1,
+        "--no-rounding",
+        "--out",
+        out,
+    )
     assert said == json.loads(out.read_text())
     models = {model["name"]: model for model in said["models"]}
-    assert {name: model["role"] for name, model in models.items() if model["role"] != "artifact"} == {
-        "original": "original", "unlearned": "unlearned", "retrained": "retrained",
-    }  # fmt: skip
+    assert {
+        name: model["role"] for name, model in models.items() if model["role"] != "artifact"
+    } == {"original": "original", "unlearned": "unlearned", "retrained": "retrained"}
     assert models["unlearned"]["sha256"] == journey.said["forget"]["sha256"]
     shipped = [model for model in said["models"] if model["role"] == "artifact"]
     assert len(shipped) == 2
     for attack in ("loss", "rmia"):
         on_checkpoint = models["unlearned"]["attacks"][attack]["auc"]["value"]
         for model in shipped:
-            assert model["attacks"][attack]["auc"]["value"] == pytest.approx(on_checkpoint, abs=ARTIFACT_AUC_TOLERANCE)
+            assert model["attacks"][attack]["auc"]["value"] == pytest.approx(
+                on_checkpoint, abs=ARTIFACT_AUC_TOLERANCE
+            )
         gap = models["unlearned"]["attacks"][attack]["minus_retrained"]
         assert gap["low"] <= gap["value"] <= gap["high"]
-        assert gap["value"] == pytest.approx(on_checkpoint - models["retrained"]["attacks"][attack]["auc"]["value"])
-    assert said["forget"] == {"samples": journey.said["forget"]["samples"], "subjects": journey.said["pick"]["lines"]}
+        assert gap["value"] == pytest.approx(
+            on_checkpoint - models["retrained"]["attacks"][attack]["auc"]["value"]
+        )
+    assert said["forget"] == {
+        "samples": journey.said["forget"]["samples"],
+        "subjects": journey.said["pick"]["lines"],
+    }
 
 
 def test_run(journey: Journey) -> None:
@@ -148,9 +240,20 @@ def test_run(journey: Journey) -> None:
 def test_bench(journey: Journey) -> None:
     out = journey.root / "bench.json"
     said = unplug(
-        "bench", files(journey)[0], files(journey)[2], "--checkpoint", journey.root / "unlearned", "--iterations", 5,
-        "--repeats", 2, "--threads", 1, "--out", out,
-    )  # fmt: skip
+        "bench",
+        files(journey)[0],
+        files(journey)[2],
+        "--checkpoint",
+        journey.root / "unlearned",
+        "--iterations",
+        5,
+        "--repeats",
+        2,
+        "--threads",
+        1,
+        "--out",
+        out,
+    )
     assert said == json.loads(out.read_text())
     assert len(said["rows"]) == 2
     for row in said["rows"]:
@@ -171,25 +274,57 @@ def assert_nobody_is_named(trip: Journey, paths: list[Path]) -> None:
 def test_release_and_report(journey: Journey) -> None:
     root = journey.root
     command = (
-        "release", root / "original", *journey.request, "--retrained", root / "retrained", "--references", 0,
-        "--budget", BUDGET, "--to", "onnx", "--precision", "fp32", "--no-rounding", "--out", root / "age.unplug",
-        "--gate", "max_auc_above_retrained=1", "--gate", "max_auc_below_retrained=1", "--gate", "worst_person=false",
-        "--gate", "max_accuracy_below_retrained=1",
-    )  # fmt: skip
+        "release",
+        root / "original",
+        *journey.request,
+        "--retrained",
+        root / "retrained",
+        "--references",
+        0,
+        "--budget",
+        BUDGET,
+        "--to",
+        "onnx",
+        "--precision",
+        "fp32",
+        "--no-rounding",
+        "--out",
+        root / "age.unplug",
+        "--gate",
+        "max_auc_above_retrained=1",
+        "--gate",
+        "max_auc_below_retrained=1",
+        "--gate",
+        "worst_person=false",
+        "--gate",
+        "max_accuracy_below_retrained=1",
+    )
     said = unplug(*command, "--gate", "max_mae_above_retrained=99")
     assert said["passed"] and all(gate["passed"] for gate in said["gates"])
     assert unplug("bundle", "verify", root / "age.unplug")["bundle"] == str(root / "age.unplug")
     # The bundle's files are audited like any exported file.
     audited = unplug(
-        "audit", root / "age.unplug", *journey.request, "--original", root / "original", "--attacks", "loss",
-        "--out", root / "bundle-audit.json",
-    )  # fmt: skip
+        "audit",
+        root / "age.unplug",
+        *journey.request,
+        "--original",
+        root / "original",
+        "--attacks",
+        "loss",
+        "--out",
+        root / "bundle-audit.json",
+    )
     assert [model["name"] for model in audited["models"]] == ["original", "age.fp32.onnx"]
     for path in (root / "age.unplug").rglob("*"):
         if path.is_file():
-            assert str(root).encode() not in path.read_bytes(), f"{path.name} names a folder of this machine"
+            assert str(root).encode() not in path.read_bytes(), (
+                f"{path.name} names a folder of this machine"
+            )
             assert b"labels.csv" not in path.read_bytes(), path.name
-    assert_nobody_is_named(journey, [*(root / "age.unplug").rglob("*"), *(root / ".age.unplug.release").rglob("*.json")])
+    assert_nobody_is_named(
+        journey,
+        [*(root / "age.unplug").rglob("*"), *(root / ".age.unplug.release").rglob("*.json")],
+    )
     work = root / ".age.unplug.release"
     assert not (work / "faces.json").exists(), "nobody asked for pictures of people"
     pages = [
@@ -200,7 +335,11 @@ def test_release_and_report(journey: Journey) -> None:
     html = (root / "report.html").read_text()
     assert drawn["bytes"] == (root / "report.html").stat().st_size
     assert_nobody_is_named(
-        journey, [root / "report.html", *(root / name / "unplug.json" for name in ("retrained", "unlearned"))]
+        journey,
+        [
+            root / "report.html",
+            *(root / name / "unplug.json" for name in ("retrained", "unlearned")),
+        ],
     )
     assert html.count("<svg") >= 3 and html.rstrip().endswith("</html>")
     assert "data:image" not in html and "Faces" not in html, "nobody asked for pictures of people"
@@ -209,10 +348,15 @@ def test_release_and_report(journey: Journey) -> None:
 
 @pytest.mark.slow
 def test_the_original_is_attackable_and_the_oracle_is_not(tmp_path: Path) -> None:
-    done = CliRunner().invoke(main, ["demo", "--method", "fcs", "--fraction", "0.1", "--out", str(tmp_path / "demo")])
-    assert done.exit_code in (0, 1), done.output  # an approximate method may be refused; what it started from is asked here
+    done = CliRunner().invoke(
+        main, ["demo", "--method", "fcs", "--fraction", "0.1", "--out", str(tmp_path / "demo")]
+    )
+    # an approximate method may be refused; what it started from is asked here
+    assert done.exit_code in (0, 1), done.output
     audit = json.loads((tmp_path / "demo" / "audit.json").read_text())
-    models = {model["role"]: model["attacks"] for model in audit["models"] if model["role"] != "artifact"}
+    models = {
+        model["role"]: model["attacks"] for model in audit["models"] if model["role"] != "artifact"
+    }
     for attack in ("loss", "rmia"):
         original, oracle = (models[role][attack]["auc"] for role in ("original", "retrained"))
         assert original["low"] > 0.55, attack

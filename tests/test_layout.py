@@ -1,4 +1,6 @@
-"""The layout that DESIGN.md fixes: namespace packages, one door each, light imports, a core with few dependencies."""
+"""The layout that DESIGN.md fixes: namespace packages, one door each, light imports, a core with
+few dependencies.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,30 @@ SOURCES = {
     for path in sorted((ROOT / outer / "unplug").rglob("*.py"))
     if "node_modules" not in path.parts
 }
-DOORS = tuple(name for name, path in SOURCES.items() if path.name == "__init__.py" and path.with_suffix(".pyi").is_file())
+DOORS = tuple(
+    name
+    for name, path in SOURCES.items()
+    if path.name == "__init__.py" and path.with_suffix(".pyi").is_file()
+)
+# packages whose door is a plain ``__init__.py``
 EAGER_DOORS = (
     "unplug.sdk.cli",
     "unplug.sdk.learning.faces",
     "unplug.sdk.schemas",
-)  # packages whose door is a plain ``__init__.py``
-# What a GPU server has, and what those packages themselves need to be imported; torch takes optree wherever it is installed.
-CORE = ("torch", "optree", "numpy", "scipy", "pillow", "safetensors", "huggingface_hub", "click", "tqdm")
+)
+# What a GPU server has, and what those packages themselves need to be imported; torch takes optree
+# wherever it is installed.
+CORE = (
+    "torch",
+    "optree",
+    "numpy",
+    "scipy",
+    "pillow",
+    "safetensors",
+    "huggingface_hub",
+    "click",
+    "tqdm",
+)
 WITHOUT = ("jinja2", "pydantic", "matplotlib", "cv2", "psutil")
 CORE_DOORS = (
     "unplug.core",
@@ -49,7 +67,12 @@ def stub_names(package: str) -> list[str]:
     module = importlib.import_module(package)
     assert module.__file__ is not None
     tree = ast.parse(Path(module.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    names = [alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    names = [
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
     assert len(names) == len(set(names)), "a name is exported twice"
     return names
 
@@ -57,14 +80,18 @@ def stub_names(package: str) -> list[str]:
 @pytest.mark.parametrize("outer", OUTER)
 def test_the_import_packages_of_each_folder(outer: str) -> None:
     assert [path.name for path in (ROOT / outer).glob("*.py")] == []
-    packages = {path.name for path in (ROOT / outer / "unplug").iterdir() if path.name != "__pycache__"}
+    packages = {
+        path.name for path in (ROOT / outer / "unplug").iterdir() if path.name != "__pycache__"
+    }
     assert packages == {outer, *({"trust", "serve"} if outer == "sdk" else ())}
     assert all((ROOT / outer / "unplug" / name / "py.typed").is_file() for name in packages)
 
 
 def test_the_weights_that_ship_are_data_alone() -> None:
     folder = ROOT / "sdk" / "weights"
-    assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.py")] == ["unplug_weights/__init__.py"]
+    assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.py")] == [
+        "unplug_weights/__init__.py"
+    ]
     assert list((ROOT / "sdk" / "unplug").rglob("*.safetensors")) == []
 
 
@@ -97,7 +124,11 @@ def imports_of(module: str) -> list[tuple[int, str]]:
             above = ".".join(base[: len(base) - node.level + 1]) if node.level else ""
             source = ".".join(part for part in (above, node.module) if part)
             found += [
-                (node.lineno, f"{source}.{name.name}" if f"{source}.{name.name}" in SOURCES else source) for name in node.names
+                (
+                    node.lineno,
+                    f"{source}.{name.name}" if f"{source}.{name.name}" in SOURCES else source,
+                )
+                for name in node.names
             ]
     return [(line, name) for line, name in found if name.startswith("unplug.")]
 
@@ -109,14 +140,21 @@ def test_across_packages_only_doors_are_used() -> None:
         for line, name in imports_of(module)
         if house_of(name) != house_of(module)
         and name != house_of(name)
-        and not house_of(module).startswith(f"{house_of(name)}.")  # a package within another is at home there
+        and not house_of(module).startswith(
+            f"{house_of(name)}."
+        )  # a package within another is at home there
     ]
     assert round_a_door == []
 
 
 def test_only_the_command_line_stands_above_the_door_of_the_sdk() -> None:
     """What that door resolves lazily lies below it: a cycle that import-linter does not see."""
-    users = {house_of(module) for module in SOURCES for _, name in imports_of(module) if name == "unplug.sdk"}
+    users = {
+        house_of(module)
+        for module in SOURCES
+        for _, name in imports_of(module)
+        if name == "unplug.sdk"
+    }
     assert users <= {"unplug.sdk.cli", "unplug.serve"}
 
 
@@ -126,12 +164,16 @@ def test_door_is_complete_and_sorted(package: str) -> None:
     assert list(door.__all__) == sorted(stub_names(package)), "__all__ and the stub differ"
     for name in door.__all__:
         value = getattr(door, name)
-        assert not isinstance(value, types.ModuleType), f"{package}.{name} is the sub-module, not the object"
+        assert not isinstance(value, types.ModuleType), (
+            f"{package}.{name} is the sub-module, not the object"
+        )
     with pytest.raises(AttributeError, match="no attribute 'nothing_of_that_name'"):
         getattr(door, "nothing_of_that_name")  # noqa: B009 (a plain access is what ruff would drop)
 
 
-@pytest.mark.parametrize("package", ["unplug.export", "unplug.mobile_bench", "unplug.sdk", "benchmarks.studies"])
+@pytest.mark.parametrize(
+    "package", ["unplug.export", "unplug.mobile_bench", "unplug.sdk", "benchmarks.studies"]
+)
 def test_committed_schemas_are_current_and_none_is_left_over(package: str) -> None:
     module = importlib.import_module(f"{package}.schemas")
     schemas, folder = module.SCHEMAS, Path(str(module.__file__)).parent
@@ -139,12 +181,16 @@ def test_committed_schemas_are_current_and_none_is_left_over(package: str) -> No
     for name, kind in schemas.items():
         text = (folder / name).read_text(encoding="utf-8")
         assert text == schema_text(kind), f"run: python -m {package}.schemas"
-        assert json.loads(text)["properties"]["schema"]["const"] == "/".join(name.removesuffix(".json").rsplit("-", 1))
+        assert json.loads(text)["properties"]["schema"]["const"] == "/".join(
+            name.removesuffix(".json").rsplit("-", 1)
+        )
 
 
 @pytest.mark.parametrize("package", DOORS)
 def test_no_public_name_is_also_a_submodule(package: str) -> None:
-    """Importing a sub-module sets it as an attribute of its package: it would hide the object of the same name."""
+    """Importing a sub-module sets it as an attribute of its package: it would hide the object of
+    the same name.
+    """
     door = importlib.import_module(package)
     modules = {info.name for info in pkgutil.iter_modules(door.__path__)}
     assert modules.isdisjoint(door.__all__)
@@ -197,15 +243,27 @@ recipe = Recipe(size="nano", image_size=32, epochs=1, batch_size=8)
 done = train_age(dataset, make_split(dataset), recipe, Path("out"), seed=0, device=torch.device("cpu"), show=False)
 print(sorted(path.name for path in Path("out").iterdir()))
 """
-    assert python(code, cwd=tmp_path) == "['README.md', 'config.json', 'metrics.jsonl', 'model.safetensors', 'unplug.json']\n"
-    assert "# Face-age predictor, nano, 32 px (original)" in (tmp_path / "out" / "README.md").read_text()
+    assert (
+        python(code, cwd=tmp_path)
+        == "['README.md', 'config.json', 'metrics.jsonl', 'model.safetensors', 'unplug.json']\n"
+    )
+    assert (
+        "# Face-age predictor, nano, 32 px (original)"
+        in (tmp_path / "out" / "README.md").read_text()
+    )
 
 
 def test_the_checkout_fits_what_a_machine_with_a_gpu_takes() -> None:
-    """It takes 64 MiB, and what is carried beside the tracked files needs room; ``benchmarks.condense`` makes data small."""
+    """It takes 64 MiB, and what is carried beside the tracked files needs room;
+    ``benchmarks.condense`` makes data small.
+    """
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("no git checkout")
-    sizes = {name: (ROOT / name).lstat().st_size for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
+    sizes = {
+        name: (ROOT / name).lstat().st_size
+        for name in listed.stdout.split("\0")
+        if name and (ROOT / name).exists()
+    }
     largest = sorted(sizes, key=sizes.__getitem__)[-5:]
     assert sum(sizes.values()) <= 60 * 2**20, {name: sizes[name] for name in largest}

@@ -1,6 +1,8 @@
-"""Every JSON that a command reads, harmed in one place: an answer, or a typed error of one line, and never anything else.
+"""Every JSON that a command reads, harmed in one place: an answer, or a typed error of one line,
+and never anything else.
 
-`mutations` says what is done, `specimens` who reads it: the functions behind the commands, so that many files take seconds.
+`mutations` says what is done, `specimens` who reads it: the functions behind the commands, so that
+many files take seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +22,13 @@ FEW, MANY = 12, 1500
 MAX_GROWTH = 2**29
 """Bytes that reading any number of small files may take beyond what tests took before."""
 MAX_LINE = 1000
-DRAWN = ("report audit", "report of a journey", "report original", "report plugin", "report evaluation")
+DRAWN = (
+    "report audit",
+    "report of a journey",
+    "report original",
+    "report plugin",
+    "report evaluation",
+)
 """Whose answer is a page with plots, of a quarter of a second each."""
 
 
@@ -34,13 +42,19 @@ def law(specimen: Specimen, folder: Path, count: int, seed: str) -> None:
             specimen.read(path)
         except UnplugError as error:
             line = printable(" ".join(str(error).split())).replace(str(folder), "")
-            assert len(line) < MAX_LINE and line.isprintable() and line.encode(), line[: 2 * MAX_LINE]
+            assert len(line) < MAX_LINE and line.isprintable() and line.encode(), line[
+                : 2 * MAX_LINE
+            ]
         except Exception as error:
-            raise AssertionError(f"{type(error).__name__}: {error} at {raw[: 5 * MAX_LINE]!r}") from error
+            raise AssertionError(
+                f"{type(error).__name__}: {error} at {raw[: 5 * MAX_LINE]!r}"
+            ) from error
     assert (peak_rss_bytes() or 0) - before < MAX_GROWTH
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind in DRAWN)) for kind in SPECIMENS])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind in DRAWN)) for kind in SPECIMENS]
+)
 def test_a_harmed_file_is_answered_or_refused_in_one_line(kind: str, tmp_path: Path) -> None:
     law(SPECIMENS[kind], tmp_path, FEW, f"few {kind}")
 

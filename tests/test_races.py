@@ -17,4 +17,7 @@ def test_the_second_is_told_in_one_line() -> None:
 def test_exchanging_names_alone_never_mixes() -> None:
     """As where a file system has no locks."""
     found = count(PAIRS, locked=False)
-    assert found["whole"] == PAIRS and found["mixture"] == found["left behind"] == found["other exit codes"] == 0
+    assert (
+        found["whole"] == PAIRS
+        and found["mixture"] == found["left behind"] == found["other exit codes"] == 0
+    )

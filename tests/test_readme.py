@@ -1,4 +1,6 @@
-"""The documents say what is true: numbers come from committed JSON, commands, options, files and names exist, examples run."""
+"""The documents say what is true: numbers come from committed JSON, commands, options, files and
+names exist, examples run.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,22 @@ METHODS_PAGE = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "android_demo/README.md"]
 STUDIES = "python -m benchmarks.studies "
 COMMAND = re.compile(rf"^(?: {{4}})?((?:unplug|{STUDIES.strip()}) [a-z].*)$", re.MULTILINE)
-COMMANDS = sorted({line for page in (ROOT / "README.md", *PAGES) for line in COMMAND.findall(page.read_text(encoding="utf-8"))})
+COMMANDS = sorted(
+    {
+        line
+        for page in (ROOT / "README.md", *PAGES)
+        for line in COMMAND.findall(page.read_text(encoding="utf-8"))
+    }
+)
 
 
-DATA = {path: json.loads(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "docs/data").glob("*.json"))}
-MEASURED_ONCE = [path for path, facts in DATA.items() if {"command", "commit", "page", "tables"} <= set(facts)]
+DATA = {
+    path: json.loads(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / "docs/data").glob("*.json"))
+}
+MEASURED_ONCE = [
+    path for path, facts in DATA.items() if {"command", "commit", "page", "tables"} <= set(facts)
+]
 
 
 @pytest.mark.parametrize("path", MEASURED_ONCE, ids=lambda path: path.stem)
@@ -117,7 +130,9 @@ def test_every_file_and_make_target_that_it_names_is_there() -> None:
 
 
 def test_the_changelog_begins_with_the_version_of_the_package() -> None:
-    first = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    first = re.search(
+        r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert first is not None and first.group(1) == VERSION
 
 
@@ -126,10 +141,14 @@ def test_nothing_that_is_committed_names_a_download_address_for_packages() -> No
 
 
 def test_every_command_takes_what_a_document_gives_it() -> None:
-    """Words are parsed and not run: unknown commands, options and choices fail. All but the demo, which make runs, appear."""
+    """Words are parsed and not run: unknown commands, options and choices fail. All but the demo,
+    which make runs, appear.
+    """
     for line in COMMANDS:
         group, rest = (
-            (studies, line.removeprefix(STUDIES)) if line.startswith(STUDIES) else (main, line.removeprefix("unplug "))
+            (studies, line.removeprefix(STUDIES))
+            if line.startswith(STUDIES)
+            else (main, line.removeprefix("unplug "))
         )
         words = shlex.split(rest, comments=True)
         parse(group, words, line)
@@ -142,13 +161,19 @@ def test_every_command_takes_what_a_document_gives_it() -> None:
 
 @pytest.mark.parametrize("heading", ["A deletion request", "A phone that draws"])
 def test_whoever_installed_it_can_follow_in_an_empty_folder(heading: str) -> None:
-    """Every file that a command reads was written by one before it: nothing lies only in a checkout."""
+    """Every file that a command reads was written by one before it: nothing lies only in a
+    checkout.
+    """
     made: set[str] = {"example"}
     section = README.split(f"## {heading}\n")[1].split("\n## ")[0]
     for line in COMMAND.findall(section):
         words = shlex.split(line, comments=True)[1:]
         out = {word for option, word in itertools.pairwise(words) if option in ("-o", "--out")}
-        read = {word.removeprefix("csv:") for word in words if re.search(r"\.(png|jpg|json|txt|csv|onnx|tflite|unplug)$", word)}
+        read = {
+            word.removeprefix("csv:")
+            for word in words
+            if re.search(r"\.(png|jpg|json|txt|csv|onnx|tflite|unplug)$", word)
+        }
         for word in read - out:
             assert made & {word, *map(str, Path(word).parents)}, f"{word} is from nowhere: {line}"
         made |= out
@@ -163,7 +188,11 @@ def parse(command: click.Command, words: list[str], line: str) -> None:
         _, found, words = command.resolve_command(click.Context(command), words)
         assert found is not None, line
         command = found
-    known = {name for option in command.get_params(click.Context(command)) for name in (*option.opts, *option.secondary_opts)}
+    known = {
+        name
+        for option in command.get_params(click.Context(command))
+        for name in (*option.opts, *option.secondary_opts)
+    }
     assert {word for word in words if word.startswith("-")} <= known, line
     command.make_context(line, list(words))
 
@@ -179,7 +208,9 @@ def test_the_readme_is_short_and_its_python_walks_the_whole_journey(
     exec(compile(code.group(1), "README.md", "exec", dont_inherit=True), {})
     share, age = (float(line.split()[0]) for line in capsys.readouterr().out.splitlines())
     assert 0 < share <= 0.6 and 0 < age < 122
-    assert all(row["status"] == "pass" for row in json.loads(Path("parity.json").read_text())["rows"])
+    assert all(
+        row["status"] == "pass" for row in json.loads(Path("parity.json").read_text())["rows"]
+    )
     assert not [row for row in BenchReport.load(Path("bench.json")).rows if at_fault(row)]
     names = {model["name"] for model in json.loads(Path("audit.json").read_text())["models"]}
     assert names == {"original", "unlearned", "retrained", "age.fp32.onnx"}
@@ -193,20 +224,32 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 
 def test_the_table_of_methods_is_that_of_the_registry() -> None:
-    assert with_table(METHODS_PAGE) == METHODS_PAGE, "run: python -m benchmarks.methods docs/methods.md"
+    assert with_table(METHODS_PAGE) == METHODS_PAGE, (
+        "run: python -m benchmarks.methods docs/methods.md"
+    )
 
 
 def test_every_entry_point_group_is_documented() -> None:
     sources = [
-        path for folder in ("plugins", "export", "mobile_bench", "sdk", "benchmarks") for path in (ROOT / folder).rglob("*.py")
+        path
+        for folder in ("plugins", "export", "mobile_bench", "sdk", "benchmarks")
+        for path in (ROOT / folder).rglob("*.py")
     ]
-    groups = {name for path in sources for name in re.findall(r'group="(unplug\.\w+)"', path.read_text(encoding="utf-8"))}
+    groups = {
+        name
+        for path in sources
+        for name in re.findall(r'group="(unplug\.\w+)"', path.read_text(encoding="utf-8"))
+    }
     assert groups == set(re.findall(r"^\| `(unplug\.\w+)` \|", METHODS_PAGE, re.MULTILINE))
 
 
 def test_the_example_of_a_method_unlearns() -> None:
-    """From the page's own text: the class is registered as the page says, and it sees, changes and pays for what it should."""
-    code, entry = (re.search(rf"```{kind}\n(.*?)```", METHODS_PAGE, re.DOTALL) for kind in ("python", "toml"))
+    """From the page's own text: the class is registered as the page says, and it sees, changes and
+    pays for what it should.
+    """
+    code, entry = (
+        re.search(rf"```{kind}\n(.*?)```", METHODS_PAGE, re.DOTALL) for kind in ("python", "toml")
+    )
     assert code is not None and entry is not None
     points = tomllib.loads(entry.group(1))["project"]["entry-points"]["unplug.methods"]
     scope: dict[str, Any] = {"__name__": "yourpackage.shrink"}
@@ -220,21 +263,34 @@ def test_the_example_of_a_method_unlearns() -> None:
     sets = Sets(train=retain, forget=forget, validation=none, test=none)
     model, cost = apply_method(shrink, original, sets, task, whole, 0.7, seed=0)
     assert 12 <= cost.forward == cost.backward <= 0.7 * 24
-    before, after = (float(next(iter(item.parameters())).detach().norm()) for item in (original, model))
+    before, after = (
+        float(next(iter(item.parameters())).detach().norm()) for item in (original, model)
+    )
     assert 0.7 < after / before < 0.95, "it was shrunk to 0.8, and moved little since"
 
 
 def random_set(count: int) -> ImageSet:
     """Random pictures of people of 20 and 40."""
     age_N = torch.tensor([20.0, 40.0] * (count // 2))
-    pixels_NCHW = torch.randint(0, 256, (count, 3, 32, 32), generator=torch.Generator().manual_seed(count), dtype=torch.uint8)
+    pixels_NCHW = torch.randint(
+        0,
+        256,
+        (count, 3, 32, 32),
+        generator=torch.Generator().manual_seed(count),
+        dtype=torch.uint8,
+    )
     return ImageSet(
-        ids=tuple(f"{count}-{number}" for number in range(count)), age_N=age_N, group_N=(age_N > 30).long(),
-        image_NCHW=pixels_NCHW.to(memory_format=torch.channels_last), subject_N=np.arange(count),
-    )  # fmt: skip
+        ids=tuple(f"{count}-{number}" for number in range(count)),
+        age_N=age_N,
+        group_N=(age_N > 30).long(),
+        image_NCHW=pixels_NCHW.to(memory_format=torch.channels_last),
+        subject_N=np.arange(count),
+    )
 
 
 def test_the_example_of_canaries_runs() -> None:
-    code = re.search(r"```python\n(.*?)```", (ROOT / "docs/attacks.md").read_text(encoding="utf-8"), re.DOTALL)
+    code = re.search(
+        r"```python\n(.*?)```", (ROOT / "docs/attacks.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     assert code is not None
     exec(code.group(1), {})  # it asserts for itself

@@ -18,7 +18,8 @@ UTKFACE = os.environ.get("UNPLUG_UTKFACE", "")
 PORTRAIT = os.environ.get("UNPLUG_PORTRAIT", "")
 LANDMARKER = os.environ.get("UNPLUG_FACE_LANDMARKER", "")
 needs_utkface = pytest.mark.skipif(
-    not Path(UTKFACE or "?").is_dir(), reason="UNPLUG_UTKFACE names no folder of UTKFace photographs"
+    not Path(UTKFACE or "?").is_dir(),
+    reason="UNPLUG_UTKFACE names no folder of UTKFace photographs",
 )
 
 
@@ -38,8 +39,12 @@ def test_three_epochs_beat_the_best_constant(tmp_path: Path) -> None:
     """The best constant is the median training age; a net that learns nothing cannot beat it."""
     dataset = load_dataset(f"utkface:{UTKFACE}", 32, show=False)
     split = make_split(dataset)
-    recipe = Recipe(size="nano", image_size=32, epochs=3, batch_size=64, augment="flip", dropout=0.0, lr=6e-3)
-    trained = train_age(dataset, split, recipe, tmp_path / "age", seed=0, device=torch.device("cpu"), show=False)
+    recipe = Recipe(
+        size="nano", image_size=32, epochs=3, batch_size=64, augment="flip", dropout=0.0, lr=6e-3
+    )
+    trained = train_age(
+        dataset, split, recipe, tmp_path / "age", seed=0, device=torch.device("cpu"), show=False
+    )
     ages = dataset.ages
     constant = np.median(ages[dataset.indices(split.train)])
     baseline = float(np.abs(ages[dataset.indices(split.test)] - constant).mean())

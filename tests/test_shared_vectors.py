@@ -12,22 +12,36 @@ ROOT = Path(__file__).parents[1]
 VECTORS = ROOT / "tests" / "vectors"
 PAGE = (ROOT / "docs" / "vectors.md").read_text(encoding="utf-8")
 PYTHON = {
-    "app": "tests/android/test_app_vectors.py", "bundles": "tests/sdk/trust/bundle/test_vectors.py",
-    "decision": "tests/sdk/drawing/inference/test_decision_vectors.py", "faces": "tests/sdk/drawing/inference/test_alignment.py",
-    "head": "tests/sdk/drawing/inference/test_head.py", "hostile": "tests/test_hostile.py", "loop": "tests/test_app_vectors.py",
-    "pictures": "tests/test_app_vectors.py", "pipeline": "tests/sdk/drawing/device/test_vectors.py",
-    "signatures": "tests/test_app_vectors.py", "statistics": "tests/test_app_vectors.py",
-}  # fmt: skip
+    "app": "tests/android/test_app_vectors.py",
+    "bundles": "tests/sdk/trust/bundle/test_vectors.py",
+    "decision": "tests/sdk/drawing/inference/test_decision_vectors.py",
+    "faces": "tests/sdk/drawing/inference/test_alignment.py",
+    "head": "tests/sdk/drawing/inference/test_head.py",
+    "hostile": "tests/test_hostile.py",
+    "loop": "tests/test_app_vectors.py",
+    "pictures": "tests/test_app_vectors.py",
+    "pipeline": "tests/sdk/drawing/device/test_vectors.py",
+    "signatures": "tests/test_app_vectors.py",
+    "statistics": "tests/test_app_vectors.py",
+}
 """The test that holds a folder to what Python computes."""
 
 
 def joined(folder: str, pattern: str) -> str:
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).glob(pattern)))
+    return "\n".join(
+        path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).glob(pattern))
+    )
 
 
 READ_BY = {
-    "TypeScript": (joined("mobile_bench/unplug/mobile_bench/web/page/tests", "*.ts"), r"tests/vectors/{0}\b|\"\.\./{0}/"),
-    "Kotlin": (joined("android_demo/core/src/test", "**/*.kt"), r"Vectors\.(?:json|file)\(\"{}[\"/]"),
+    "TypeScript": (
+        joined("mobile_bench/unplug/mobile_bench/web/page/tests", "*.ts"),
+        r"tests/vectors/{0}\b|\"\.\./{0}/",
+    ),
+    "Kotlin": (
+        joined("android_demo/core/src/test", "**/*.kt"),
+        r"Vectors\.(?:json|file)\(\"{}[\"/]",
+    ),
     "Swift": (
         joined("ios_demo/UnplugCore/Tests", "**/*.swift"),
         r"(?:vector|vectorJson|verified|appendingPathComponent)\(\"{}[\"/]",
@@ -48,8 +62,14 @@ ROWS = dict(rows())
 
 def units() -> set[str]:
     """Every folder; of `app`, which is of many kinds, what lies in it."""
-    folders = {path.name for path in VECTORS.iterdir() if path.is_dir() and not path.name.startswith("_")}
-    inner = {f"app/{path.name}" for path in (VECTORS / "app").iterdir() if path.suffix == ".json" or path.is_dir()}
+    folders = {
+        path.name for path in VECTORS.iterdir() if path.is_dir() and not path.name.startswith("_")
+    }
+    inner = {
+        f"app/{path.name}"
+        for path in (VECTORS / "app").iterdir()
+        if path.suffix == ".json" or path.is_dir()
+    }
     return folders - {"app"} | {name for name in inner if not name.endswith("__pycache__")}
 
 
@@ -62,11 +82,17 @@ def python(unit: str) -> bool:
     text = (ROOT / PYTHON[folder]).read_text(encoding="utf-8")
     known = re.search(rf"vectors\.{folder}\b|\"{folder}\"", text) is not None
     # Of `app` the files of its make.py are all compared; the others have a test of their own each.
-    return known and (inner.removesuffix(".json") in text or inner in (VECTORS / "app/make.py").read_text(encoding="utf-8"))
+    return known and (
+        inner.removesuffix(".json") in text
+        or inner in (VECTORS / "app/make.py").read_text(encoding="utf-8")
+    )
 
 
 @pytest.mark.parametrize("unit", sorted(ROWS))
 def test_a_row_says_what_the_sources_say(unit: str) -> None:
-    read = [re.search(pattern.format(re.escape(unit)), text) is not None for text, pattern in READ_BY.values()]
+    read = [
+        re.search(pattern.format(re.escape(unit)), text) is not None
+        for text, pattern in READ_BY.values()
+    ]
     found = [python(unit), *read]
     assert ROWS[unit] == ["yes" if one else "–" for one in found]

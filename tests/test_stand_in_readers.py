@@ -1,4 +1,6 @@
-"""Every reader of weights, files, pictures, shards and texts says of a pointer that it is one: ``tests/cases/lfs-pointer``."""
+"""Every reader of weights, files, pictures, shards and texts says of a pointer that it is one:
+``tests/cases/lfs-pointer``.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def put(path: Path, content: bytes | str) -> Path:
 
 
 def of_checkpoint(folder: Path) -> tuple[Path, Reader]:
-    return specimens.checkpoint(folder) / "model.safetensors", lambda path: load_checkpoint(path.parent)
+    return specimens.checkpoint(folder) / "model.safetensors", lambda path: load_checkpoint(
+        path.parent
+    )
 
 
 def of_artifact(folder: Path) -> tuple[Path, Reader]:
@@ -60,7 +64,9 @@ def of_artifact(folder: Path) -> tuple[Path, Reader]:
 
 
 def of_folder_of_artifacts(folder: Path) -> tuple[Path, Reader]:
-    return specimens.exported(folder).with_suffix(""), lambda path: [load_artifact(file) for file in artifacts_at(path.parent)]
+    return specimens.exported(folder).with_suffix(""), lambda path: [
+        load_artifact(file) for file in artifacts_at(path.parent)
+    ]
 
 
 def no_base() -> SimpleNamespace:
@@ -71,20 +77,47 @@ READERS: dict[str, Callable[[Path], tuple[Path, Reader]]] = {
     "checkpoint": of_checkpoint,
     "artifact": of_artifact,
     "folder of artifacts": of_folder_of_artifacts,
-    "shard": lambda folder: (folder / "s.tar", lambda path: load_dataset(f"webdataset:{path}", 16, show=False)),
+    "shard": lambda folder: (
+        folder / "s.tar",
+        lambda path: load_dataset(f"webdataset:{path}", 16, show=False),
+    ),
     "arrays": lambda folder: (folder / "a.npz", lambda path: _read_arrays(path, None)),  # type: ignore[arg-type]
-    "lora in torch": lambda folder: (folder / "l.safetensors", lambda path: load_loras(no_base(), [path])),
-    "lora on files": lambda folder: (folder / "l.safetensors", lambda path: pack_loras(specimens_slots(), [path])),
+    "lora in torch": lambda folder: (
+        folder / "l.safetensors",
+        lambda path: load_loras(no_base(), [path]),
+    ),
+    "lora on files": lambda folder: (
+        folder / "l.safetensors",
+        lambda path: pack_loras(specimens_slots(), [path]),
+    ),
     "head": lambda folder: (folder / "head.safetensors", load_head),
-    "fleet": lambda folder: (folder / "seed-1.safetensors", lambda path: read_result(path.parent, "seed-1")),
-    "landmarker": lambda folder: (folder / "f.task", lambda path: resolve_task("face", str(path), "NONE", "f", "page")),
+    "fleet": lambda folder: (
+        folder / "seed-1.safetensors",
+        lambda path: read_result(path.parent, "seed-1"),
+    ),
+    "landmarker": lambda folder: (
+        folder / "f.task",
+        lambda path: resolve_task("face", str(path), "NONE", "f", "page"),
+    ),
 }
 TEXTS: dict[str, Callable[[Path], tuple[Path, Reader]]] = {
-    "config": lambda folder: (specimens.checkpoint(folder) / "config.json", lambda path: load_checkpoint(path.parent)),
-    "card": lambda folder: (specimens.exported(folder), lambda path: load_artifact(path.with_suffix(""))),
+    "config": lambda folder: (
+        specimens.checkpoint(folder) / "config.json",
+        lambda path: load_checkpoint(path.parent),
+    ),
+    "card": lambda folder: (
+        specimens.exported(folder),
+        lambda path: load_artifact(path.with_suffix("")),
+    ),
     "bundle": lambda folder: (folder / "b.unplug", read_manifest),
-    "table": lambda folder: (folder / "t.csv", lambda path: load_dataset(f"csv:{path}", 16, show=False)),
-    "batch": lambda folder: (folder / "data_batch_1", lambda path: load_dataset(f"cifar10:{path.parent}", 16, show=False)),
+    "table": lambda folder: (
+        folder / "t.csv",
+        lambda path: load_dataset(f"csv:{path}", 16, show=False),
+    ),
+    "batch": lambda folder: (
+        folder / "data_batch_1",
+        lambda path: load_dataset(f"cifar10:{path.parent}", 16, show=False),
+    ),
 }
 
 
@@ -108,7 +141,9 @@ def test_readers_of_numbers(tmp_path: Path, reader: str, kind: str) -> None:
 @pytest.mark.parametrize("reader", TEXTS)
 def test_readers_of_texts_and_archives(tmp_path: Path, reader: str) -> None:
     path, read = TEXTS[reader](tmp_path)
-    with pytest.raises(InputError, match=rf"{path.name}: it is a Git LFS pointer, .*`git lfs pull`"):
+    with pytest.raises(
+        InputError, match=rf"{path.name}: it is a Git LFS pointer, .*`git lfs pull`"
+    ):
         read(put(path, POINTER))
 
 
@@ -123,7 +158,8 @@ def test_pictures_in_folders_and_shards(tmp_path: Path, kind: str) -> None:
     assert problem.id == "x.png" and problem.reason.startswith(said)
     if isinstance(content, bytes):
         (problem,) = in_a_shard(
-            tmp_path / "s.tar", {"a.png": good.read_bytes(), "a.txt": b"a", "x.png": content, "x.txt": b"x"}
+            tmp_path / "s.tar",
+            {"a.png": good.read_bytes(), "a.txt": b"a", "x.png": content, "x.txt": b"x"},
         )
         assert problem.id == "s.tar/x" and problem.reason.startswith(said)
 
@@ -152,7 +188,9 @@ def test_parts_of_a_base(tmp_path: Path, part: str) -> None:
 def test_a_bundle_of_pointers(tmp_path: Path) -> None:
     """It said "was changed", as of one that somebody tampered with."""
     manifest = specimens.bundled("manifest.json")(tmp_path)
-    artifact = next(path for path in sorted((manifest.parent / "artifacts").iterdir()) if path.suffix != ".json")
+    artifact = next(
+        path for path in sorted((manifest.parent / "artifacts").iterdir()) if path.suffix != ".json"
+    )
     artifact.write_bytes(POINTER)
     with pytest.raises(InputError, match=rf"{artifact.name}: it is a Git LFS pointer"):
         specimens.verified(manifest)

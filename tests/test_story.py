@@ -1,4 +1,6 @@
-"""docs/story.md, run as it stands: every block in one empty folder, every line that it shows, and what each step comes to."""
+"""docs/story.md, run as it stands: every block in one empty folder, every line that it shows, and
+what each step comes to.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ from unplug.trust.ledger import check_ledger, open_ledger
 pytestmark = pytest.mark.long
 
 PAGE = Path(__file__).parents[1] / "docs" / "story.md"
-BLOCK = re.compile(r"^(?:<!-- (node) -->\n)?```sh\n(.*?)```\n(?:```text\n(.*?)```\n)?", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(
+    r"^(?:<!-- (node) -->\n)?```sh\n(.*?)```\n(?:```text\n(.*?)```\n)?", re.DOTALL | re.MULTILINE
+)
 EXIT = re.compile(r"\s# exit (\d)$")
 CHANGING = (
     (re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\dZ)?"), "DATE"),
@@ -78,9 +82,13 @@ def same(line: str) -> str:
 
 
 def blocks(kind: str) -> list[tuple[list[str], list[str]]]:
-    """Commands of the page and the lines that it shows, those of Node's blocks (`node`) or of the others."""
+    """Commands of the page and the lines that it shows, those of Node's blocks (`node`) or of the
+    others.
+    """
     found = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    return [(block.splitlines(), shown.splitlines()) for mark, block, shown in found if mark == kind]
+    return [
+        (block.splitlines(), shown.splitlines()) for mark, block, shown in found if mark == kind
+    ]
 
 
 def go_away(patch: pytest.MonkeyPatch) -> None:
@@ -116,7 +124,9 @@ def run(line: str, patch: pytest.MonkeyPatch) -> str:
 
 
 def tell(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Runs the blocks of a kind; each line that the page shows is among those printed, in its place."""
+    """Runs the blocks of a kind; each line that the page shows is among those printed, in its
+    place.
+    """
     said: dict[str, str] = {}
     for lines, shown in blocks(kind):
         printed: list[str] = []
@@ -126,7 +136,9 @@ def tell(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> dict[str, str]:
             printed += said[line].replace(f"{folder}/", "/srv/story/").splitlines()
         rest = iter(map(same, printed))
         for line in shown:
-            assert line == "..." or same(line) in rest, f"not printed (here): {line}\n" + "\n".join(printed)
+            assert line == "..." or same(line) in rest, f"not printed (here): {line}\n" + "\n".join(
+                printed
+            )
     return said
 
 
@@ -146,17 +158,29 @@ def test_the_ledger_counted_days_and_one_release_answers_both(told: Told) -> Non
     assert {name: item.state for name, item in requests.items()} == dict.fromkeys(
         ("TICKET-1", "TICKET-17", "TICKET-18"), "answered"
     )
-    (released,) = [entry for entry in ledger.entries() if entry.kind == "release" and "TICKET-17" in entry.requests]
+    (released,) = [
+        entry
+        for entry in ledger.entries()
+        if entry.kind == "release" and "TICKET-17" in entry.requests
+    ]
     assert set(released.requests) == {"TICKET-17", "TICKET-18"}
     request = requests["TICKET-17"]
-    months = 12 * (request.due.year - request.received.year) + request.due.month - request.received.month
+    months = (
+        12 * (request.due.year - request.received.year) + request.due.month - request.received.month
+    )
     assert months == 1 and request.days_left(request.due + timedelta(days=1)) == -1
     counted = told.of("unplug ledger due")
     today = date.fromisoformat(counted.split()[-1])
     assert re.findall(r"\bin (\d+) days", counted) == [str((request.due - today).days)] * 2
     manifest = read_manifest(told.folder / "face-age-2.unplug")
-    assert manifest.publication is not None and manifest.publication.requests == ("TICKET-17", "TICKET-18")
-    assert manifest.lineage.forget_samples == 4 and bundle_id(told.folder / "face-age-2.unplug") in released.facts.values()
+    assert manifest.publication is not None and manifest.publication.requests == (
+        "TICKET-17",
+        "TICKET-18",
+    )
+    assert (
+        manifest.lineage.forget_samples == 4
+        and bundle_id(told.folder / "face-age-2.unplug") in released.facts.values()
+    )
     assert all(gate.passed and gate.override is None for gate in manifest.gates)
     assert {gate.name: gate.value for gate in manifest.gates}["equality"] == 0.0
 
@@ -166,7 +190,9 @@ def test_a_phone_that_was_given_the_new_bundle_refuses_the_old_one(told: Told) -
     with open_source(phone / "face-age-2.unplug") as source:
         after = trust.after(verify(source, trust).publication)
     with open_source(phone / "face-age-1.unplug") as source:
-        assert verify(source, trust).publication.release == 1, "a phone that was not goes on with it"
+        assert verify(source, trust).publication.release == 1, (
+            "a phone that was not goes on with it"
+        )
         with pytest.raises(Refused) as refused:
             verify(source, after)
     assert refused.value.verdict == "superseded"
@@ -209,14 +235,22 @@ def packed(bundle: Path, out: Path, trust: Trust, verdict: str) -> dict[str, Any
         "superseded": sorted(trust.superseded),
     }
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"what": f"the story's {bundle.name}", "now": now, "verdict": verdict, "trust": known, "zip": coded(out)}
+    return {
+        "what": f"the story's {bundle.name}",
+        "now": now,
+        "verdict": verdict,
+        "trust": known,
+        "zip": coded(out),
+    }
 
 
 def coded(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
 
 
-def test_the_certificate_names_nobody_and_verifies_with_what_lies_there_alone(told: Told, tmp_path: Path) -> None:
+def test_the_certificate_names_nobody_and_verifies_with_what_lies_there_alone(
+    told: Told, tmp_path: Path
+) -> None:
     away = tmp_path / "away"
     shutil.copytree(told.folder / "away", away)
     file, bundle, (key,) = (
@@ -224,15 +258,27 @@ def test_the_certificate_names_nobody_and_verifies_with_what_lies_there_alone(to
         away / "face-age-2.unplug",
         read_trust(away / "release.key.pub").keys,
     )
-    assert sorted(path.name for path in away.iterdir()) == ["certificate.intoto.jsonl", "face-age-2.unplug", "release.key.pub"]
+    assert sorted(path.name for path in away.iterdir()) == [
+        "certificate.intoto.jsonl",
+        "face-age-2.unplug",
+        "release.key.pub",
+    ]
     checked = check_certificate(file, key, bundle, request="TICKET-17")
     assert checked.problems == () and checked.certificate.evidence.gates
     places = {line.place: line.outcome for line in checked.certificate.places}
-    assert (places["raw data"], places["caches"], places["backups"]) == ("deleted", "none found", "kept")
+    assert (places["raw data"], places["caches"], places["backups"]) == (
+        "deleted",
+        "none found",
+        "kept",
+    )
     texts = [
-        path.read_bytes() for path in (*bundle.rglob("*"), file, *(told.folder / "certificate-17").iterdir()) if path.is_file()
+        path.read_bytes()
+        for path in (*bundle.rglob("*"), file, *(told.folder / "certificate-17").iterdir())
+        if path.is_file()
     ]
-    payloads = [base64.b64decode(json.loads(line)["payload"]) for line in file.read_text().splitlines()]
+    payloads = [
+        base64.b64decode(json.loads(line)["payload"]) for line in file.read_text().splitlines()
+    ]
     assert not [raw for raw in (*texts, *payloads) if re.search(rb"person-(?:2|14)\b", raw)]
     card = bundle / "README.md"
     card.write_bytes(card.read_bytes() + b" ")

@@ -1,6 +1,8 @@
-"""The whole journey without a network, watched: nothing is written outside its own folders, nobody is called or looked up.
+"""The whole journey without a network, watched: nothing is written outside its own folders, nobody
+is called or looked up.
 
-`strace` sees what native code does as well; where it is not installed, an audit hook in every Python process has to do.
+`strace` sees what native code does as well; where it is not installed, an audit hook in every
+Python process has to do.
 """
 
 from __future__ import annotations
@@ -58,23 +60,33 @@ CHANGING = (
     "open,openat,creat,mkdir,mkdirat,rename,renameat,renameat2,unlink,unlinkat,rmdir,link,linkat,symlink,symlinkat,truncate,"
     "chmod,fchmodat,chdir"
 )
-"""Calls that change files, and the one that says what relative names mean (git looks at the sources for their revision)."""
+"""Calls that change files, and the one that says what relative names mean (git looks at the sources
+for their revision).
+"""
 CALLING = "connect,sendto,sendmsg,sendmmsg"
 DEVICES = re.compile(r"/dev/(null|tty|ptmx|shm/sem\..*)|/proc/self/.*")
-"""Where nothing stays: devices, semaphores (gone with their processes), and the names of threads."""
+"""Where nothing stays: devices, semaphores (gone with their processes), and the names of threads.
+"""
 PEERS = re.compile(r"sa_family=AF_(?!UNIX|LOCAL|UNSPEC)")
-"""Of every family but sockets of this machine. (The C library asks nscd by such a one who the user is.)"""
+"""Of every family but sockets of this machine. (The C library asks nscd by such a one who the user
+is.)
+"""
 NAMED = re.compile(r'(?:\w+<(?P<folder>[^>]*)>, )?"(?P<name>[^"]*)"')
 LOOK_UP = '"/etc/resolv.conf"'  # what a resolver reads first
 
 
 def watched_by_strace(log: Path, work: Path) -> tuple[set[str], list[str]]:
-    """Paths that were written, made, moved or removed; and calls of other machines, look-ups among them."""
+    """Paths that were written, made, moved or removed; and calls of other machines, look-ups among
+    them.
+    """
     written, calls, places = set[str](), list[str](), dict[str, Path]()
     for line in log.read_text(errors="replace").splitlines():
         process, _, call = line.partition(" ")
         name, _, rest = call.strip().partition("(")
-        names = [str(Path(found["folder"] or places.get(process, work), found["name"])) for found in NAMED.finditer(rest)]
+        names = [
+            str(Path(found["folder"] or places.get(process, work), found["name"]))
+            for found in NAMED.finditer(rest)
+        ]
         if name in CALLING.split(","):
             calls += [line] if PEERS.search(rest) else []
         elif name == "chdir":
@@ -89,7 +101,9 @@ def watched_by_strace(log: Path, work: Path) -> tuple[set[str], list[str]]:
 def watched_by_hook(log: Path) -> tuple[set[str], list[str]]:
     """The same, of what Python did."""
     lines = [line.partition(" ") for line in log.read_text().splitlines()]
-    return {rest for kind, _, rest in lines if kind == "write"}, [rest for kind, _, rest in lines if kind == "call"]
+    return {rest for kind, _, rest in lines if kind == "write"}, [
+        rest for kind, _, rest in lines if kind == "call"
+    ]
 
 
 def test_the_whole_journey_stays_in_its_folders_and_calls_nobody(tmp_path: Path) -> None:
@@ -102,39 +116,75 @@ def test_the_whole_journey_stays_in_its_folders_and_calls_nobody(tmp_path: Path)
     for folder in (home, scratch, work, tmp_path / "site"):
         folder.mkdir()
     # Neither CI, where ONNX Runtime hides its telemetry, nor any variable of ours.
-    env = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG", "OMP_NUM_THREADS") if name in os.environ}
+    env = {
+        name: os.environ[name]
+        for name in ("PATH", "PYTHONPATH", "LANG", "OMP_NUM_THREADS")
+        if name in os.environ
+    }
     env |= {"HOME": str(home), "TMPDIR": str(scratch), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", DRIVER, JOURNEY]
     if shutil.which("strace"):
-        trace = ["strace", "-f", "-y", "-qq", "--seccomp-bpf", "-e", f"trace={CHANGING},{CALLING}", "-e", "signal=none"]
+        trace = [
+            "strace",
+            "-f",
+            "-y",
+            "-qq",
+            "--seccomp-bpf",
+            "-e",
+            f"trace={CHANGING},{CALLING}",
+            "-e",
+            "signal=none",
+        ]
         command = [*trace, "-o", str(log), *command]
     else:
         (tmp_path / "site" / "sitecustomize.py").write_text(HOOK)
-        env |= {"PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), env.get("PYTHONPATH", "")]), "WATCHED": str(log)}
-    done = subprocess.run([*alone, *command], cwd=work, env=env, capture_output=True, text=True, timeout=1800)
-    assert done.returncode == 0, done.stderr[-3000:]
-    written, calls = watched_by_strace(log, work) if shutil.which("strace") else watched_by_hook(log)
-    assert f"{work}/report.html" in written or any(path.startswith(f"{work}/.report.html") for path in written), (
-        "it saw nothing"
+        env |= {
+            "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), env.get("PYTHONPATH", "")]),
+            "WATCHED": str(log),
+        }
+    done = subprocess.run(
+        [*alone, *command], cwd=work, env=env, capture_output=True, text=True, timeout=1800
     )
+    assert done.returncode == 0, done.stderr[-3000:]
+    written, calls = (
+        watched_by_strace(log, work) if shutil.which("strace") else watched_by_hook(log)
+    )
+    assert f"{work}/report.html" in written or any(
+        path.startswith(f"{work}/.report.html") for path in written
+    ), "it saw nothing"
     own = tuple(f"{folder}/" for folder in (home, scratch, work))
-    outside = {path for path in written if not f"{path}/".startswith(own) and not DEVICES.fullmatch(path)}
+    outside = {
+        path for path in written if not f"{path}/".startswith(own) and not DEVICES.fullmatch(path)
+    }
     assert outside <= {str(log)}
     assert calls == []
     assert_what_is_left(home, scratch, work)
 
 
 def assert_what_is_left(home: Path, scratch: Path, work: Path) -> None:
-    """Results, the cache and the key, private, and matplotlib's list of this machine's fonts; no temporary file."""
+    """Results, the cache and the key, private, and matplotlib's list of this machine's fonts; no
+    temporary file.
+    """
     left = {path.relative_to(home): path for path in home.rglob("*")}
     files = {name for name, path in left.items() if path.is_file()}
-    others = {name for name in files if name.parts[:2] not in ((".cache", "unplug"), (".cache", "matplotlib"))}
+    others = {
+        name
+        for name in files
+        if name.parts[:2] not in ((".cache", "unplug"), (".cache", "matplotlib"))
+    }
     assert others == {Path(".config/unplug/key")}
     for name, path in left.items():
         if name.parts[1:2] == ("unplug",):
             assert stat.S_IMODE(path.stat().st_mode) == (0o600 if path.is_file() else 0o700), name
     assert [path for path in scratch.rglob("*") if path.is_file()] == []
     assert {path.name for path in work.iterdir()} == {
-        "faces", "original", "forget.txt", "retrained", "unlearned", "artifacts", "age.unplug", ".age.unplug.release",
+        "faces",
+        "original",
+        "forget.txt",
+        "retrained",
+        "unlearned",
+        "artifacts",
+        "age.unplug",
+        ".age.unplug.release",
         "report.html",
-    }  # fmt: skip
+    }

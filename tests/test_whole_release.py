@@ -1,4 +1,6 @@
-"""The whole way under a root certificate, with somebody who was only held out: docs/certificate.md, run as it stands."""
+"""The whole way under a root certificate, with somebody who was only held out: docs/certificate.md,
+run as it stands.
+"""
 
 from __future__ import annotations
 
@@ -50,24 +52,44 @@ def test_a_release_under_a_root_forgets_one_who_was_trained_on_and_one_who_was_h
     manifest = verify_bundle(Path("face-age.unplug"), read_trust(Path("root.pem")))
     assert manifest.publication is not None and manifest.publication.requests == ("TICKET-1",)
     assert manifest.lineage.forget_samples == 2, "what was trained on"
-    before, after = (split_of(load_checkpoint(Path(name))) for name in ("model", ".face-age.unplug.release/unlearned"))
+    before, after = (
+        split_of(load_checkpoint(Path(name)))
+        for name in ("model", ".face-age.unplug.release/unlearned")
+    )
     with Path("faces/labels.csv").open(encoding="utf-8", newline="") as file:
         cleos = {row["path"] for row in csv.DictReader(file) if row["subject"] == "person-1"}
-    assert len(cleos) == 2 and cleos <= before.held_out and not cleos & {*after.test, *after.validation, *after.retain}
+    assert (
+        len(cleos) == 2
+        and cleos <= before.held_out
+        and not cleos & {*after.test, *after.validation, *after.retain}
+    )
     card = (tmp_path / "face-age.unplug" / "README.md").read_text()
     assert "held out" in card and "person-" not in card
 
     ledger = open_ledger(str(tmp_path / "ledger.db"))
     assert check_ledger(ledger, ledger.identity()[1])[1] == ()
     entries = ledger.entries()
-    touched = [(entry.facts["samples"], entry.facts["held_out"]) for entry in entries if entry.kind == "touched"]
+    touched = [
+        (entry.facts["samples"], entry.facts["held_out"])
+        for entry in entries
+        if entry.kind == "touched"
+    ]
     assert touched == [("2", "2"), ("0", "2")]
     (released,) = [entry for entry in entries if entry.kind == "release"]
-    assert released.requests == ("TICKET-1",) and bundle_id(tmp_path / "face-age.unplug") in released.facts.values()
-    assert {name: item.state for name, item in ledger.requests().items()} == {"TICKET-1": "answered", "TICKET-2": "answered"}
+    assert (
+        released.requests == ("TICKET-1",)
+        and bundle_id(tmp_path / "face-age.unplug") in released.facts.values()
+    )
+    assert {name: item.state for name, item in ledger.requests().items()} == {
+        "TICKET-1": "answered",
+        "TICKET-2": "answered",
+    }
 
     refused = [text for line, text in said.items() if line.endswith(("# exit 1", "# exit 2"))]
     assert "--trust ROOT.pem" in refused[0] and "No weights hold them" in refused[1]
     assert "unplug certificate templates TICKET-2" in refused[2]
     assert not (tmp_path / "second.unplug").exists() and not (tmp_path / "second").exists()
-    assert "No model of ours was trained on data about you" in (tmp_path / "drafts" / "answer.md").read_text()
+    assert (
+        "No model of ours was trained on data about you"
+        in (tmp_path / "drafts" / "answer.md").read_text()
+    )

@@ -65,7 +65,9 @@ class Strided(Usual):
         x = F.relu(self.b(F.relu(self.a(x))))
         count, channels, height, width = x.shape
         size = height * width
-        return self.head(torch.as_strided(x, (count, channels, size), (channels * size, size, 1)).mean(2))
+        return self.head(
+            torch.as_strided(x, (count, channels, size), (channels * size, size, 1)).mean(2)
+        )
 
 
 class Sigmoid(Usual):

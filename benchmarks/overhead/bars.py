@@ -1,4 +1,6 @@
-"""The picture of what steering costs: seconds an image by number of steps, the base and what each control adds."""
+"""The picture of what steering costs: seconds an image by number of steps, the base and what each
+control adds.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ SHOWN = {BARE: "#9aa7b8", CONTROLNET: "#b3541e", PLUGIN: "#2456a6"}
 
 
 def bars(run: dict[str, Any]) -> Figure:
-    """Three bars for each number of steps, with guidance: the bare base, with a ControlNet, with the plugin.
+    """Three bars for each number of steps, with guidance: the bare base, with a ControlNet, with
+    the plugin.
 
     Args:
         run: of the JSON, with its rows.

@@ -1,4 +1,6 @@
-"""Clones and additions of residuals, measured by themselves with cold caches, or on a CPU where they happen."""
+"""Clones and additions of residuals, measured by themselves with cold caches, or on a CPU where
+they happen.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from benchmarks.overhead.parts import Adapter, add, clones
 
 
 class Clocked(Tensor):
-    """A residual that adds up how long the UNet's additions with it take; for a CPU, where an operation ends when it returns.
+    """A residual that adds up how long the UNet's additions with it take; for a CPU, where an
+    operation ends when it returns.
 
     The result is a plain tensor, so that nothing but the addition is timed.
     """
@@ -42,13 +45,18 @@ class InSitu:
         """What the adapter computes once a picture, untimed."""
         return self._adapter.once(condition_1CHW, guidance)
 
-    def each_step(self, state: list[Tensor], latents_BCHW: Tensor, t: Tensor, text_BTC: Tensor) -> dict[str, Any]:
+    def each_step(
+        self, state: list[Tensor], latents_BCHW: Tensor, t: Tensor, text_BTC: Tensor
+    ) -> dict[str, Any]:
         """The adapter's, timed; the residuals go on to time their additions."""
         start = time.perf_counter()
         given = self._adapter.each_step(state, latents_BCHW, t, text_BTC)
         self.clone_s = time.perf_counter() - start
         Clocked.spent = 0.0
-        return {name: [residual.as_subclass(Clocked) for residual in residuals] for name, residuals in given.items()}
+        return {
+            name: [residual.as_subclass(Clocked) for residual in residuals]
+            for name, residuals in given.items()
+        }
 
 
 class Cold:
@@ -56,16 +64,22 @@ class Cold:
 
     Args:
         shapes_L: of the residuals of one image, with the batch doubled.
-        total: bytes to reach with copies; twice that is allocated, and once more to overwrite caches.
+        total: bytes to reach with copies; twice that is allocated, and once more to overwrite
+            caches.
     """
 
-    def __init__(self, shapes_L: Sequence[torch.Size], total: int, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self, shapes_L: Sequence[torch.Size], total: int, device: torch.device, dtype: torch.dtype
+    ) -> None:
         one = sum(math.prod(shape) for shape in shapes_L) * dtype.itemsize
         self.copies = math.ceil(total / one)
         draw = torch.Generator(device).manual_seed(1)
 
         def tensors() -> list[Tensor]:
-            return [torch.empty(shape, device=device, dtype=dtype).uniform_(-1, 1, generator=draw) for shape in shapes_L]
+            return [
+                torch.empty(shape, device=device, dtype=dtype).uniform_(-1, 1, generator=draw)
+                for shape in shapes_L
+            ]
 
         residuals, hidden = ([tensors() for _ in range(self.copies)] for _ in range(2))
         self._residuals, self._hidden = (

@@ -30,7 +30,8 @@ class Sample:
         part, control, guidance, steps: as in `Work`.
         first_s: the very first time; what a process pays once for kernels and memory is in it.
         seconds: by the clock, for each round its repeats.
-        processor_seconds: of all threads, likewise; None on a GPU and for pieces timed inside others.
+        processor_seconds: of all threads, likewise; None on a GPU and for pieces timed inside
+            others.
     """
 
     part: str
@@ -44,10 +45,16 @@ class Sample:
 
 @torch.no_grad()
 def measure(
-    works: Sequence[Work], rounds: int, device: torch.device, sweep: Callable[[], None],
-    clock: Clock = time.perf_counter, processor: Clock = time.process_time, tell: Callable[[str], None] = lambda line: None,
-) -> list[Sample]:  # fmt: skip
-    """Every piece in turn in every round, A B C A B C, so that a drifting clock favours none; a first round warms up.
+    works: Sequence[Work],
+    rounds: int,
+    device: torch.device,
+    sweep: Callable[[], None],
+    clock: Clock = time.perf_counter,
+    processor: Clock = time.process_time,
+    tell: Callable[[str], None] = lambda line: None,
+) -> list[Sample]:
+    """Every piece in turn in every round, A B C A B C, so that a drifting clock favours none; a
+    first round warms up.
 
     Args:
         works: the pieces.
@@ -81,17 +88,30 @@ def measure(
                 _keep(samples, (part, *names[1:]), number, values, None)
             warm_s.setdefault(names, times[-1])
             where = "" if work.guidance is None else batch_name(work.guidance)
-            tell(f"round {number} {work.part} {work.control} {where}: {statistics.median(times):.4g} s")
+            tell(
+                f"round {number} {work.part} {work.control} {where}: "
+                f"{statistics.median(times):.4g} s"
+            )
     return list(samples.values())
 
 
-def _keep(samples: dict[Names, Sample], names: Names, number: int, times: list[float], busy: list[float] | None) -> None:
+def _keep(
+    samples: dict[Names, Sample],
+    names: Names,
+    number: int,
+    times: list[float],
+    busy: list[float] | None,
+) -> None:
     if number == 0:
         part, control, guidance, steps = names
         samples[names] = Sample(
-            part=part, control=control, guidance=guidance, steps=steps, first_s=times[0],
+            part=part,
+            control=control,
+            guidance=guidance,
+            steps=steps,
+            first_s=times[0],
             processor_seconds=None if busy is None else [],
-        )  # fmt: skip
+        )
         return
     samples[names].seconds.append(times)
     kept = samples[names].processor_seconds
@@ -100,10 +120,16 @@ def _keep(samples: dict[Names, Sample], names: Names, number: int, times: list[f
 
 
 def _repeats(work: Work, warm_s: float | None) -> int:
-    """Once if long; twice to warm up, for the first time is no guide to the others; then as many as fit."""
+    """Once if long; twice to warm up, for the first time is no guide to the others; then as many as
+    fit.
+    """
     if not work.short:
         return 1
-    return 2 if warm_s is None else max(3, min(MOST, math.ceil(REPEAT_S / max(warm_s * work.units, 1e-9))))
+    return (
+        2
+        if warm_s is None
+        else max(3, min(MOST, math.ceil(REPEAT_S / max(warm_s * work.units, 1e-9))))
+    )
 
 
 def batch_name(guidance: bool) -> str:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-BARE, CONTROLNET, FULL, LIGHT, PLUGIN = "base", "ControlNet", "T2I-Adapter", "T2I-Adapter light", "plugin"
+BARE, CONTROLNET, FULL, LIGHT, PLUGIN = (
+    "base",
+    "ControlNet",
+    "T2I-Adapter",
+    "T2I-Adapter light",
+    "plugin",
+)
 ADAPTERS = (FULL, LIGHT, PLUGIN)
 DECODER = "VAE decoder"
 RESIDUALS = "residuals"

@@ -1,8 +1,9 @@
-"""What the measured pieces come to, in seconds per image and percent of the bare base; a table for the README.
+"""What the measured pieces come to, in seconds per image and percent of the bare base; a table for
+the README.
 
-``python -m benchmarks.overhead.report FILE`` prints it. With more words, ``50 25 6 4``, it works the rows of an extrapolated
-run out again for these numbers of steps, from the same measured pieces, and writes the file; ``--bars PNG`` draws them.
-R rounds, S steps.
+``python -m benchmarks.overhead.report FILE`` prints it. With more words, ``50 25 6 4``, it works
+the rows of an extrapolated run out again for these numbers of steps, from the same measured pieces,
+and writes the file; ``--bars PNG`` draws them. R rounds, S steps.
 """
 
 from __future__ import annotations
@@ -28,20 +29,33 @@ Run = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Pieces:
-    """A run's samples by one of its clocks; everything is a list of R seconds, or None where it was not measured."""
+    """A run's samples by one of its clocks; everything is a list of R seconds, or None where it was
+    not measured.
+    """
 
     run: Run
     clock: str
 
-    def get(self, part: str, control: str, guidance: bool | None, steps: int | None = None) -> list[float] | None:
+    def get(
+        self, part: str, control: str, guidance: bool | None, steps: int | None = None
+    ) -> list[float] | None:
         """The median of each round's repeats."""
         for sample in self.run["samples"]:
-            if (sample["part"], sample["control"], sample["guidance"], sample["steps"]) == (part, control, guidance, steps):
+            if (sample["part"], sample["control"], sample["guidance"], sample["steps"]) == (
+                part,
+                control,
+                guidance,
+                steps,
+            ):
                 rounds = sample[self.clock]
-                return None if rounds is None else [statistics.median(repeats) for repeats in rounds]
+                return (
+                    None if rounds is None else [statistics.median(repeats) for repeats in rounds]
+                )
         return None
 
-    def need(self, part: str, control: str, guidance: bool | None, steps: int | None = None) -> list[float]:
+    def need(
+        self, part: str, control: str, guidance: bool | None, steps: int | None = None
+    ) -> list[float]:
         """The same; `ValueError` where it was not measured."""
         found_R = self.get(part, control, guidance, steps)
         if found_R is None:
@@ -59,36 +73,54 @@ class Pieces:
         """What every step does more: the ControlNet, or clones and additions."""
         if control == CONTROLNET:
             return self.need("network", CONTROLNET, guidance)
-        clone_R, add_R = self.need("clone", RESIDUALS, guidance), self.need("add", RESIDUALS, guidance)
+        clone_R, add_R = (
+            self.need("clone", RESIDUALS, guidance),
+            self.need("add", RESIDUALS, guidance),
+        )
         return [clones * clone + add for clone, add in zip(clone_R, add_R, strict=True)]
 
     def work(self, control: str, steps: int, guidance: bool, *, clones: bool = True) -> list[float]:
         """What is added, by itself: once + S each step."""
-        once_R, each_R = self.need("once", control, guidance), self.each_step(control, guidance, clones=clones)
+        once_R, each_R = (
+            self.need("once", control, guidance),
+            self.each_step(control, guidance, clones=clones),
+        )
         return [once + steps * each for once, each in zip(once_R, each_R, strict=True)]
 
     def in_situ(self, control: str, steps: int, guidance: bool) -> list[float] | None:
         """The same with the clones and additions of a real step."""
-        clone_R, add_R = (self.get(f"{part} in situ", RESIDUALS, guidance) for part in ("clone", "add"))
+        clone_R, add_R = (
+            self.get(f"{part} in situ", RESIDUALS, guidance) for part in ("clone", "add")
+        )
         if control == CONTROLNET or clone_R is None or add_R is None:
             return None
         once_R = self.need("once", control, guidance)
-        return [once + steps * (clone + add) for once, clone, add in zip(once_R, clone_R, add_R, strict=True)]
+        return [
+            once + steps * (clone + add)
+            for once, clone, add in zip(once_R, clone_R, add_R, strict=True)
+        ]
 
     def difference(self, control: str, steps: int, guidance: bool) -> list[float] | None:
         """An image with less an image without: run, or once + S (step with - step without)."""
         if not self.run["extrapolated"]:
-            given_R, base_R = self.need("whole", control, guidance, steps), self.base(steps, guidance)
+            given_R, base_R = (
+                self.need("whole", control, guidance, steps),
+                self.base(steps, guidance),
+            )
             return [given - base for given, base in zip(given_R, base_R, strict=True)]
         given_R = self.get("step", control if control == CONTROLNET else RESIDUALS, guidance) or []
         once_R, step_R = self.need("once", control, guidance), self.need("step", BARE, guidance)
         if not given_R:
             return None
-        return [once + steps * (given - step) for once, given, step in zip(once_R, given_R, step_R, strict=True)]
+        return [
+            once + steps * (given - step)
+            for once, given, step in zip(once_R, given_R, step_R, strict=True)
+        ]
 
 
 def rows(run: Run, clock: str = CLOCK) -> list[dict[str, Any]]:
-    """One row for each control, number of steps, and batch: seconds, and percent of the bare base within each round.
+    """One row for each control, number of steps, and batch: seconds, and percent of the bare base
+    within each round.
 
     Args:
         run: with `samples`, `steps` and `extrapolated`.
@@ -106,19 +138,27 @@ def rows(run: Run, clock: str = CLOCK) -> list[dict[str, Any]]:
 def _row(pieces: Pieces, control: str, steps: int, guidance: bool) -> dict[str, Any]:
     base_R, extrapolated = pieces.base(steps, guidance), pieces.run["extrapolated"]
     row: dict[str, Any] = {
-        "control": control, "steps": steps, "guidance": guidance, "extrapolated": extrapolated,
+        "control": control,
+        "steps": steps,
+        "guidance": guidance,
+        "extrapolated": extrapolated,
         "measured_steps": len(base_R) * (1 if extrapolated else steps),
-    }  # fmt: skip
+    }
     if control == BARE:
         return row | {"seconds": spread(base_R)}
-    work_R, difference_R = pieces.work(control, steps, guidance), pieces.difference(control, steps, guidance)
+    work_R, difference_R = (
+        pieces.work(control, steps, guidance),
+        pieces.difference(control, steps, guidance),
+    )
     by_difference = control == CONTROLNET and difference_R is not None
     chosen_R = difference_R if by_difference and difference_R is not None else work_R
     if extrapolated:
         image_R = [base + added for base, added in zip(base_R, chosen_R, strict=True)]
     else:
         image_R = pieces.need("whole", control, guidance, steps)
-    without_R = None if control == CONTROLNET else pieces.work(control, steps, guidance, clones=False)
+    without_R = (
+        None if control == CONTROLNET else pieces.work(control, steps, guidance, clones=False)
+    )
     return row | {
         "seconds": spread(image_R),
         "by": "difference" if by_difference else "work",
@@ -144,16 +184,27 @@ def _percent(added_R: Sequence[float] | None, base_R: Sequence[float]) -> dict[s
 
 
 def budget(run: Run) -> list[dict[str, Any]]:
-    """What the plugin adds to the most steps against its budget, by each clock; met where the median is."""
+    """What the plugin adds to the most steps against its budget, by each clock; met where the
+    median is.
+    """
     limit, found = BUDGET_PERCENT[run["device"]], []
-    for clock, table in (("clock", run["rows"]), ("processor time", run["rows_by_processor_time"] or [])):
+    for clock, table in (
+        ("clock", run["rows"]),
+        ("processor time", run["rows_by_processor_time"] or []),
+    ):
         for row in table:
             if row["control"] == PLUGIN and row["steps"] == max(run["steps"]):
                 percent = row["overhead_percent"]
-                found.append({
-                    "clock": clock, "guidance": row["guidance"], "limit_percent": limit, "percent": percent,
-                    "without_clones_percent": row["work_without_clones_percent"], "met": percent["median"] <= limit,
-                })  # fmt: skip
+                found.append(
+                    {
+                        "clock": clock,
+                        "guidance": row["guidance"],
+                        "limit_percent": limit,
+                        "percent": percent,
+                        "without_clones_percent": row["work_without_clones_percent"],
+                        "met": percent["median"] <= limit,
+                    }
+                )
     return found
 
 
@@ -167,25 +218,42 @@ def caption(run: Run) -> str:
     row = next(row for row in run["rows"] if row["control"] == CONTROLNET)
     if run["extrapolated"]:
         how = (
-            f"An image is extrapolated: its steps times a measured step ({row['measured_steps']} of each kind), plus decoding."
+            f"An image is extrapolated: its steps times a measured step ({row['measured_steps']} "
+            "of each kind), plus decoding."
         )
     else:
         how = "Every image was run to its end."
     alone = "what the others add was" if row["by"] == "difference" else "what is added was"
-    difference = "The ControlNet's overhead is the difference; " if row["by"] == "difference" else ""
+    difference = (
+        "The ControlNet's overhead is the difference; " if row["by"] == "difference" else ""
+    )
     text = f"{difference}{alone} measured by itself."
-    rounds = f"median of {run['rounds']} rounds, range in brackets" if run["rounds"] > 1 else "one round"
-    shown = f"{run['machine']}, {run['dtype']}, {run['image'][0]}×{run['image'][1]}, {run['size']} shape; {rounds}."
+    rounds = (
+        f"median of {run['rounds']} rounds, range in brackets" if run["rounds"] > 1 else "one round"
+    )
+    shown = (
+        f"{run['machine']}, {run['dtype']}, {run['image'][0]}×{run['image'][1]}, {run['size']} "
+        f"shape; {rounds}."
+    )
     return f"{shown} {how} {text[0].upper()}{text[1:]}"
 
 
 def cells(run: Run) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Header and rows of the table."""
     columns = [(steps, guidance) for guidance in (True, False) for steps in run["steps"]]
-    header = ("", "parameters", *(f"{steps} steps, {'guidance' if guidance else 'no guidance'}" for steps, guidance in columns))
+    header = (
+        "",
+        "parameters",
+        *(
+            f"{steps} steps, {'guidance' if guidance else 'no guidance'}"
+            for steps, guidance in columns
+        ),
+    )
     lines = []
     for control in (BARE, CONTROLNET, *ADAPTERS):
-        found = {(row["steps"], row["guidance"]): row for row in run["rows"] if row["control"] == control}
+        found = {
+            (row["steps"], row["guidance"]): row for row in run["rows"] if row["control"] == control
+        }
         size = f"{run['parameters'][control] / 1e6:.1f} M"
         lines.append((control, size, *(_cell(found[column]) for column in columns)))
     return header, lines
@@ -194,7 +262,9 @@ def cells(run: Run) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 def _table(run: Run) -> str:
     header, lines = cells(run)
     rule = "|---|" + "---:|" * (len(header) - 1)
-    return "\n".join([f"| {' | '.join(header)} |", rule, *(f"| {' | '.join(line)} |" for line in lines)])
+    return "\n".join(
+        [f"| {' | '.join(header)} |", rule, *(f"| {' | '.join(line)} |" for line in lines)]
+    )
 
 
 def _cell(row: dict[str, Any]) -> str:
@@ -206,7 +276,11 @@ def _cell(row: dict[str, Any]) -> str:
 
 def span(values: dict[str, float]) -> str:
     """Median and range as the tables show them; one value of one round."""
-    ends = f" ({digits(values['min'])} to {digits(values['max'])})" if values["min"] < values["max"] else ""
+    ends = (
+        f" ({digits(values['min'])} to {digits(values['max'])})"
+        if values["min"] < values["max"]
+        else ""
+    )
     return f"{digits(values['median'])}{ends}"
 
 
@@ -231,9 +305,14 @@ def again(facts: dict[str, Any], steps: Sequence[int]) -> dict[str, Any]:
     runs = []
     for run in facts["runs"]:
         if not run["extrapolated"]:
-            raise ValueError("its images were run to their ends: other numbers of steps were not measured")
+            raise ValueError(
+                "its images were run to their ends: other numbers of steps were not measured"
+            )
         run = run | {"steps": list(steps)}
-        both = {"rows": rows(run), "rows_by_processor_time": run["rows_by_processor_time"] and rows(run, PROCESSOR)}
+        both = {
+            "rows": rows(run),
+            "rows_by_processor_time": run["rows_by_processor_time"] and rows(run, PROCESSOR),
+        }
         runs.append(run | both | {"budget": budget(run | both)})
     return facts | {"runs": runs}
 

@@ -22,7 +22,8 @@ class Work:
         part: "step", "decode", "once", "clone", "add", "network" or "whole".
         control: what steers the base in it.
         guidance: whether the batch is doubled; None where that changes nothing.
-        run: does it `units` times; the names and seconds of pieces inside it that it timed itself, or anything else.
+        run: does it `units` times; the names and seconds of pieces inside it that it timed itself,
+            or anything else.
         steps: of a whole image.
         short: repeated within a round.
         cold: caches are overwritten before it.
@@ -41,33 +42,52 @@ class Work:
 @torch.no_grad()
 def residual_shapes(base: Base, controls: dict[str, Control]) -> list[torch.Size]:
     """Shapes of the residuals with the batch doubled; they must be those of every adapter."""
-    found = {name: [item.shape for item in controls[name].once(base.condition_1CHW, True)] for name in ADAPTERS}
+    found = {
+        name: [item.shape for item in controls[name].once(base.condition_1CHW, True)]
+        for name in ADAPTERS
+    }
     if any(shapes != found[PLUGIN] for shapes in found.values()):
         raise ValueError(f"the adapters differ in shapes: {found}")
     return found[PLUGIN]
 
 
 def pieces(base: Base, controls: dict[str, Control], cold: Cold) -> list[Work]:
-    """What a control adds, each piece by itself: what runs once an image, and what every step has more."""
-    works = [Work(part="decode", control=BARE, guidance=None, run=partial(base.decode, base.latents_1CHW))]
+    """What a control adds, each piece by itself: what runs once an image, and what every step has
+    more.
+    """
+    works = [
+        Work(
+            part="decode", control=BARE, guidance=None, run=partial(base.decode, base.latents_1CHW)
+        )
+    ]
     t, in_place_L = _middle(base), base.in_place()
     for guidance in (True, False):
         batch = 1 + guidance
         for name in (CONTROLNET, *ADAPTERS):
             once = partial(controls[name].once, base.condition_1CHW, guidance)
-            works.append(Work(part="once", control=name, guidance=guidance, run=once, short=True, cold=True))
+            works.append(
+                Work(part="once", control=name, guidance=guidance, run=once, short=True, cold=True)
+            )
         run = _network(base, controls[CONTROLNET], t, guidance)
         works += [
             Work(
-                part="clone", control=RESIDUALS, guidance=guidance, run=partial(cold.clone, batch),
-                units=cold.copies, short=True,
+                part="clone",
+                control=RESIDUALS,
+                guidance=guidance,
+                run=partial(cold.clone, batch),
+                units=cold.copies,
+                short=True,
             ),
             Work(
-                part="add", control=RESIDUALS, guidance=guidance, run=partial(cold.add, batch, in_place_L),
-                units=cold.copies, short=True,
+                part="add",
+                control=RESIDUALS,
+                guidance=guidance,
+                run=partial(cold.add, batch, in_place_L),
+                units=cold.copies,
+                short=True,
             ),
             Work(part="network", control=CONTROLNET, guidance=guidance, run=run),
-        ]  # fmt: skip
+        ]
     return works
 
 
@@ -93,7 +113,11 @@ def single_steps(base: Base, controls: dict[str, Control], *, check: bool) -> li
         for name in (BARE, RESIDUALS, CONTROLNET) if check else (BARE,):
             control = controls[PLUGIN if name == RESIDUALS else name]
             run = _step(base, control, t, guidance)
-            if name == RESIDUALS and isinstance(control, Adapter) and base.latents_1CHW.device.type == "cpu":
+            if (
+                name == RESIDUALS
+                and isinstance(control, Adapter)
+                and base.latents_1CHW.device.type == "cpu"
+            ):
                 run = _in_situ(base, InSitu(control), t, guidance)
             works.append(Work(part="step", control=name, guidance=guidance, run=run))
     return works
@@ -104,7 +128,9 @@ def _step(base: Base, control: Control, t: Tensor, guidance: bool) -> Callable[[
     return partial(base.step, control, state, base.latents_1CHW, t, guidance)
 
 
-def _in_situ(base: Base, control: InSitu, t: Tensor, guidance: bool) -> Callable[[], dict[str, float]]:
+def _in_situ(
+    base: Base, control: InSitu, t: Tensor, guidance: bool
+) -> Callable[[], dict[str, float]]:
     step = _step(base, control, t, guidance)
 
     def run() -> dict[str, float]:
@@ -121,7 +147,9 @@ def whole_images(base: Base, controls: dict[str, Control], steps: Sequence[int])
         for count in steps:
             for name, control in controls.items():
                 run = partial(base.generate, control, count, guidance)
-                works.append(Work(part="whole", control=name, guidance=guidance, steps=count, run=run))
+                works.append(
+                    Work(part="whole", control=name, guidance=guidance, steps=count, run=run)
+                )
     return works
 
 

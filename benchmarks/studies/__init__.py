@@ -1,1 +1,3 @@
-"""Many models to learn about methods: run from a checkout, never needed for a request, and not in the wheel."""
+"""Many models to learn about methods: run from a checkout, never needed for a request, and not in
+the wheel.
+"""

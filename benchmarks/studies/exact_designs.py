@@ -1,11 +1,13 @@
-"""Models that were made to forget, on the data, the split and the forget set of a finished board, with originals of their own.
+"""Models that were made to forget, on the data, the split and the forget set of a finished board,
+with originals of their own.
 
-``python -m benchmarks.studies.exact_designs --board DIR --original ORIGINAL --fleet FLEET --work WORK --out
-docs/data/leaderboard-designs.json``; ORIGINAL is one of
-what the board's ``--models-out`` wrote, FLEET its references (``unplug references``). A design is another model, so it has
-its own originals, and its own retrained models (other seeds, without the forget set) beside which F is measured; error and
-accuracy stand beside the *ordinary* retrained models of the board, which is what a user gives up. ``folds`` is no exact design:
-it forgets from the board's ordinary originals, with answers of a fleet. Every model is kept in WORK; a second call goes on.
+``python -m benchmarks.studies.exact_designs --board DIR --original ORIGINAL --fleet FLEET --work
+WORK --out docs/data/leaderboard-designs.json``; ORIGINAL is one of what the board's
+``--models-out`` wrote, FLEET its references (``unplug references``). A design is another model, so
+it has its own originals, and its own retrained models (other seeds, without the forget set) beside
+which F is measured; error and accuracy stand beside the *ordinary* retrained models of the board,
+which is what a user gives up. ``folds`` is no exact design: it forgets from the board's ordinary
+originals, with answers of a fleet. Every model is kept in WORK; a second call goes on.
 """
 
 from __future__ import annotations
@@ -21,13 +23,31 @@ import click
 import torch
 from torch import nn
 
-from benchmarks.studies.leaderboard import Bench, Board, Oracle, Pool, arrays_of, measure, measure_pool, weights_sha256
+from benchmarks.studies.leaderboard import (
+    Bench,
+    Board,
+    Oracle,
+    Pool,
+    arrays_of,
+    measure,
+    measure_pool,
+    weights_sha256,
+)
 from benchmarks.studies.leaderboard.intervals import as_measure, cluster_mean, difference
 from benchmarks.studies.leaderboard.protocol import TEN_GROUPS
 from benchmarks.studies.leaderboard.score import measure_cost
 from unplug.core import table, use_threads, versions, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.evidence.fleet import FleetJob, Order, Result, has_result, load_references, pack, read_result, write_result
+from unplug.sdk.evidence.fleet import (
+    FleetJob,
+    Order,
+    Result,
+    has_result,
+    load_references,
+    pack,
+    read_result,
+    write_result,
+)
 from unplug.sdk.forgetting.tasks import task_of, train_age
 from unplug.sdk.forgetting.unlearning import (
     ForgetProblem,
@@ -37,7 +57,7 @@ from unplug.sdk.forgetting.unlearning import (
     forget,
     summary,
     train_forgettable,
-)  # fmt: skip
+)
 from unplug.sdk.learning.data import Dataset, load_dataset, make_split
 from unplug.sdk.learning.training import ImageSet, Recipe, seeded
 
@@ -60,7 +80,10 @@ WHAT = {
     "closed-form": "a ridge head over a trunk of other people",
     "shards": "20 shards of people by 3 slices, tails over the same trunk",
     "sisa": "5 shards of people by 3 slices, whole networks of the board's kind",
-    "folds": "not exact: the board's own originals, fitted to the answers of models that left the person out",
+    "folds": (
+        "not exact: the board's own originals, fitted to the answers of models that left the "
+        "person out"
+    ),
 }
 FROM = 10_000
 """Training seeds of retrained models, apart from those of the originals."""
@@ -81,7 +104,9 @@ class World:
         """A result of the folder, made where it is not there."""
         given = str(self.board.report.data["digest"])
         if not has_result(self.work, name, given):
-            order = Order(job=FleetJob(name=name, target="unplug:design"), fingerprint=given, given=given)
+            order = Order(
+                job=FleetJob(name=name, target="unplug:design"), fingerprint=given, given=given
+            )
             write_result(self.work, name, pack(make(), order))
         return read_result(self.work, name)
 
@@ -104,16 +129,31 @@ def over_trunk(world: World, design: str, seed: int) -> dict[str, Result]:
 
         def train(out: str, split: Any, own: int) -> Checkpoint:
             return train_forgettable(
-                design, dataset, split, TRUNK_RECIPE, folder / out, trunk=world.trunk, trunk_data=world.trunk_data, seed=own,
-                device=CPU, show=False,
-            )  # fmt: skip
+                design,
+                dataset,
+                split,
+                TRUNK_RECIPE,
+                folder / out,
+                trunk=world.trunk,
+                trunk_data=world.trunk_data,
+                seed=own,
+                device=CPU,
+                show=False,
+            )
 
-        made = {"original": train("original", whole, seed), "retrained": train("retrained", local.split, seed + FROM)}
+        made = {
+            "original": train("original", whole, seed),
+            "retrained": train("retrained", local.split, seed + FROM),
+        }
         for role, method in (("unlearned", None), ("refitted", "retrain")):
-            made[role] = forget(made["original"], dataset, ids, method, folder / role, device=CPU, show=False)
+            made[role] = forget(
+                made["original"], dataset, ids, method, folder / role, device=CPU, show=False
+            )
         for role, checkpoint in made.items():
             cost = (checkpoint.record.get("forget") or {}).get("cost")
-            found[role] = result_of(local, checkpoint.model.eval(), checkpoint.record["cost"]["wall_s"], cost=cost)
+            found[role] = result_of(
+                local, checkpoint.model.eval(), checkpoint.record["cost"]["wall_s"], cost=cost
+            )
     return found
 
 
@@ -125,17 +165,26 @@ def sharded(world: World, design: str, seed: int) -> dict[str, Result]:
         start = time.perf_counter()
         with seeded(own, -3) as generator:
             problem = ForgetProblem(
-                retain=data, forget=local.sets.forget.subset([]), validation=local.sets.validation, task=local.task,
-                meter=Meter(local.retrain, None), seed=own, generator=generator,
-            )  # fmt: skip
+                retain=data,
+                forget=local.sets.forget.subset([]),
+                validation=local.sets.validation,
+                task=local.task,
+                meter=Meter(local.retrain, None),
+                seed=own,
+                generator=generator,
+            )
             return method.train(problem).eval(), time.perf_counter() - start  # type: ignore[attr-defined]
 
     original, wall_s = train(local.whole, seed)
     found["original"] = result_of(local, original, wall_s)
     for role, own in (("refitted", seed), ("retrained", seed + FROM)):
         found[role] = result_of(local, *train(local.training_set("retrained"), own))
-    model, cost = apply_method(method, original, local.sets, local.task, local.retrain, None, seed=seed)
-    found["unlearned"] = result_of(local, model, cost.wall_s, cost=summary(cost, local.retrain, None))
+    model, cost = apply_method(
+        method, original, local.sets, local.task, local.retrain, None, seed=seed
+    )
+    found["unlearned"] = result_of(
+        local, model, cost.wall_s, cost=summary(cost, local.retrain, None)
+    )
     return found
 
 
@@ -154,11 +203,18 @@ def pools(world: World, design: str, seeds: Sequence[int]) -> dict[str, Pool]:
                 return made[role]
 
             found[role].append(world.kept(name, make))
-    return {role: Pool(models=tuple(own), clusters=tuple(seeds), truths=world.board.truths) for role, own in found.items()}
+    return {
+        role: Pool(models=tuple(own), clusters=tuple(seeds), truths=world.board.truths)
+        for role, own in found.items()
+    }
 
 
-def folds_pools(world: World, seeds: Sequence[int], original: Checkpoint, fleet: Path) -> dict[str, Pool]:
-    """Ordinary originals that were fitted to out-of-fold answers, beside the board's own retrained models."""
+def folds_pools(
+    world: World, seeds: Sequence[int], original: Checkpoint, fleet: Path
+) -> dict[str, Pool]:
+    """Ordinary originals that were fitted to out-of-fold answers, beside the board's own retrained
+    models.
+    """
     local, board = world.board.local, world.board
     references = load_references(fleet, original, task_of(original, device=CPU), local.dataset)
     method, found = build_method("folds"), []
@@ -167,17 +223,35 @@ def folds_pools(world: World, seeds: Sequence[int], original: Checkpoint, fleet:
         def make(seed: int = seed) -> Result:
             outside = references.out_of_fold(local.split.forget, seed).logits(local.sets.forget.ids)
             model, cost = apply_method(
-                method, local.original(seed), local.sets, local.task, local.retrain, board.budget, seed=seed, outside_FG=outside
+                method,
+                local.original(seed),
+                local.sets,
+                local.task,
+                local.retrain,
+                board.budget,
+                seed=seed,
+                outside_FG=outside,
             )
-            return result_of(local, model, cost.wall_s, cost=summary(cost, local.retrain, board.budget))
+            return result_of(
+                local, model, cost.wall_s, cost=summary(cost, local.retrain, board.budget)
+            )
 
         found.append(world.kept(f"folds-unlearned-{seed}", make))
-    own = {"original": board.before.models, "unlearned": tuple(found), "retrained": board.oracle.pool.models}
-    return {role: Pool(models=models[: len(seeds)], clusters=tuple(seeds), truths=board.truths) for role, models in own.items()}
+    own = {
+        "original": board.before.models,
+        "unlearned": tuple(found),
+        "retrained": board.oracle.pool.models,
+    }
+    return {
+        role: Pool(models=models[: len(seeds)], clusters=tuple(seeds), truths=board.truths)
+        for role, models in own.items()
+    }
 
 
 def row_of(design: str, made: Mapping[str, Pool], ordinary: Pool) -> dict[str, Any]:
-    """A design's numbers: F and attacks beside its own retrained models, use beside the ordinary ones."""
+    """A design's numbers: F and attacks beside its own retrained models, use beside the ordinary
+    ones.
+    """
     own, unlearned = Oracle(made["retrained"]), made["unlearned"]
     metrics = {**measure_pool(unlearned, own)[0], **measure_cost(unlearned)}
     before = measure_pool(made["original"], own)[0]
@@ -186,36 +260,61 @@ def row_of(design: str, made: Mapping[str, Pool], ordinary: Pool) -> dict[str, A
         pair = [cluster_mean(pool.per_model(name), pool.clusters) for pool in (unlearned, ordinary)]
         metrics[f"{name}_ordinary_gap"] = as_measure(difference(*pair), 0.0)
     same = [one.facts["weights_sha256"] for one in unlearned.models]
-    refits = [one.facts["weights_sha256"] for one in made["refitted"].models] if "refitted" in made else []
+    refits = (
+        [one.facts["weights_sha256"] for one in made["refitted"].models]
+        if "refitted" in made
+        else []
+    )
     return {
-        "design": design, "what": WHAT[design], "models": len(unlearned),
-        "equal": sum(one == other for one, other in zip(same, refits, strict=True)) if refits else None,
+        "design": design,
+        "what": WHAT[design],
+        "models": len(unlearned),
+        "equal": sum(one == other for one, other in zip(same, refits, strict=True))
+        if refits
+        else None,
         "train_s": float(made["original"].per_model("wall_s").mean()),
         "metrics": {name: asdict(item) for name, item in metrics.items()},
-    }  # fmt: skip
+    }
 
 
-COMMAND = "python -m benchmarks.studies.exact_designs --board DIR --original ORIGINAL --fleet FLEET --work WORK --out"
+COMMAND = (
+    "python -m benchmarks.studies.exact_designs --board DIR --original ORIGINAL --fleet FLEET "
+    "--work WORK --out"
+)
 
 
 def designs_markdown(found: dict[str, Any]) -> str:
     """Where models that were made to forget stand, beside ordinary ones."""
     heads = (
-        "design", "equal to its refit", "score", "F / F_null", "the same, before", "loss AUC (own retrained)",
-        "the same, before", "test MAE, minus ordinary retrained, years", "test accuracy, minus ordinary retrained, points",
-        "compute (of retraining)", "wall time, s",
-    )  # fmt: skip
+        "design",
+        "equal to its refit",
+        "score",
+        "F / F_null",
+        "the same, before",
+        "loss AUC (own retrained)",
+        "the same, before",
+        "test MAE, minus ordinary retrained, years",
+        "test accuracy, minus ordinary retrained, points",
+        "compute (of retraining)",
+        "wall time, s",
+    )
     lines = [f"| {' | '.join(heads)} |", f"|---|{'--:|' * (len(heads) - 1)}"]
     for row in found["rows"]:
         item = row["metrics"]
         aim = f" ({item['loss_auc']['oracle']:.3f})"
         cells = [
-            row["design"], "not exact" if row["equal"] is None else f"{row['equal']} of {row['models']}",
-            span(item["score"], 3), span(item["f_ratio"], 2), span(item["before_f_ratio"], 2),
-            f"{item['loss_auc']['value']:.3f}{aim}", f"{item['before_loss_auc']['value']:.3f}",
-            span(item["test_mae_ordinary_gap"], 2, "+"), span(item["test_accuracy_ordinary_gap"], 1, "+", 100.0),
-            span(item["compute"], 1, "", 100.0) + " %", span(item["wall_s"], 2),
-        ]  # fmt: skip
+            row["design"],
+            "not exact" if row["equal"] is None else f"{row['equal']} of {row['models']}",
+            span(item["score"], 3),
+            span(item["f_ratio"], 2),
+            span(item["before_f_ratio"], 2),
+            f"{item['loss_auc']['value']:.3f}{aim}",
+            f"{item['before_loss_auc']['value']:.3f}",
+            span(item["test_mae_ordinary_gap"], 2, "+"),
+            span(item["test_accuracy_ordinary_gap"], 1, "+", 100.0),
+            span(item["compute"], 1, "", 100.0) + " %",
+            span(item["wall_s"], 2),
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     mae = found["ordinary_test_mae"]
     what = "\n".join(f"- `{row['design']}`: {row['what']}" for row in found["rows"])
@@ -251,10 +350,27 @@ def span(item: dict[str, float], digits: int, sign: str = "", scale: float = 1.0
 
 
 @click.command()
-@click.option("--board", type=click.Path(path_type=Path, exists=True), required=True, help="Folder of a finished leaderboard.")
-@click.option("--original", type=click.Path(path_type=Path), required=True, help="An original of it, as a checkpoint.")
-@click.option("--fleet", type=click.Path(path_type=Path), required=True, help="References of that original.")
-@click.option("--work", type=click.Path(path_type=Path), required=True, help="Folder of the trunk and of every model.")
+@click.option(
+    "--board",
+    type=click.Path(path_type=Path, exists=True),
+    required=True,
+    help="Folder of a finished leaderboard.",
+)
+@click.option(
+    "--original",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="An original of it, as a checkpoint.",
+)
+@click.option(
+    "--fleet", type=click.Path(path_type=Path), required=True, help="References of that original."
+)
+@click.option(
+    "--work",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder of the trunk and of every model.",
+)
 @click.option("--models", default=16, show_default=True, help="K = N of each design.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="JSON to write.")
 def main(board: Path, original: Path, fleet: Path, work: Path, models: int, out: Path) -> None:
@@ -264,22 +380,30 @@ def main(board: Path, original: Path, fleet: Path, work: Path, models: int, out:
     place = work / "trunk"
     split = make_split(data, seed=0, validation=0.1, test=0.1)
     trunk = (
-        load_checkpoint(place) if (place / "unplug.json").is_file()
+        load_checkpoint(place)
+        if (place / "unplug.json").is_file()
         else train_age(data, split, TRUNK_RECIPE, place, seed=0, device=CPU, show=False)
-    )  # fmt: skip
+    )
     world = World(board=opened, trunk=trunk, trunk_data=data, work=work / "results")
     seeds, ordinary = list(range(models)), opened.oracle.pool
     made = {name: pools(world, name, seeds) for name in (*OVER_TRUNK, "sisa")}
     made["folds"] = folds_pools(world, seeds, load_checkpoint(original), fleet)
     rows = [row_of(name, own, ordinary) for name, own in made.items()]
     facts = {
-        "schema": SCHEMA, **opened.facts(), "models": models, "trunk": TRUNK_SPEC,
-        "trunk_recipe": TRUNK_RECIPE.to_dict(), "trunk_pictures": len(split.train),
+        "schema": SCHEMA,
+        **opened.facts(),
+        "models": models,
+        "trunk": TRUNK_SPEC,
+        "trunk_recipe": TRUNK_RECIPE.to_dict(),
+        "trunk_pictures": len(split.train),
         "ordinary_s": float(ordinary.per_model("wall_s").mean()),
         "ordinary_test_mae": float(ordinary.per_model("test_mae").mean()),
-    }  # fmt: skip
+    }
     write_json(out, {**facts, "rows": rows, "versions": versions()})
-    cells = [(row["design"], f"{row['metrics']['f_ratio']['value']:.2f}", str(row["equal"])) for row in rows]
+    cells = [
+        (row["design"], f"{row['metrics']['f_ratio']['value']:.2f}", str(row["equal"]))
+        for row in rows
+    ]
     print(table(("design", "F / F_null", "equal to its refit"), cells))
 
 

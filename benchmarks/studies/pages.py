@@ -1,4 +1,6 @@
-"""What the pages of studies have in common: the foot, and the report's own template without anything about forgetting."""
+"""What the pages of studies have in common: the foot, and the report's own template without
+anything about forgetting.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def study_page(
     provenance: Section,
     numbers: Sequence[KeyNumber] = (),
 ) -> str:
-    """One HTML document, drawn by the report's template and style; the same parts give the same text.
+    """One HTML document, drawn by the report's template and style; the same parts give the same
+    text.
 
     Raises:
         ReportError: it would be larger than 2 MB; `what` and `fix` are for its message.
@@ -45,18 +48,27 @@ def study_page(
     )
 
 
-def provenance(parts: Mapping[str, Mapping[str, object]], versions: Mapping[str, str | None]) -> Section:
+def provenance(
+    parts: Mapping[str, Mapping[str, object]], versions: Mapping[str, str | None]
+) -> Section:
     """Where the numbers come from: settings by the part that they belong to, then versions."""
-    facts = [(f"{part}: {key}", value) for part, values in parts.items() for key, value in values.items()]
+    facts = [
+        (f"{part}: {key}", value) for part, values in parts.items() for key, value in values.items()
+    ]
     facts += [(f"version: {key}", value) for key, value in versions.items() if value is not None]
-    rows = [[Cell(text=plain(key.replace("_", " "), 60)), Cell(text=_value(value))] for key, value in facts[:MAX_FACTS]]
+    rows = [
+        [Cell(text=plain(key.replace("_", " "), 60)), Cell(text=_value(value))]
+        for key, value in facts[:MAX_FACTS]
+    ]
     columns = [Column(label="Fact", number=False), Column(label="value", number=False, wide=True)]
     table = Table(caption="Data, recipe, seeds, versions", columns=columns, groups=[("", rows)])
     return Section(id="provenance", heading="Provenance", lead="", blocks=[table])
 
 
 def markdown(block: Block) -> str:
-    """A table with its caption, or notes, for a document: intervals stand in brackets behind their numbers."""
+    """A table with its caption, or notes, for a document: intervals stand in brackets behind their
+    numbers.
+    """
     if isinstance(block, Notes):
         return "".join(f"- {line}\n" for line in block.lines)
     assert isinstance(block, Table), "a document shows no plots"

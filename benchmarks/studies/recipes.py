@@ -1,9 +1,11 @@
-"""Which recipe remembers least at no cost: validation error first, the gap that attacks read second (docs/training.md).
+"""Which recipe remembers least at no cost: validation error first, the gap that attacks read second
+(docs/training.md).
 
     python -m benchmarks.studies.recipes --out docs/data/recipes.json
 
-Every variant is trained with every seed. Chosen is on *validation* people; what is then true of the choice is told on *test*
-people, whom nobody looked at. MixUp (Zhang et al., 2018) lives here and is no field of the recipe yet.
+Every variant is trained with every seed. Chosen is on *validation* people; what is then true of the
+choice is told on *test* people, whom nobody looked at. MixUp (Zhang et al., 2018) lives here and is
+no field of the recipe yet.
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ from unplug.core import read_json, versions, write_json
 from unplug.sdk.evidence.statistics import auc
 from unplug.sdk.forgetting.tasks import AgeTask
 from unplug.sdk.learning.data import load_dataset, make_split
-from unplug.sdk.learning.training import ImageBatch, ImageSet, Recipe, edges_of, fit_new, load_sets, predict
+from unplug.sdk.learning.training import (
+    ImageBatch,
+    ImageSet,
+    Recipe,
+    edges_of,
+    fit_new,
+    load_sets,
+    predict,
+)
 
 SCHEMA = "unplug-recipes/1"
 BASE = Recipe(size="nano", image_size=32, epochs=20, batch_size=32)
@@ -37,7 +47,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 """What differs from `BASE`; 20 epochs where nothing is said."""
 TIE = 0.1
-"""Years of validation error within which variants count as equally good: about half of the range between seeds."""
+"""Years of validation error within which variants count as equally good: about half of the range
+between seeds.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +62,9 @@ class MixedBatch(ImageBatch):
 
 @dataclass(frozen=True, kw_only=True)
 class MixedSet(ImageSet):
-    """An image set whose training views are pairs, mixed in a share that Beta(alpha, alpha) draws once a batch."""
+    """An image set whose training views are pairs, mixed in a share that Beta(alpha, alpha) draws
+    once a batch.
+    """
 
     alpha: float = field(default=0.0)
 
@@ -75,7 +89,10 @@ class MixedTask(AgeTask):
         """Training loss (B,), of both halves of a mixed batch."""
         if not isinstance(batch, MixedBatch):
             return super().loss(model, outputs, batch)
-        first, second = super().loss(model, outputs, batch), super().loss(model, outputs, batch.other)
+        first, second = (
+            super().loss(model, outputs, batch),
+            super().loss(model, outputs, batch.other),
+        )
         return batch.share * first + (1 - batch.share) * second
 
 
@@ -90,9 +107,13 @@ def row_of(name: str, seed: int, spec: str) -> dict[str, Any]:
     task: AgeTask = (MixedTask if mixup else AgeTask)(recipe=recipe, edges=edges)
     train = sets.train
     if mixup:
-        train = MixedSet(**{item.name: getattr(train, item.name) for item in fields(ImageSet)}, alpha=mixup)
+        train = MixedSet(
+            **{item.name: getattr(train, item.name) for item in fields(ImageSet)}, alpha=mixup
+        )
     done = fit_new(task, train, sets.validation, seed=seed)
-    said = {part: predict(done.model, getattr(sets, part)) for part in ("train", "validation", "test")}
+    said = {
+        part: predict(done.model, getattr(sets, part)) for part in ("train", "validation", "test")
+    }
     row: dict[str, Any] = {
         "variant": name,
         "seed": seed,
@@ -107,7 +128,9 @@ def row_of(name: str, seed: int, spec: str) -> dict[str, Any]:
 
 
 def chosen(rows: list[dict[str, Any]]) -> str:
-    """Of the variants within `TIE` years of the best on validation people the one whose error tells least."""
+    """Of the variants within `TIE` years of the best on validation people the one whose error tells
+    least.
+    """
     means = {
         name: [
             float(np.mean([row[key] for row in rows if row["variant"] == name]))
@@ -123,13 +146,19 @@ def chosen(rows: list[dict[str, Any]]) -> str:
 def markdown(facts: dict[str, Any]) -> str:
     """The table: means over seeds, and their range."""
     keys = ("validation_mae", "validation_error_auc", "test_mae", "test_error_auc", "test_loss_auc")
-    lines = ["| recipe | validation MAE | error AUC | test MAE | error AUC | loss AUC |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| recipe | validation MAE | error AUC | test MAE | error AUC | loss AUC |",
+        "|---|---|---|---|---|---|",
+    ]
     for name in dict.fromkeys(row["variant"] for row in facts["rows"]):
         own = [row for row in facts["rows"] if row["variant"] == name]
         cells = []
         for key in keys:
             values, digits = [row[key] for row in own], 2 if key.endswith("mae") else 3
-            cells.append(f"{np.mean(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})")
+            cells.append(
+                f"{np.mean(values):.{digits}f} ({min(values):.{digits}f} to "
+                f"{max(values):.{digits}f})"
+            )
         mark = "**" if name == facts["chosen"] else ""
         lines.append(f"| {mark}{name}{mark} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -137,8 +166,12 @@ def markdown(facts: dict[str, Any]) -> str:
 
 @click.command()
 @click.option("--data", "spec", default="synth:n=2400,subjects=800,seed=7", show_default=True)
-@click.option("--seeds", default=3, show_default=True, help="Of the split and of everything random.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("out/recipes.json"), show_default=True)
+@click.option(
+    "--seeds", default=3, show_default=True, help="Of the split and of everything random."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("out/recipes.json"), show_default=True
+)
 def main(spec: str, seeds: int, out: Path) -> None:
     """Trains what is not there yet, writes JSON and prints the table."""
     rows: list[dict[str, Any]] = read_json(out)["rows"] if out.exists() else []

@@ -1,4 +1,5 @@
-"""Whether a base listens: how far its colours follow the words of a prompt, and how far the noise that it starts from.
+"""Whether a base listens: how far its colours follow the words of a prompt, and how far the noise
+that it starts from.
 
 Shapes: W words, S seeds, three colour channels.
 """
@@ -39,11 +40,19 @@ class ColourAttribute:
 
 ATTRIBUTES = {
     "background": ColourAttribute(
-        prompt="a portrait of an adult, {} plain background", palette=COLOURS, place=(0.02, 0.25, 0.02, 0.16)
+        prompt="a portrait of an adult, {} plain background",
+        palette=COLOURS,
+        place=(0.02, 0.25, 0.02, 0.16),
     ),
-    "skin": ColourAttribute(prompt="a portrait of an adult, {} skin", palette=dict(SKIN), place=(0.5, 0.62, 0.4, 0.6)),
-    "hair": ColourAttribute(prompt="a portrait of an adult, {} afro", palette=HAIR, place=(0.14, 0.2, 0.44, 0.56)),
-    "clothes": ColourAttribute(prompt="a portrait of an adult, {} clothes", palette=COLOURS, place=(0.97, 1.0, 0.25, 0.38)),
+    "skin": ColourAttribute(
+        prompt="a portrait of an adult, {} skin", palette=dict(SKIN), place=(0.5, 0.62, 0.4, 0.6)
+    ),
+    "hair": ColourAttribute(
+        prompt="a portrait of an adult, {} afro", palette=HAIR, place=(0.14, 0.2, 0.44, 0.56)
+    ),
+    "clothes": ColourAttribute(
+        prompt="a portrait of an adult, {} clothes", palette=COLOURS, place=(0.97, 1.0, 0.25, 0.38)
+    ),
 }
 
 
@@ -52,8 +61,10 @@ class Heard:
     """What the colours of W words and S seeds say.
 
     Args:
-        between_words: root mean square distance, in levels of 0 to 255 a channel, of the words' mean colours from their mean.
-        between_seeds: the same of single pictures from their word's mean colour, with S - 1 degrees of freedom a word.
+        between_words: root mean square distance, in levels of 0 to 255 a channel, of the words'
+            mean colours from their mean.
+        between_seeds: the same of single pictures from their word's mean colour, with S - 1 degrees
+            of freedom a word.
         nearest: share of pictures whose colour is nearest to that of their own word among the W.
     """
 
@@ -82,25 +93,34 @@ def heard(colour_WSC: Colours, palette_WC: Colours) -> Heard:
     """
     mean_W1C = colour_WSC.mean(axis=1, keepdims=True)
     words = np.square(mean_W1C - mean_W1C.mean(axis=0)).mean()
-    seeds = np.square(colour_WSC - mean_W1C).mean() * colour_WSC.shape[1] / (colour_WSC.shape[1] - 1)
+    seeds = (
+        np.square(colour_WSC - mean_W1C).mean() * colour_WSC.shape[1] / (colour_WSC.shape[1] - 1)
+    )
     apart_WSW = np.square(colour_WSC[:, :, None] - palette_WC[None, None]).sum(axis=-1)
     own_W1 = np.arange(len(colour_WSC))[:, None]
     return Heard(
-        between_words=float(np.sqrt(words)), between_seeds=float(np.sqrt(seeds)),
+        between_words=float(np.sqrt(words)),
+        between_seeds=float(np.sqrt(seeds)),
         nearest=float((apart_WSW.argmin(axis=-1) == own_W1).mean()),
-    )  # fmt: skip
+    )
 
 
 def colour_at(pictures_NHWC: Pictures, place: tuple[float, float, float, float]) -> Colours:
     """The median colour (N, 3) of a box, see `ColourAttribute`."""
     side = pictures_NHWC.shape[1]
     top, bottom, left, right = (round(share * side) for share in place)
-    found: Colours = np.median(pictures_NHWC[:, top:bottom, left:right].reshape(len(pictures_NHWC), -1, 3), axis=1)
+    found: Colours = np.median(
+        pictures_NHWC[:, top:bottom, left:right].reshape(len(pictures_NHWC), -1, 3), axis=1
+    )
     return found
 
 
 def listen(
-    draw: Callable[[Sequence[str], Sequence[int]], Pictures], attribute: ColourAttribute, *, words: int = 8, seeds: int = 3
+    draw: Callable[[Sequence[str], Sequence[int]], Pictures],
+    attribute: ColourAttribute,
+    *,
+    words: int = 8,
+    seeds: int = 3,
 ) -> tuple[Heard, Pictures]:
     """Draws every word with every seed.
 
@@ -114,8 +134,9 @@ def listen(
         What was heard, and the pictures, a word's together.
 
     Reference:
-        Lin et al., Common Diffusion Noise Schedules and Sample Steps are Flawed, 2023, section 2: a base that was trained with
-        a signal left in its last noise level takes the mean of a picture from the noise.
+        Lin et al., Common Diffusion Noise Schedules and Sample Steps are Flawed, 2023, section 2: a
+        base that was trained with a signal left in its last noise level takes the mean of a picture
+        from the noise.
     """
     chosen = attribute.words(words)
     pairs = [(attribute.prompt.format(word), seed) for word in chosen for seed in range(seeds)]
@@ -129,7 +150,8 @@ class Bound:
     """Whether two colour words of one prompt go where each belongs.
 
     Args:
-        first, second: share of pictures in which the colour of that part is nearest to its own word among all words asked.
+        first, second: share of pictures in which the colour of that part is nearest to its own word
+            among all words asked.
         swapped: share in which both parts are nearer to the other's word than to their own.
     """
 
@@ -139,9 +161,14 @@ class Bound:
 
 
 def bound(
-    draw: Callable[[Sequence[str], Sequence[int]], Pictures], first: ColourAttribute, second: ColourAttribute, prompt: str,
-    *, words: int = 8, seeds: int = 3,
-) -> Bound:  # fmt: skip
+    draw: Callable[[Sequence[str], Sequence[int]], Pictures],
+    first: ColourAttribute,
+    second: ColourAttribute,
+    prompt: str,
+    *,
+    words: int = 8,
+    seeds: int = 3,
+) -> Bound:
     """Draws prompts with two colour words, each word of the first with another one of the second.
 
     Args:
@@ -153,18 +180,29 @@ def bound(
     """
     chosen = first.words(words)
     shift = words // 2 - 1 or 1
-    pairs = [(place, (place + shift) % words, seed) for place in range(words) for seed in range(seeds)]
-    pictures_NHWC = draw([prompt.format(chosen[one], chosen[two]) for one, two, _ in pairs], [seed for *_, seed in pairs])
+    pairs = [
+        (place, (place + shift) % words, seed) for place in range(words) for seed in range(seeds)
+    ]
+    pictures_NHWC = draw(
+        [prompt.format(chosen[one], chosen[two]) for one, two, _ in pairs],
+        [seed for *_, seed in pairs],
+    )
     palette_WC = np.array([first.palette[word] for word in chosen])
     own_N2 = np.array([(one, two) for one, two, _ in pairs])
-    apart_2NW = np.stack([
-        np.square(colour_at(pictures_NHWC, part.place)[:, None] - palette_WC[None]).sum(axis=-1) for part in (first, second)
-    ])  # fmt: skip
+    apart_2NW = np.stack(
+        [
+            np.square(colour_at(pictures_NHWC, part.place)[:, None] - palette_WC[None]).sum(axis=-1)
+            for part in (first, second)
+        ]
+    )
     rows_N = np.arange(len(pairs))
     right = [apart_NW.argmin(axis=1) == own_N2[:, part] for part, apart_NW in enumerate(apart_2NW)]
     crossed = [
-        apart_NW[rows_N, own_N2[:, 1 - part]] < apart_NW[rows_N, own_N2[:, part]] for part, apart_NW in enumerate(apart_2NW)
+        apart_NW[rows_N, own_N2[:, 1 - part]] < apart_NW[rows_N, own_N2[:, part]]
+        for part, apart_NW in enumerate(apart_2NW)
     ]
     return Bound(
-        first=float(right[0].mean()), second=float(right[1].mean()), swapped=float((crossed[0] & crossed[1]).mean())
-    )  # fmt: skip
+        first=float(right[0].mean()),
+        second=float(right[1].mean()),
+        swapped=float((crossed[0] & crossed[1]).mean()),
+    )

@@ -36,16 +36,24 @@ def check(wanted: Any, got: Any, place: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in sorted(make.MADE) if name != "faces.json"])
 def test_the_vectors_are_current(name: str) -> None:
-    check(json.loads((HERE / name).read_text(encoding="utf-8")), json.loads(make.text_of(name)), name)
+    check(
+        json.loads((HERE / name).read_text(encoding="utf-8")), json.loads(make.text_of(name)), name
+    )
 
 
 def test_faces_are_drawn_as_they_were() -> None:
     pytest.importorskip("mediapipe")
-    check(json.loads((HERE / "faces.json").read_text(encoding="utf-8")), json.loads(make.text_of("faces.json")), "faces.json")
+    check(
+        json.loads((HERE / "faces.json").read_text(encoding="utf-8")),
+        json.loads(make.text_of("faces.json")),
+        "faces.json",
+    )
 
 
 def decibels(wanted: str, got: str) -> float:
-    one, two = (np.frombuffer(base64.b64decode(text), "<f4").astype(np.float64) for text in (wanted, got))
+    one, two = (
+        np.frombuffer(base64.b64decode(text), "<f4").astype(np.float64) for text in (wanted, got)
+    )
     noise = float(np.sqrt(np.mean((one - two) ** 2)))
     return math.inf if noise == 0.0 else 20 * math.log10(float(np.abs(one).max()) / noise)
 
@@ -70,11 +78,20 @@ def test_a_bundle_with_a_model_is_what_its_script_makes(name: str) -> None:
     kept, made = json.loads((HERE / name).read_text(encoding="utf-8")), bundle.MADE[name]()
     for case in (kept, made):
         files = case.pop("files")
-        outputs = {name for name in files if name.endswith(("-age_logits.f32", "-expected_age.f32"))}
+        outputs = {
+            name for name in files if name.endswith(("-age_logits.f32", "-expected_age.f32"))
+        }
         assert len(outputs) == 4
         # Outputs may round otherwise elsewhere, and with them the manifest and its signature.
-        case["files"] = {name: text for name, text in files.items() if name not in outputs | {"manifest.json", "model.sig"}}
-        case["outputs"] = {name: np.frombuffer(base64.b64decode(files[name]), "<f4").astype(float).tolist() for name in outputs}
+        case["files"] = {
+            name: text
+            for name, text in files.items()
+            if name not in outputs | {"manifest.json", "model.sig"}
+        }
+        case["outputs"] = {
+            name: np.frombuffer(base64.b64decode(files[name]), "<f4").astype(float).tolist()
+            for name in outputs
+        }
     check(kept, made, name)
 
 
@@ -85,4 +102,11 @@ def test_what_is_asked_for_is_what_the_plan_says(tmp_path: Path) -> None:
 
 
 def test_they_are_small() -> None:
-    assert sum(path.stat().st_size for path in HERE.rglob("*") if path.is_file() and "__pycache__" not in path.parts) < 2**20
+    assert (
+        sum(
+            path.stat().st_size
+            for path in HERE.rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        )
+        < 2**20
+    )

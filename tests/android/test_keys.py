@@ -16,10 +16,12 @@ CORE = Path(__file__).parents[2] / "android_demo/core/src/main/kotlin/ai/unplug/
 @pytest.mark.parametrize(
     ("kind", "file"),
     [
-        (Manifest, "bundle/Manifest.kt"), (Gate, "bundle/Manifest.kt"), (Lineage, "bundle/Manifest.kt"),
+        (Manifest, "bundle/Manifest.kt"),
+        (Gate, "bundle/Manifest.kt"),
+        (Lineage, "bundle/Manifest.kt"),
         (DecisionRecord, "age/DecisionRule.kt"),
     ],
-)  # fmt: skip
+)
 def test_kotlin_knows_every_key(kind: type, file: str) -> None:
     text = (CORE / file).read_text(encoding="utf-8")
     assert [item.name for item in fields(kind) if f'"{item.name}"' not in text] == []  # type: ignore[arg-type]

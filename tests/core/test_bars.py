@@ -19,7 +19,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_log_gets_a_line_each_interval(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_gets_a_line_each_interval(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
     with progress(total=5, label="train", unit="step", show=True) as bar:
         for _ in range(5):
             clock[0] += 20
@@ -39,14 +41,21 @@ def test_short_work_says_nothing(clock: list[float], capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == ""
 
 
-def test_bars_inside_bars_are_lines_too(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+def test_bars_inside_bars_are_lines_too(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
     for _ in progress(range(2), label="outer", unit="step", show=True):
         for _ in progress(range(2), label="inner", unit="step", show=True):
             clock[0] += 40
     told = capsys.readouterr().err
     assert [line.split(" step")[0] for line in told.splitlines()] == [
-        "inner: 1 of 2", "inner: 2 of 2", "outer: 1 of 2", "inner: 1 of 2", "inner: 2 of 2", "outer: 2 of 2",
-    ]  # fmt: skip
+        "inner: 1 of 2",
+        "inner: 2 of 2",
+        "outer: 1 of 2",
+        "inner: 1 of 2",
+        "inner: 2 of 2",
+        "outer: 2 of 2",
+    ]
     assert "\x1b" not in told
     assert "\r" not in told
 
@@ -57,7 +66,9 @@ def test_silence_where_nobody_asked(clock: list[float], capsys: pytest.CaptureFi
     assert capsys.readouterr().err == ""
 
 
-def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_gets_a_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     with progress(total=4, done=1, label="train", unit="step", show=True) as bar:
         bar.update(1)

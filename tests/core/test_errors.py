@@ -9,7 +9,9 @@ import pytest
 
 from unplug.core import CheckFailed, MissingExtraError, UnplugError, errors
 
-CLASSES = [item for _, item in inspect.getmembers(errors, inspect.isclass) if issubclass(item, UnplugError)]
+CLASSES = [
+    item for _, item in inspect.getmembers(errors, inspect.isclass) if issubclass(item, UnplugError)
+]
 
 
 @pytest.mark.parametrize(
@@ -19,7 +21,10 @@ CLASSES = [item for _, item in inspect.getmembers(errors, inspect.isclass) if is
         (("a.txt", "it is empty"), "a.txt: it is empty"),
         (("a.txt", "it is empty.", "Fill it."), "a.txt: it is empty. Fill it."),
         (("a.txt", "", "Fill it"), "a.txt. Fill it."),
-        (("method 'jsn'", "no such name", "Did you mean json?"), "method 'jsn': no such name. Did you mean json?"),
+        (
+            ("method 'jsn'", "no such name", "Did you mean json?"),
+            "method 'jsn': no such name. Did you mean json?",
+        ),
     ],
 )
 def test_message_says_what_why_and_what_to_do(parts: tuple[str, ...], text: str) -> None:

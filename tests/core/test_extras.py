@@ -27,12 +27,16 @@ OURS = {"all", "demo", "dev", "forget", "phone"}
 
 
 def declared() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    found: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     return found
 
 
 def imports_of(extra: str) -> set[str]:
-    """Import names of all that an extra installs by name, also by way of the extras that it builds on."""
+    """Import names of all that an extra installs by name, also by way of the extras that it builds
+    on.
+    """
     found = set[str]()
     for line in declared()[extra]:
         if inner := re.match(r"unplug-sdk\[(.*)\]", line):
@@ -56,19 +60,32 @@ def test_an_extra_that_builds_on_others_installs_what_it_says(extra: str) -> Non
     assert {package for package in said if package not in BROUGHT} <= imports_of(extra)
 
 
-def test_the_extra_of_the_command_is_named_where_it_has_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_extra_of_the_command_is_named_where_it_has_the_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("unplug.core.extras.find_spec", lambda _name: None)
     error = ModuleNotFoundError(name="scipy.stats")
-    for asked_by, named in (("forget", "forget"), ("bench", "bench"), ("run", "report"), (None, "report")):
+    for asked_by, named in (
+        ("forget", "forget"),
+        ("bench", "bench"),
+        ("run", "report"),
+        (None, "report"),
+    ):
         missing = extra_of(error, asked_by)
         assert missing is not None and missing.extra == named
 
 
 def test_only_what_is_absent_is_missing() -> None:
     gone = ModuleNotFoundError(name="segno.encoder")
-    assert extra_of(ModuleNotFoundError(name="torch.nothing_of_this_name")) is None  # another version, not none
-    assert extra_of(ModuleNotFoundError(name="somebody_elses")) is None and extra_of(ModuleNotFoundError()) is None
-    assert extra_of(gone) is None or str(extra_of(gone)).startswith("segno is not installed: this needs the extra [bench")
+    # another version, not none
+    assert extra_of(ModuleNotFoundError(name="torch.nothing_of_this_name")) is None
+    assert (
+        extra_of(ModuleNotFoundError(name="somebody_elses")) is None
+        and extra_of(ModuleNotFoundError()) is None
+    )
+    assert extra_of(gone) is None or str(extra_of(gone)).startswith(
+        "segno is not installed: this needs the extra [bench"
+    )
 
 
 def test_a_checkout_is_named_by_its_folder() -> None:
@@ -96,7 +113,10 @@ COMMIT = "5a05c616"
     [
         (None, '"unplug-sdk[run]"'),
         ({"url": "file:///src/unplug", "dir_info": {}}, '"unplug-sdk[run] @ file:///src/unplug"'),
-        ({"url": "file:///w/unplug.whl", "archive_info": {}}, '"unplug-sdk[run] @ file:///w/unplug.whl"'),
+        (
+            {"url": "file:///w/unplug.whl", "archive_info": {}},
+            '"unplug-sdk[run] @ file:///w/unplug.whl"',
+        ),
         (
             {"url": "ssh://git@host/unplug", "vcs_info": {"vcs": "git", "commit_id": COMMIT}},
             f'"unplug-sdk[run] @ git+ssh://git@host/unplug@{COMMIT}"',

@@ -32,7 +32,9 @@ class Interrupt(BaseException):
 
 
 @pytest.mark.parametrize("error", [ValueError, Interrupt])
-def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path, error: type[BaseException]) -> None:
+def test_a_failed_write_leaves_the_old_file_and_no_other(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
     target = tmp_path / "result.json"
     target.write_text("old")
     with pytest.raises(error), atomic_path(target) as temporary:
@@ -48,13 +50,17 @@ def test_a_write_replaces_the_file_and_makes_its_folders(tmp_path: Path) -> None
             assert temporary.parent.stat().st_dev == target.parent.stat().st_dev, (
                 "a rename is atomic within one file system only"
             )
-            assert temporary.name == target.name and temporary.parent.stat().st_mode & 0o777 == 0o700
+            assert (
+                temporary.name == target.name and temporary.parent.stat().st_mode & 0o777 == 0o700
+            )
             temporary.write_text(text)
         assert target.read_text() == text and names(target.parent) == ["result.json"]
     assert target.stat().st_mode & 0o777 == 0o644
 
 
-@pytest.mark.parametrize(("number", "words"), [(errno.ENOSPC, "disk is full"), (errno.EACCES, "Permission denied")])
+@pytest.mark.parametrize(
+    ("number", "words"), [(errno.ENOSPC, "disk is full"), (errno.EACCES, "Permission denied")]
+)
 def test_os_errors_become_output_errors(tmp_path: Path, number: int, words: str) -> None:
     for kind in (atomic_path, atomic_dir):
         with pytest.raises(OutputError, match=words), kind(tmp_path / "out"):
@@ -62,7 +68,9 @@ def test_os_errors_become_output_errors(tmp_path: Path, number: int, words: str)
     assert names(tmp_path) == []
 
 
-def test_a_full_disk_at_the_rename_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_at_the_rename_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -99,9 +107,15 @@ def test_atomic_dir_refuses_foreign_folders_and_files(tmp_path: Path, owner: str
     (tmp_path / "photos" / "wedding.jpg").write_text("precious")
     (tmp_path / "file").write_text("precious")
     for name in ("photos", "file"):
-        with pytest.raises(OutputError, match="not written by this command"), atomic_dir(tmp_path / name, owner=owner):
+        with (
+            pytest.raises(OutputError, match="not written by this command"),
+            atomic_dir(tmp_path / name, owner=owner),
+        ):
             pytest.fail("the body must not run")
-    assert (tmp_path / "photos" / "wedding.jpg").read_text() == "precious" and names(tmp_path) == ["file", "photos"]
+    assert (tmp_path / "photos" / "wedding.jpg").read_text() == "precious" and names(tmp_path) == [
+        "file",
+        "photos",
+    ]
 
 
 def test_a_failed_folder_leaves_the_old_one(tmp_path: Path) -> None:
@@ -152,7 +166,8 @@ def test_missing_json_is_an_input_error(tmp_path: Path) -> None:
 def test_hash_of_a_file_is_the_published_one(tmp_path: Path) -> None:
     path = tmp_path / "abc"
     path.write_bytes(b"abc")
-    known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
+    # FIPS 180-2, appendix B.1
+    known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert sha256_file(path) == known and sha256_tree(path) == (known, 3)
 
 
@@ -163,9 +178,16 @@ def test_hash_of_a_tree_does_not_depend_on_the_order_of_creation(tmp_path: Path)
             (tmp_path / folder / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / folder / name).write_bytes(content[name])
     expected = hashlib.sha256()
-    for name in ("a/x", "a/y", "a.txt", "b.txt"):  # path by path, folders first where their name is shorter
+    for name in (
+        "a/x",
+        "a/y",
+        "a.txt",
+        "b.txt",
+    ):  # path by path, folders first where their name is shorter
         expected.update(f"{name}\0{hashlib.sha256(content[name]).hexdigest()}\n".encode())
-    assert sha256_tree(tmp_path / "one") == sha256_tree(tmp_path / "two") == (expected.hexdigest(), 5)
+    assert (
+        sha256_tree(tmp_path / "one") == sha256_tree(tmp_path / "two") == (expected.hexdigest(), 5)
+    )
 
 
 def test_hash_of_a_tree_sees_names_contents_and_places(tmp_path: Path) -> None:
@@ -187,7 +209,9 @@ def test_hash_of_nothing_is_an_error_not_the_hash_of_an_empty_folder(tmp_path: P
 
 
 def test_what_is_published_can_be_read_by_others(tmp_path: Path) -> None:
-    """safetensors writes files that are private to their owner; an exported file is for CI, containers and colleagues too."""
+    """safetensors writes files that are private to their owner; an exported file is for CI,
+    containers and colleagues too.
+    """
     with atomic_path(tmp_path / "one.bin") as temporary:
         temporary.unlink()
         temporary.touch(mode=0o600)

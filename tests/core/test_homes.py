@@ -1,4 +1,5 @@
-"""A user without a home, or with somebody else's, works; what must last says which variable gives it a place.
+"""A user without a home, or with somebody else's, works; what must last says which variable gives
+it a place.
 
 The case is ``tests/cases/no-home``; ``run.sh`` there runs it as root with another user's number.
 """
@@ -26,12 +27,22 @@ from unplug.core import (
 )
 from unplug.sdk.learning.data import load_dataset
 
-VARIABLES = ("HOME", "UNPLUG_CACHE", "UNPLUG_KEY", "UNPLUG_LEDGER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+VARIABLES = (
+    "HOME",
+    "UNPLUG_CACHE",
+    "UNPLUG_KEY",
+    "UNPLUG_LEDGER",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+)
 
 
 @pytest.fixture
 def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A process without any of these variables and without a line in passwd; where its temporary files are."""
+    """A process without any of these variables and without a line in passwd; where its temporary
+    files are.
+    """
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
@@ -45,7 +56,9 @@ def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def locked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but temporary folders can be written in; root may write everywhere, so the question is answered here."""
+    """Nothing but temporary folders can be written in; root may write everywhere, so the question
+    is answered here.
+    """
     monkeypatch.setattr(homes.os, "access", lambda path, mode: False)
 
 
@@ -58,17 +71,25 @@ def check_private(cache: Path, below: Path) -> None:
 def test_without_a_home_the_cache_is_a_private_folder_for_temporary_files(nobody: Path) -> None:
     assert len(load_dataset("synth:n=4,subjects=2", 16, show=False)) == 4
     check_private(cache_dir(), nobody)
-    assert use_cache() == cache_dir() and sorted(item.suffix for item in cache_dir().iterdir()) == [".json", ".npy", ".people"]
+    assert use_cache() == cache_dir() and sorted(item.suffix for item in cache_dir().iterdir()) == [
+        ".json",
+        ".npy",
+        ".people",
+    ]
 
 
 @pytest.mark.parametrize("place", ["/", "/nonexistent", "/root"])
 @pytest.mark.usefixtures("locked")
-def test_so_it_is_with_a_home_that_cannot_be_written(nobody: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def test_so_it_is_with_a_home_that_cannot_be_written(
+    nobody: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
     monkeypatch.setenv("HOME", place)
     check_private(cache_dir(), nobody)
 
 
-def test_a_home_that_may_not_be_looked_into_is_none(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_that_may_not_be_looked_into_is_none(
+    nobody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", "/root")
 
     def denied(self: Path, **_: object) -> bool:
@@ -85,7 +106,11 @@ def test_a_folder_of_that_name_that_somebody_else_made_is_not_used(nobody: Path)
     (nobody / f"unplug-cache-{os.getuid()}").symlink_to(elsewhere)
     cache = cache_dir()
     check_private(cache, nobody)
-    assert cache == cache_dir() and cache.name != f"unplug-cache-{os.getuid()}" and not any(elsewhere.iterdir())
+    assert (
+        cache == cache_dir()
+        and cache.name != f"unplug-cache-{os.getuid()}"
+        and not any(elsewhere.iterdir())
+    )
 
 
 def test_ones_own_is_narrowed(nobody: Path) -> None:
@@ -95,10 +120,16 @@ def test_ones_own_is_narrowed(nobody: Path) -> None:
 
 def test_what_must_last_names_the_variable(nobody: Path) -> None:
     with pytest.raises(
-        OutputError, match=r"operator's key: it must last, .*no home.* Set UNPLUG_KEY to a file, or XDG_CONFIG_HOME"
+        OutputError,
+        match=(
+            r"operator's key: it must last, .*no home.* Set UNPLUG_KEY to a file, or "
+            r"XDG_CONFIG_HOME"
+        ),
     ):
         operator_key()
-    with pytest.raises(OutputError, match=r"the ledger: .*no home.* Set UNPLUG_LEDGER to a file, or XDG_DATA_HOME"):
+    with pytest.raises(
+        OutputError, match=r"the ledger: .*no home.* Set UNPLUG_LEDGER to a file, or XDG_DATA_HOME"
+    ):
         ledger_place()
 
 
@@ -108,19 +139,27 @@ def test_a_place_that_is_named_is_taken(nobody: Path, monkeypatch: pytest.Monkey
     assert operator_key() == operator_key()
 
 
-@pytest.mark.parametrize("spec", ["imagefolder:~/faces", "csv:~/labels.csv", "webdataset:~/s.tar", "captions:~stranger-9/x"])
+@pytest.mark.parametrize(
+    "spec",
+    ["imagefolder:~/faces", "csv:~/labels.csv", "webdataset:~/s.tar", "captions:~stranger-9/x"],
+)
 def test_a_tilde_without_a_home_is_one_line(nobody: Path, spec: str) -> None:
-    with pytest.raises(InputError, match=r"no home is known that it begins with. Write the whole path, or set HOME"):
+    with pytest.raises(
+        InputError, match=r"no home is known that it begins with. Write the whole path, or set HOME"
+    ):
         load_dataset(spec, 16, show=False)
     with pytest.raises(InputError, match="no home"):
         expanded(spec.partition(":")[2])
 
 
-def test_a_cache_that_cannot_be_written_names_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_names_its_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(
-        OutputError, match=r"Not a directory: the cache lies there \(so says UNPLUG_CACHE\)\. Set UNPLUG_CACHE"
+        OutputError,
+        match=r"Not a directory: the cache lies there \(so says UNPLUG_CACHE\)\. Set UNPLUG_CACHE",
     ) as found:
         load_dataset("synth:n=4,subjects=2", 16, show=False)
     assert "--out" not in str(found.value)
@@ -131,15 +170,21 @@ def test_a_cache_that_cannot_be_written_names_its_variable(tmp_path: Path, monke
     write_json(tmp_path / "out.json", {})  # nothing of a result depends on it
 
 
-def test_a_full_disk_under_the_cache_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_under_the_cache_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path))
     full = r"the disk is full: the cache lies there .* Free some space, or set UNPLUG_CACHE"
     with pytest.raises(OutputError, match=full), atomic_path(tmp_path / "a.npy"):
         raise OSError(28, "No space left on device")
 
 
-def test_no_place_for_temporary_files_names_tmpdir(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_place_for_temporary_files_names_tmpdir(
+    nobody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr("tempfile._candidate_tempdir_list", lambda: [str(nobody / "gone")])
-    with pytest.raises(OutputError, match=r"temporary files: No usable temporary directory .* Set TMPDIR"):
+    with pytest.raises(
+        OutputError, match=r"temporary files: No usable temporary directory .* Set TMPDIR"
+    ):
         cache_dir()

@@ -26,7 +26,10 @@ def test_it_is_made_at_its_first_use_for_its_owner_alone(place: Path) -> None:
     assert key_file() == place and not place.exists()
     key = operator_key()
     assert operator_key(key.id) == key and len(key.secret) == 32
-    assert stat.S_IMODE(place.stat().st_mode) == 0o600 and stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+    assert (
+        stat.S_IMODE(place.stat().st_mode) == 0o600
+        and stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+    )
     assert [item.name for item in place.parent.iterdir()] == ["key"]
     assert key.secret.hex() not in repr(key) and key.secret.hex() not in key.id
 
@@ -40,23 +43,35 @@ def test_digests_are_of_the_key_the_name_and_the_context(place: Path) -> None:
     one = operator_key()
     place.unlink()
     other = operator_key()
-    digests = {key.digest(name, context) for key in (one, other) for name in ("a", "b") for context in ("x", "y")}
+    digests = {
+        key.digest(name, context)
+        for key in (one, other)
+        for name in ("a", "b")
+        for context in ("x", "y")
+    }
     assert len(digests) == 8 and all(len(digest) == 64 for digest in digests)
     assert one.digest("\udcff", "x") != one.digest("a", "x"), "a name that is not UTF-8"
 
 
 def test_what_is_missing_broken_or_another_is_one_clear_error(place: Path, tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match=r"key: no key is there, .* under the key 0123456789abcdef\. Copy that key .*UNPLUG_KEY="
+        InputError,
+        match=r"key: no key is there, .* under the key 0123456789abcdef\. Copy that key .*UNPLUG_KEY=",
     ):
         operator_key("0123456789abcdef")
     assert not place.exists(), "a new key would not fit"
     key = operator_key()
     with pytest.raises(
-        InputError, match=rf"it is the key {key.id}, .* under the key 0123456789abcdef\. Use the key of whoever"
+        InputError,
+        match=rf"it is the key {key.id}, .* under the key 0123456789abcdef\. Use the key of whoever",
     ):
         operator_key("0123456789abcdef")
-    for text in ("", "unplug-key/1 12\n", f"unplug-key/1 {'G' * 64}\n", f"unplug-key/1 {'a' * 64}\nmore"):
+    for text in (
+        "",
+        "unplug-key/1 12\n",
+        f"unplug-key/1 {'G' * 64}\n",
+        f"unplug-key/1 {'a' * 64}\nmore",
+    ):
         place.write_text(text)
         with pytest.raises(InputError, match="it is no key of unplug"):
             operator_key()
@@ -66,7 +81,9 @@ def test_what_is_missing_broken_or_another_is_one_clear_error(place: Path, tmp_p
 def test_a_key_that_others_can_open_is_refused(place: Path, mode: int) -> None:
     operator_key()
     place.chmod(mode)
-    with pytest.raises(InputError, match=rf"others can read this key \(mode {mode:04o}\)\. Run `chmod 600 {place}`"):
+    with pytest.raises(
+        InputError, match=rf"others can read this key \(mode {mode:04o}\)\. Run `chmod 600 {place}`"
+    ):
         operator_key()
 
 

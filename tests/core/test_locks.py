@@ -12,7 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from unplug.core import OutputError, atomic_dir, atomic_path, hold, locks, one_writer, temporaries, temporary_folder
+from unplug.core import (
+    OutputError,
+    atomic_dir,
+    atomic_path,
+    hold,
+    locks,
+    one_writer,
+    temporaries,
+    temporary_folder,
+)
 
 HOLDER = """
 import sys, time
@@ -40,13 +49,16 @@ def holder(tmp_path: Path) -> Callable[[], subprocess.Popen[str]]:
     return start
 
 
-def test_the_second_is_told_who_has_it_and_since_when(tmp_path: Path, holder: Callable[[], subprocess.Popen[str]]) -> None:
+def test_the_second_is_told_who_has_it_and_since_when(
+    tmp_path: Path, holder: Callable[[], subprocess.Popen[str]]
+) -> None:
     process = holder()
     try:
         with pytest.raises(OutputError) as caught, hold(tmp_path / "out"):
             pytest.fail("the body must not run")
         told = (
-            rf"process {process.pid} on \S+ writes it since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\. Wait for it, or choose another"
+            rf"process {process.pid} on \S+ writes it since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\. "
+            r"Wait for it, or choose another"
         )
         assert re.search(told, str(caught.value)) and "\n" not in str(caught.value)
         with hold(tmp_path / "other"):
@@ -57,7 +69,9 @@ def test_the_second_is_told_who_has_it_and_since_when(tmp_path: Path, holder: Ca
         process.communicate()
 
 
-def test_a_kill_frees_the_place_and_the_next_start_sweeps(tmp_path: Path, holder: Callable[[], subprocess.Popen[str]]) -> None:
+def test_a_kill_frees_the_place_and_the_next_start_sweeps(
+    tmp_path: Path, holder: Callable[[], subprocess.Popen[str]]
+) -> None:
     process = holder()
     (tmp_path / "notes.unplug-tmp").write_text("a file of the user")
     (tmp_path / ".out.lock.txt").write_text("another one")
@@ -70,7 +84,9 @@ def test_a_kill_frees_the_place_and_the_next_start_sweeps(tmp_path: Path, holder
     assert names(tmp_path) == [".out.lock.txt", "notes.unplug-tmp"]
 
 
-def test_the_cache_is_swept_too_though_nothing_is_written_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_swept_too_though_nothing_is_written_into_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache" / ".faces.npy.x1.unplug-tmp").mkdir(parents=True)
     with hold(tmp_path / "out"):
@@ -103,28 +119,48 @@ def test_who_has_it_may_hold_it_again_and_its_threads_may_not(tmp_path: Path) ->
         thread.start()
         thread.join()
         assert names(tmp_path / "a") == [".out.lock"]
-    assert f"process {os.getpid()} " in told[0] and names(tmp_path) == [], "folders that stayed empty are gone too"
+    assert f"process {os.getpid()} " in told[0] and names(tmp_path) == [], (
+        "folders that stayed empty are gone too"
+    )
 
 
-def test_processes_of_one_training_write_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_of_one_training_write_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RANK", "1")
     with hold(tmp_path / "out"):
         assert names(tmp_path) == []
 
 
-def test_without_locks_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_locks_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(locks, "try_lock", lambda _: None)
     with hold(tmp_path / "out"):
         pass
-    assert "has no file locks, so nothing stops a second command with the same `out`" in caplog.text and names(tmp_path) == []
+    assert (
+        "has no file locks, so nothing stops a second command with the same `out`" in caplog.text
+        and names(tmp_path) == []
+    )
 
 
 def test_a_lock_that_says_nonsense_is_one_line(tmp_path: Path) -> None:
-    for text in ("", "[]", '{"pid": "x"}', "\xff", '{"pid": 1, "host": "h", "since": 3', '{"pid": Infinity}', "[" * 4000):
+    for text in (
+        "",
+        "[]",
+        '{"pid": "x"}',
+        "\xff",
+        '{"pid": 1, "host": "h", "since": 3',
+        '{"pid": Infinity}',
+        "[" * 4000,
+    ):
         (tmp_path / ".out.lock").write_text(text, encoding="latin-1")
         handle = os.open(tmp_path / ".out.lock", os.O_RDWR)
         assert temporaries.try_lock(handle)
-        with pytest.raises(OutputError, match="another process has just begun to write it"), hold(tmp_path / "out"):
+        with (
+            pytest.raises(OutputError, match="another process has just begun to write it"),
+            hold(tmp_path / "out"),
+        ):
             pytest.fail("the body must not run")
         os.close(handle)
 
@@ -137,7 +173,11 @@ def test_a_place_that_cannot_be_written_is_an_output_error(tmp_path: Path) -> No
 
 def test_temporary_folders_go_with_any_end(tmp_path: Path) -> None:
     for error in (ValueError, KeyboardInterrupt, SystemExit):
-        with pytest.raises(error), atomic_path(tmp_path / "a"), temporary_folder("unplug-test-", tmp_path):
+        with (
+            pytest.raises(error),
+            atomic_path(tmp_path / "a"),
+            temporary_folder("unplug-test-", tmp_path),
+        ):
             raise error
     assert names(tmp_path) == []
 
@@ -156,5 +196,7 @@ def test_a_function_holds_what_it_writes(tmp_path: Path) -> None:
     def work(name: str, out: Path) -> list[str]:
         return names(out.parent)
 
-    assert work("a", tmp_path / "out") == [".out.lock"] and work("a", out=tmp_path / "out") == [".out.lock"]
+    assert work("a", tmp_path / "out") == [".out.lock"] and work("a", out=tmp_path / "out") == [
+        ".out.lock"
+    ]
     assert work.__name__ == "work"

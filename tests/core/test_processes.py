@@ -64,12 +64,17 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def call(name: str, **kwargs):
     values = kwargs.pop("values", {})
-    return call_in_child(f"child_functions:{name}", values, kwargs.pop("arrays", None), what=name, **kwargs)
+    return call_in_child(
+        f"child_functions:{name}", values, kwargs.pop("arrays", None), what=name, **kwargs
+    )
 
 
 def test_arrays_and_progress_come_back_and_the_folder_is_removed() -> None:
     seen: list[tuple[int, int, str]] = []
-    arrays = {"image": np.arange(6, dtype=np.float32).reshape(2, 3), "../odd name": np.array([7], np.int64)}
+    arrays = {
+        "image": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "../odd name": np.array([7], np.int64),
+    }
     reply = call("double", arrays=arrays, progress=lambda *step: seen.append(step))
     assert {name: array.tolist() for name, array in reply.arrays.items()} == {
         "image": [[0.0, 2.0, 4.0], [6.0, 8.0, 10.0]],
@@ -86,7 +91,9 @@ def test_arrays_of_objects_are_refused() -> None:
 
 
 def test_a_signal_is_named_and_the_folder_is_removed(tmp_path: Path) -> None:
-    with pytest.raises(ConversionError, match=r"crash: its child process was killed by SIGSEGV.*Segmentation fault"):
+    with pytest.raises(
+        ConversionError, match=r"crash: its child process was killed by SIGSEGV.*Segmentation fault"
+    ):
         call("crash")
     with pytest.raises(ConversionError, match=r"SIGKILL.*out of memory"):
         call("killed")
@@ -141,7 +148,9 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, number: signal.Signals) 
         call_in_child("child_functions:sleep", {{"pid": {str(pid)!r}}}, what="x")
     """
     environment = {**os.environ, "TMPDIR": str(tmp_path / "jobs")}
-    parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], env=environment, stderr=subprocess.DEVNULL)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], env=environment, stderr=subprocess.DEVNULL
+    )
     child, folder = wait_for(pid)
     parent.send_signal(number)
     parent.wait(10)
@@ -156,8 +165,10 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, number: signal.Signals) 
 def test_error_tail_of_a_chained_traceback(tmp_path: Path) -> None:
     log = tmp_path / "stderr"
     log.write_text(
-        "noise\nTraceback (most recent call last):\n  File a, line 1\n    x()\nKeyError: 1\n\nDuring handling\n"
-        "Traceback (most recent call last):\n  File b, line 2\n    y()\n    ^\n\x1b[96mValueError\x1b[0m: Lowering not found\n"
+        "noise\nTraceback (most recent call last):\n  File a, line 1\n    x()\nKeyError: 1\n\n"
+        "During handling\n"
+        "Traceback (most recent call last):\n  File b, line 2\n    y()\n    ^\n"
+        "\x1b[96mValueError\x1b[0m: Lowering not found\n"
         "detail\n"
     )
     assert error_tail(log) == "ValueError: Lowering not found | detail"
@@ -167,8 +178,14 @@ def test_error_tail_of_a_chained_traceback(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "operators"),
     [
-        ("NotImplementedError: Unsupported fx node special_bessel_j0, kind x", ["special_bessel_j0"]),
-        ("No ONNX function found for <OpOverload(op='aten.foo', overload='default')>, aten.foo", ["aten.foo"]),
+        (
+            "NotImplementedError: Unsupported fx node special_bessel_j0, kind x",
+            ["special_bessel_j0"],
+        ),
+        (
+            "No ONNX function found for <OpOverload(op='aten.foo', overload='default')>, aten.foo",
+            ["aten.foo"],
+        ),
         ("Operator torch._ops.aten.foo.default is not in Core ATen opset", ["aten.foo"]),
         ("ValueError: aten.relu has a wrong shape", []),
     ],
@@ -177,9 +194,15 @@ def test_missing_operators(text: str, operators: list[str]) -> None:
     assert missing_operators(text) == operators
 
 
-@pytest.mark.parametrize(("installed", "loaded"), [(("triton", "tensorflow"), ["triton"]), (("tensorflow",), [])])
-def test_triton_is_loaded_before_tensorflow_can_be(tmp_path: Path, installed: tuple[str, ...], loaded: list[str]) -> None:
-    """The other order ends in SIGSEGV: see `unplug.core.worker`. Stand-ins here; docs/export.md has the real ones."""
+@pytest.mark.parametrize(
+    ("installed", "loaded"), [(("triton", "tensorflow"), ["triton"]), (("tensorflow",), [])]
+)
+def test_triton_is_loaded_before_tensorflow_can_be(
+    tmp_path: Path, installed: tuple[str, ...], loaded: list[str]
+) -> None:
+    """The other order ends in SIGSEGV: see `unplug.core.worker`. Stand-ins here; docs/export.md has
+    the real ones.
+    """
     if "triton" not in installed and find_spec("triton") is not None:
         pytest.skip("triton is installed here")
     for name in installed:

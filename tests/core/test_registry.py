@@ -1,4 +1,6 @@
-"""The registry: nothing is imported before it is asked for, no name is taken twice, near names are suggested."""
+"""The registry: nothing is imported before it is asked for, no name is taken twice, near names are
+suggested.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ import pytest
 from unplug.core import InputError, Registry, registry
 
 
-def entry_points(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str], calls: list[str] | None = None) -> None:
+def entry_points(
+    monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str], calls: list[str] | None = None
+) -> None:
     def found(*, group: str) -> list[EntryPoint]:
         if calls is not None:
             calls.append(group)
@@ -22,7 +26,9 @@ def entry_points(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str], call
     monkeypatch.setattr(registry, "entry_points", found)
 
 
-def test_a_target_is_imported_on_get_and_not_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_is_imported_on_get_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "lazy_target_module.py").write_text(textwrap.dedent("class Thing:\n    pass\n"))
     monkeypatch.syspath_prepend(tmp_path)
     things = Registry("thing", {"thing": "lazy_target_module:Thing"})
@@ -48,12 +54,18 @@ def test_entry_points_are_read_once_and_only_when_needed(monkeypatch: pytest.Mon
     entry_points(monkeypatch, ("other", "json:loads"), calls=calls)
     things = Registry("thing", {"one": "json:dumps"}, group="unplug.things")
     assert calls == []
-    assert list(things) == ["one", "other"] and "other" in things and things.get("other")("[1]") == [1]
+    assert (
+        list(things) == ["one", "other"] and "other" in things and things.get("other")("[1]") == [1]
+    )
     assert calls == ["unplug.things"]
 
 
-@pytest.mark.parametrize("points", [[("one", "json:loads")], [("two", "json:loads"), ("two", "json:dumps")]])
-def test_a_colliding_entry_point_raises_every_time(monkeypatch: pytest.MonkeyPatch, points: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize(
+    "points", [[("one", "json:loads")], [("two", "json:loads"), ("two", "json:dumps")]]
+)
+def test_a_colliding_entry_point_raises_every_time(
+    monkeypatch: pytest.MonkeyPatch, points: list[tuple[str, str]]
+) -> None:
     entry_points(monkeypatch, ("third", "json:loads"), *points)
     things = Registry("thing", {"one": "json:dumps"}, group="unplug.things")
     for _ in range(2):  # a second use must not go on with half of the entry points

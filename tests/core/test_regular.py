@@ -26,9 +26,13 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "sparse").touch()
     os.truncate(tmp_path / "sparse", 2**40)
     for path, why in (
-        (tmp_path / "pipe", "a device, a pipe"), (Path("/dev/zero"), "a device, a pipe"), (tmp_path, "Is a directory"),
-        (tmp_path / "sparse", "larger than"), (tmp_path / "none", "No such file"), (Path("a\0b"), "null"),
-    ):  # fmt: skip
+        (tmp_path / "pipe", "a device, a pipe"),
+        (Path("/dev/zero"), "a device, a pipe"),
+        (tmp_path, "Is a directory"),
+        (tmp_path / "sparse", "larger than"),
+        (tmp_path / "none", "No such file"),
+        (Path("a\0b"), "null"),
+    ):
         with pytest.raises(InputError, match=why):
             read_regular(path, max_bytes=2**20)
 
@@ -38,7 +42,13 @@ def test_json_is_bounded_in_depth_and_digits(tmp_path: Path) -> None:
     assert parse_json(nested.encode()) is not None
     assert parse_json(b'{"a": [1, "[[[[", {"b": null}]}') == {"a": [1, "[[[[", {"b": None}]}
     assert parse_json(b"9" * MAX_DIGITS) == int("9" * MAX_DIGITS)
-    for raw in (f"[{nested}]", '{"a": ' * 70 + "1" + "}" * 70, "[" * 10**6, "9" * 400, "[" + "-" + "9" * 41 + "]"):
+    for raw in (
+        f"[{nested}]",
+        '{"a": ' * 70 + "1" + "}" * 70,
+        "[" * 10**6,
+        "9" * 400,
+        "[" + "-" + "9" * 41 + "]",
+    ):
         (tmp_path / "a.json").write_text(raw)
         with pytest.raises(InputError, match=r"nested more than 64 deep|impossible number"):
             read_json(tmp_path / "a.json")

@@ -1,4 +1,6 @@
-"""Results at their place: exchanged, on the disk before they are told of, put back after a kill between two steps."""
+"""Results at their place: exchanged, on the disk before they are told of, put back after a kill
+between two steps.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def test_names_change_places(tmp_path: Path) -> None:
         durable.exchange(tmp_path / "one", tmp_path / "none")
 
 
-def test_an_older_result_is_never_missing_while_it_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_result_is_never_missing_while_it_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out, seen = tmp_path / "out", []
     publish(out, "old")
     real = durable.exchange
@@ -74,7 +78,9 @@ def test_in_two_steps_a_failure_leaves_the_old_result(
 
     def fails(source: Any, target: Any) -> None:
         calls.append(target)
-        if len(calls) == step + 1:  # the first call is that of config.json's own folder in `publish`, or the first step
+        if (
+            len(calls) == step + 1
+        ):  # the first call is that of config.json's own folder in `publish`, or the first step
             raise OSError(errno.EIO, "Input/output error")
         real(source, target)
 
@@ -86,7 +92,9 @@ def test_in_two_steps_a_failure_leaves_the_old_result(
 
 
 @pytest.mark.parametrize("start", ["write", "hold"])
-def test_a_kill_between_the_two_steps_is_put_right_at_the_next_start(tmp_path: Path, no_exchange: None, start: str) -> None:
+def test_a_kill_between_the_two_steps_is_put_right_at_the_next_start(
+    tmp_path: Path, no_exchange: None, start: str
+) -> None:
     out = tmp_path / "out"
     publish(out, "old")
     out.rename(tmp_path / ".out.replaced")
@@ -99,7 +107,9 @@ def test_a_kill_between_the_two_steps_is_put_right_at_the_next_start(tmp_path: P
     assert names(tmp_path) == ["out"]
 
 
-def test_bytes_and_names_are_on_the_disk_before_a_result_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_and_names_are_on_the_disk_before_a_result_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order: list[str] = []
     real_sync, real_replace = durable._sync, os.replace
 
@@ -123,12 +133,17 @@ def test_bytes_and_names_are_on_the_disk_before_a_result_is_told_of(tmp_path: Pa
     assert order[3:] == ["sync hidden", "rename out", "sync place"]
     order.clear()
     write_json(place / "b" / "c.json", {})
-    assert order == ["sync place", "sync c", "rename c.json", "sync b"], "a new folder's name is on the disk before it is used"
+    assert order == ["sync place", "sync c", "rename c.json", "sync b"], (
+        "a new folder's name is on the disk before it is used"
+    )
 
 
 def test_what_is_at_the_place_after_the_work_is_looked_at_again(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with pytest.raises(OutputError, match=r"\(it holds diary.txt\)"), atomic_dir(out, owner="a", ours=("b",)):
+    with (
+        pytest.raises(OutputError, match=r"\(it holds diary.txt\)"),
+        atomic_dir(out, owner="a", ours=("b",)),
+    ):
         out.mkdir()
         (out / "diary.txt").write_text("precious")
     assert (out / "diary.txt").read_text() == "precious" and names(tmp_path) == ["out"]
@@ -139,7 +154,9 @@ def test_a_linked_folder_is_replaced_where_it_is(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(tmp_path / "large disk")
     for text in ("one", "two"):
         publish(tmp_path / "out", text)
-    assert (tmp_path / "out").is_symlink() and (tmp_path / "large disk" / "config.json").read_text() == "two"
+    assert (tmp_path / "out").is_symlink() and (
+        tmp_path / "large disk" / "config.json"
+    ).read_text() == "two"
     assert names(tmp_path) == ["large disk", "out"]
 
 
@@ -152,8 +169,14 @@ def test_entries_take_their_places_among_others(tmp_path: Path) -> None:
                 (folder / name).write_text(text)
                 (folder / name).chmod(0o600)
             assert len(names(tmp_path)) == (2 if text == "one" else 5), "nothing is in place yet"
-        assert {path.read_text() for path in tmp_path.rglob("*") if path.is_file()} == {text, "somebody's"}
-    with pytest.raises(ValueError, match="amid the work"), atomic_entries(tmp_path, "model.bin") as folder:
+        assert {path.read_text() for path in tmp_path.rglob("*") if path.is_file()} == {
+            text,
+            "somebody's",
+        }
+    with (
+        pytest.raises(ValueError, match="amid the work"),
+        atomic_entries(tmp_path, "model.bin") as folder,
+    ):
         (folder / "model.bin").write_text("three")
         raise ValueError("amid the work")
     assert names(tmp_path) == ["model.bin", "model.bin.json", "model.package", "notes.txt"]
@@ -169,7 +192,10 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def modes(folder: Path) -> dict[str, int]:
-    return {path.relative_to(folder).as_posix(): path.stat().st_mode & 0o777 for path in sorted(folder.rglob("*"))}
+    return {
+        path.relative_to(folder).as_posix(): path.stat().st_mode & 0o777
+        for path in sorted(folder.rglob("*"))
+    }
 
 
 def write_all(folder: Path, **private: bool) -> None:
@@ -225,16 +251,25 @@ def test_a_folder_of_somebody_is_left_as_it_is(tmp_path: Path) -> None:
     assert modes(tmp_path) == {"shared": 0o755, "shared/one.json": 0o600}
 
 
-def test_what_is_in_the_cache_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_in_the_cache_is_for_its_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path / "cache"))
     with atomic_path(tmp_path / "cache" / "deep" / "faces.npy") as temporary:
         temporary.touch(mode=0o644)
     with atomic_dir(tmp_path / "cache" / "page") as folder:
         (folder / "page.html").touch(mode=0o644)
-    modes = {str(item.relative_to(tmp_path)): item.stat().st_mode & 0o777 for item in (tmp_path).rglob("*")}
+    modes = {
+        str(item.relative_to(tmp_path)): item.stat().st_mode & 0o777
+        for item in (tmp_path).rglob("*")
+    }
     assert modes == {
-        "cache": 0o700, "cache/deep": 0o700, "cache/deep/faces.npy": 0o600, "cache/page": 0o700, "cache/page/page.html": 0o600,
-    }  # fmt: skip
+        "cache": 0o700,
+        "cache/deep": 0o700,
+        "cache/deep/faces.npy": 0o600,
+        "cache/page": 0o700,
+        "cache/page/page.html": 0o600,
+    }
 
 
 @pytest.mark.parametrize("name", ["x" * 250, "é" * 120])

@@ -13,7 +13,9 @@ import pytest
 from unplug.core import quiet
 from unplug.core.silence import IMPORTING
 
-pytest.importorskip("diffusers", reason="diffusers is not installed: pip install 'unplug-sdk[diffusion]'")
+pytest.importorskip(
+    "diffusers", reason="diffusers is not installed: pip install 'unplug-sdk[diffusion]'"
+)
 
 STATE = """
 import json, logging, warnings
@@ -28,7 +30,12 @@ def state():
 
 
 def ran(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment})
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
 
 
 @pytest.mark.parametrize("environment", [{}, {"HF_HUB_DISABLE_PROGRESS_BARS": "1"}])

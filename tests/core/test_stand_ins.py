@@ -1,4 +1,6 @@
-"""A pointer, a page or nothing where a file should be is named for what it is; see ``tests/cases/lfs-pointer``."""
+"""A pointer, a page or nothing where a file should be is named for what it is; see
+``tests/cases/lfs-pointer``.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ POINTERS = {
     "lfs of Windows": (b"\xef\xbb\xbf" + LFS.replace(b"\n", b"\r\n"), "Git LFS pointer"),
     "annex": (b"/" + KEY + b"\n", "git-annex pointer, .*git annex get"),
     "annex link as text": (b"../../.git/" + KEY, "git-annex pointer"),
-    "dvc": (b"outs:\n- md5: 22a1a2931c8370d3aeedd7183606fd7f\n  size: 14445097\n  path: data.xml\n", "dvc pull"),
+    "dvc": (
+        b"outs:\n- md5: 22a1a2931c8370d3aeedd7183606fd7f\n  size: 14445097\n  path: data.xml\n",
+        "dvc pull",
+    ),
     "git-crypt": (b"\0GITCRYPT\0" + bytes(range(200)), "git-crypt unlock"),
 }
 OTHERS = {

@@ -1,4 +1,6 @@
-"""Lines that outlive their writer: every place where it may be killed, a full disk, other writers, other benchmarks."""
+"""Lines that outlive their writer: every place where it may be killed, a full disk, other writers,
+other benchmarks.
+"""
 
 from __future__ import annotations
 
@@ -64,9 +66,14 @@ def test_what_is_whole_stays_whole_when_nobody_listens(tmp_path: Path) -> None:
     assert read(path) == [VALUES[0]] and path.with_name("a.part.old1").read_text() == "notes"
 
 
-def test_a_file_beyond_the_limit_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_beyond_the_limit_is_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("unplug.core.store.MAX_BYTES", 40)
-    assert "is of over 0 MiB: kept as a.part.old1" in (write(tmp_path / "a.part", *VALUES) + write(tmp_path / "a.part"))[0]
+    assert (
+        "is of over 0 MiB: kept as a.part.old1"
+        in (write(tmp_path / "a.part", *VALUES) + write(tmp_path / "a.part"))[0]
+    )
 
 
 def test_after_the_end_nothing_is_taken_in_silence(tmp_path: Path) -> None:
@@ -79,21 +86,34 @@ def test_after_the_end_nothing_is_taken_in_silence(tmp_path: Path) -> None:
 
 def test_files_of_others_are_numbered(tmp_path: Path) -> None:
     path = tmp_path / "a.part"
-    for content in (b"some file\nof the user", b"some line", b'{"schema": "test/2"}\n{"number": 1}\n'):
+    for content in (
+        b"some file\nof the user",
+        b"some line",
+        b'{"schema": "test/2"}\n{"number": 1}\n',
+    ):
         path.write_bytes(content)
         assert "is of another benchmark" in write(path, VALUES[0])[0]
-    assert [item.read_bytes()[:4] for item in sorted(tmp_path.glob("*.old*"))] == [b"some", b"some", b'{"sc']
+    assert [item.read_bytes()[:4] for item in sorted(tmp_path.glob("*.old*"))] == [
+        b"some",
+        b"some",
+        b'{"sc',
+    ]
     path.write_bytes(b'{"schema": "test/2"}\n')
     assert write(path) == [] and read(path) == [], "a head alone is nothing to keep"
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "a.part"
-    with JsonLines(path, HEAD, print), pytest.raises(InputError, match="another benchmark writes it now"):
+    with (
+        JsonLines(path, HEAD, print),
+        pytest.raises(InputError, match="another benchmark writes it now"),
+    ):
         JsonLines(path, HEAD, print)
     with JsonLines(path, HEAD, print):
         path.unlink()
-        with JsonLines(path, HEAD, print):  # what the first one has is no file of this name any more
+        with JsonLines(
+            path, HEAD, print
+        ):  # what the first one has is no file of this name any more
             pass
     assert [item.name for item in tmp_path.iterdir()] == ["a.part"], "no lock is left beside it"
 
@@ -116,7 +136,9 @@ def test_a_full_disk_keeps_what_is_there(tmp_path: Path) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 5, hard))
         try:
-            with pytest.raises(OutputError, match=r"Free some space; what was measured so far is kept"):
+            with pytest.raises(
+                OutputError, match=r"Free some space; what was measured so far is kept"
+            ):
                 lines.add(VALUES[1])
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

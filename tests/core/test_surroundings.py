@@ -1,4 +1,6 @@
-"""A step sets what it computes with and puts back what it found, whatever else was switched in the process."""
+"""A step sets what it computes with and puts back what it found, whatever else was switched in the
+process.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def switched(read: Callable[[], Any], write: Callable[[Any], Any], value: Any) -
 
 
 def attribute(holder: Any, name: str, value: Any) -> contextlib.AbstractContextManager[None]:
-    return switched(lambda: getattr(holder, name), lambda chosen: setattr(holder, name, chosen), value)
+    return switched(
+        lambda: getattr(holder, name), lambda chosen: setattr(holder, name, chosen), value
+    )
 
 
 @contextlib.contextmanager
@@ -54,7 +58,9 @@ def sums() -> Any:
 
 
 def tf32() -> tuple[bool | None, str, str]:
-    """cuDNN's older switch, which refuses to answer beside newer ones that differ, and the newer ones."""
+    """cuDNN's older switch, which refuses to answer beside newer ones that differ, and the newer
+    ones.
+    """
     cudnn = torch.backends.cudnn
     older = None
     with contextlib.suppress(RuntimeError):
@@ -72,48 +78,75 @@ SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any]] = {
     "gradients": (lambda: torch.set_grad_enabled(False), torch.is_grad_enabled, True),
     "inference mode": (torch.inference_mode, torch.is_inference_mode_enabled, False),
     "default type": (
-        lambda: switched(torch.get_default_dtype, torch.set_default_dtype, torch.float64), torch.get_default_dtype,
+        lambda: switched(torch.get_default_dtype, torch.set_default_dtype, torch.float64),
+        torch.get_default_dtype,
         torch.float32,
     ),
     "default device": (lambda: torch.device("meta"), lambda: torch.zeros(1).device.type, "cpu"),
     "autocast": (lambda: torch.autocast("cpu"), lambda: torch.is_autocast_enabled("cpu"), False),
-    "anomaly mode": (lambda: torch.autograd.set_detect_anomaly(True), torch.is_anomaly_enabled, False),
+    "anomaly mode": (
+        lambda: torch.autograd.set_detect_anomaly(True),
+        torch.is_anomaly_enabled,
+        False,
+    ),
     "threads": (
-        lambda: switched(torch.get_num_threads, torch.set_num_threads, threads() + 2), torch.get_num_threads, threads(),
+        lambda: switched(torch.get_num_threads, torch.set_num_threads, threads() + 2),
+        torch.get_num_threads,
+        threads(),
     ),
     "matmul": (
-        lambda: switched(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "medium"),
-        torch.get_float32_matmul_precision, "highest",
+        lambda: switched(
+            torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "medium"
+        ),
+        torch.get_float32_matmul_precision,
+        "highest",
     ),
     "convolutions": (
         lambda: attribute(torch.backends.mkldnn.conv, "fp32_precision", "bf16"),
-        lambda: torch.backends.mkldnn.conv.fp32_precision, "ieee",
+        lambda: torch.backends.mkldnn.conv.fp32_precision,
+        "ieee",
     ),
     "TF32 of cuDNN": (
-        lambda: switched(tf32, set_tf32, (True, "tf32", "tf32")), tf32, (False, "none", "none"),
+        lambda: switched(tf32, set_tf32, (True, "tf32", "tf32")),
+        tf32,
+        (False, "none", "none"),
     ),
     "TF32 of cuDNN by its newer switches": (
-        lambda: switched(tf32, set_tf32, (None, "tf32", "ieee")), tf32, (False, "none", "none"),
+        lambda: switched(tf32, set_tf32, (None, "tf32", "ieee")),
+        tf32,
+        (False, "none", "none"),
     ),
-    "oneDNN": (lambda: attribute(torch.backends.mkldnn, "enabled", False), lambda: torch.backends.mkldnn.enabled, True),
+    "oneDNN": (
+        lambda: attribute(torch.backends.mkldnn, "enabled", False),
+        lambda: torch.backends.mkldnn.enabled,
+        True,
+    ),
     "determinism": (
         lambda: switched(torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode, 2),
-        torch.get_deterministic_debug_mode, 0,
+        torch.get_deterministic_debug_mode,
+        0,
     ),
     "NumPy's errors": (lambda: np.errstate(all="raise"), sums, 0.0),
     "warnings": (errors, warned, "went on"),
     "truncated pictures": (
-        lambda: attribute(ImageFile, "LOAD_TRUNCATED_IMAGES", True), lambda: ImageFile.LOAD_TRUNCATED_IMAGES, False,
+        lambda: attribute(ImageFile, "LOAD_TRUNCATED_IMAGES", True),
+        lambda: ImageFile.LOAD_TRUNCATED_IMAGES,
+        False,
     ),
-    "large pictures": (lambda: attribute(Image, "MAX_IMAGE_PIXELS", 10), lambda: Image.MAX_IMAGE_PIXELS, 89_478_485),
-}  # fmt: skip
+    "large pictures": (
+        lambda: attribute(Image, "MAX_IMAGE_PIXELS", 10),
+        lambda: Image.MAX_IMAGE_PIXELS,
+        89_478_485,
+    ),
+}
 
 
 @pytest.mark.parametrize("name", SWITCHES)
 def test_a_step_has_its_own_and_leaves_the_callers(name: str) -> None:
     switch, read, wanted = SWITCHES[name]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's own about its modes; `errors` puts its filter above
+        # torch's own about its modes; `errors` puts its filter above
+        warnings.simplefilter("ignore")
         with switch():
             assert settled(read)() == wanted
 
@@ -152,7 +185,10 @@ def test_a_step_in_a_step_keeps_what_the_outer_one_chose() -> None:
 
 
 def test_everything_is_put_back_after_an_error() -> None:
-    with switched(torch.get_default_dtype, torch.set_default_dtype, torch.float64), pytest.raises(ZeroDivisionError):
+    with (
+        switched(torch.get_default_dtype, torch.set_default_dtype, torch.float64),
+        pytest.raises(ZeroDivisionError),
+    ):
         settled(lambda: 1 // 0)()
 
 
@@ -176,7 +212,9 @@ def test_steps_in_two_threads_share_what_belongs_to_the_process() -> None:
 
 @contextlib.contextmanager
 def scaled() -> Iterator[None]:
-    handle = torch.nn.modules.module.register_module_forward_hook(lambda module, given, answer: answer * 1.01)
+    handle = torch.nn.modules.module.register_module_forward_hook(
+        lambda module, given, answer: answer * 1.01
+    )
     try:
         yield
     finally:
@@ -188,7 +226,12 @@ def scaled() -> Iterator[None]:
     [
         (FakeTensorMode, "FakeTensorMode"),
         (scaled, "torch.nn.modules.module._global_forward_hooks"),
-        (lambda: torch.autograd.graph.saved_tensors_hooks(lambda kept: kept * 2, lambda kept: kept), "saved_tensors_hooks"),
+        (
+            lambda: torch.autograd.graph.saved_tensors_hooks(
+                lambda kept: kept * 2, lambda kept: kept
+            ),
+            "saved_tensors_hooks",
+        ),
         (lambda: torch.autograd.graph.disable_saved_tensors_hooks("not here"), "not here"),
     ],
 )

@@ -104,7 +104,9 @@ def edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Calla
 
     def of(what: str, dtype: str = "float32") -> Callable[[Path], None]:
         def change(path: Path) -> None:
-            call_in_child("edit_program:edit", {"path": str(path), "what": what, "dtype": dtype}, what="edit")
+            call_in_child(
+                "edit_program:edit", {"path": str(path), "what": what, "dtype": dtype}, what="edit"
+            )
 
         return change
 

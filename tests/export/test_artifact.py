@@ -24,9 +24,20 @@ SPEC = IOSpec(
 def make(path: Path) -> Artifact:
     digest, size = sha256_tree(path)
     card = Card(
-        target="onnx", precision="fp32", file=path.name, sha256=digest, bytes=size, model_type="age", iospec=SPEC,
-        config={"image_size": 4}, checkpoint_sha256="0" * 64, flops=10, versions={}, seconds=1.0, prepare_seconds=2.0,
-    )  # fmt: skip
+        target="onnx",
+        precision="fp32",
+        file=path.name,
+        sha256=digest,
+        bytes=size,
+        model_type="age",
+        iospec=SPEC,
+        config={"image_size": 4},
+        checkpoint_sha256="0" * 64,
+        flops=10,
+        versions={},
+        seconds=1.0,
+        prepare_seconds=2.0,
+    )
     return write_card(path, card)
 
 
@@ -52,12 +63,16 @@ def test_round_trip_by_file_and_by_card(artifact: Artifact, package: Artifact) -
         assert load_artifact(str(card_path(item.path))) == item
 
 
-def test_a_folder_stands_for_the_exported_files_in_it(artifact: Artifact, package: Artifact) -> None:
+def test_a_folder_stands_for_the_exported_files_in_it(
+    artifact: Artifact, package: Artifact
+) -> None:
     folder = artifact.path.parent
     assert package.path.parent == folder, "one folder holds both"
     (folder / "parity.json").write_text("{}")
     assert artifacts_at(folder) == sorted([artifact.path, package.path])
-    assert artifacts_at(package.path) == [package.path] and artifacts_at(artifact.path) == [artifact.path]
+    assert artifacts_at(package.path) == [package.path] and artifacts_at(artifact.path) == [
+        artifact.path
+    ]
     (folder / "empty").mkdir()
     assert artifacts_at(folder / "empty") == [folder / "empty"]
 
@@ -73,7 +88,8 @@ def test_edited_and_truncated_files(artifact: Artifact) -> None:
 
 
 @pytest.mark.parametrize(
-    "edges", [None, 7, "0-20", [], [0.0, "a"], [20.0, 0.0], [-1.0, 5.0], [0.0, 1e9], [True, 5.0], {"a": 1}]
+    "edges",
+    [None, 7, "0-20", [], [0.0, "a"], [20.0, 0.0], [-1.0, 5.0], [0.0, 1e9], [True, 5.0], {"a": 1}],
 )
 def test_age_edges_of_another_shape(artifact: Artifact, edges: object) -> None:
     write_card(artifact.path, replace(artifact.card, config={"age_edges": edges}))
@@ -84,7 +100,9 @@ def test_age_edges_of_another_shape(artifact: Artifact, edges: object) -> None:
 def test_age_edges_that_fit_the_outputs(artifact: Artifact) -> None:
     logits = TensorSpec(name="age_logits", shape=(1, 2), layout="NC")
     outputs = (logits, TensorSpec(name="expected_age", shape=(1, 1), layout="NC"))
-    fits = replace(artifact.card, iospec=replace(SPEC, outputs=outputs), config={"age_edges": [0, 20.0, 100]})
+    fits = replace(
+        artifact.card, iospec=replace(SPEC, outputs=outputs), config={"age_edges": [0, 20.0, 100]}
+    )
     write_card(artifact.path, fits)
     assert load_artifact(artifact.path).card == fits
     write_card(artifact.path, replace(fits, config={"age_edges": [0, 20, 40, 100]}))
@@ -116,11 +134,15 @@ def test_missing_file_or_card(artifact: Artifact) -> None:
 
 def test_other_kinds_of_files(artifact: Artifact) -> None:
     folder = artifact.path.parent
-    with pytest.raises(ArtifactError, match=r"a folder, and no exported file. Name the files in it, say age\.fp32\.onnx"):
+    with pytest.raises(
+        ArtifactError,
+        match=r"a folder, and no exported file. Name the files in it, say age\.fp32\.onnx",
+    ):
         load_artifact(folder)
     (folder / "bench.json").write_text("{}")
     with pytest.raises(
-        ArtifactError, match=r"bench\.json: it is no exported file, nor the card of one: there is no bench beside"
+        ArtifactError,
+        match=r"bench\.json: it is no exported file, nor the card of one: there is no bench beside",
     ):
         load_artifact(folder / "bench.json")
 
@@ -132,13 +154,22 @@ def tensor(**change: Any) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda card: card.update(schema="unplug-artifact/2"), "does not follow its schema.*schema"),
+        (
+            lambda card: card.update(schema="unplug-artifact/2"),
+            "does not follow its schema.*schema",
+        ),
         (lambda card: card.pop("target"), "target: Field required"),
         (lambda card: card.update(surprise=1), "surprise"),
         (lambda card: card.update(bytes="21"), "bytes"),
-        (lambda card: card.update(file="../age.fp32.onnx"), "its file is called '../age.fp32.onnx'"),
+        (
+            lambda card: card.update(file="../age.fp32.onnx"),
+            "its file is called '../age.fp32.onnx'",
+        ),
         (lambda card: card.update(file="/etc/passwd"), "its file is called '/etc/passwd'"),
-        (lambda card: card.update(file="other.onnx"), "its file is called 'other.onnx', not 'age.fp32.onnx'"),
+        (
+            lambda card: card.update(file="other.onnx"),
+            "its file is called 'other.onnx', not 'age.fp32.onnx'",
+        ),
         (lambda card: card.update(sha256="z" * 64), "not 64 hexadecimal digits"),
         (lambda card: card.update(bytes=0), "its size of 0 bytes"),
         (lambda card: card.update(bytes=2**60), "its size of"),
@@ -154,7 +185,9 @@ def tensor(**change: Any) -> Callable[[dict[str, Any]], None]:
         (tensor(range=[1.0, 0.0]), "impossible range"),
     ],
 )
-def test_hostile_cards(artifact: Artifact, edit: Callable[[dict[str, Any]], None], message: str) -> None:
+def test_hostile_cards(
+    artifact: Artifact, edit: Callable[[dict[str, Any]], None], message: str
+) -> None:
     path = card_path(artifact.path)
     raw = json.loads(path.read_text())
     edit(raw)

@@ -1,4 +1,6 @@
-"""Core AI's assets: parity by the interpreter of Apple's package, names, and what of them is refused."""
+"""Core AI's assets: parity by the interpreter of Apple's package, names, and what of them is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ import pytest
 from tests.exported import files_of, require_installed
 
 from unplug.core import ArtifactError, ConversionError, OutputError, sha256_tree
-from unplug.export import Artifact, Session, export_checkpoint, load_artifact, measure_parity, random_inputs
+from unplug.export import (
+    Artifact,
+    Session,
+    export_checkpoint,
+    load_artifact,
+    measure_parity,
+    random_inputs,
+)
 from unplug.export.artifact import write_card
 
 pytestmark = pytest.mark.long
@@ -26,16 +35,29 @@ def asset(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
 
 def test_it_agrees_with_the_checkpoint(asset: Artifact, checkpoint: Path) -> None:
     report = measure_parity(asset, checkpoint, random_inputs(asset.card.iospec, 3, seed=2))
-    assert [row.output for row in report.rows] == ["age_logits", "expected_age"] and report.passed, report.rows
-    assert {(row.runtime, row.runtime_version is None) for row in report.rows} == {("coreai", False)}
+    assert [row.output for row in report.rows] == [
+        "age_logits",
+        "expected_age",
+    ] and report.passed, report.rows
+    assert {(row.runtime, row.runtime_version is None) for row in report.rows} == {
+        ("coreai", False)
+    }
 
 
 def test_it_holds_no_source_paths(asset: Artifact) -> None:
-    content = b"".join(path.read_bytes() for path in sorted(asset.path.rglob("*")) if path.is_file())
-    assert b"age_logits" in content and str(Path(__file__).parents[2]).encode() not in content and b"age.py" not in content
+    content = b"".join(
+        path.read_bytes() for path in sorted(asset.path.rglob("*")) if path.is_file()
+    )
+    assert (
+        b"age_logits" in content
+        and str(Path(__file__).parents[2]).encode() not in content
+        and b"age.py" not in content
+    )
 
 
-def test_an_older_asset_is_replaced_and_nothing_else(asset: Artifact, checkpoint: Path, tmp_path: Path) -> None:
+def test_an_older_asset_is_replaced_and_nothing_else(
+    asset: Artifact, checkpoint: Path, tmp_path: Path
+) -> None:
     place = tmp_path / asset.path.name
     place.mkdir()
     (place / "letters.txt").write_text("mine")
@@ -61,7 +83,9 @@ def forged(asset: Artifact, folder: Path, program: bytes) -> Artifact:
 def test_a_broken_asset_ends_the_child_alone_and_leaves_nothing(
     asset: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: int
 ) -> None:
-    """The package aborts on a program that it cannot read, with what it compiled to in a temporary folder."""
+    """The package aborts on a program that it cannot read, with what it compiled to in a temporary
+    folder.
+    """
     place = tmp_path / "tmp"
     place.mkdir()
     broken = forged(asset, tmp_path, (asset.path / "main.mlirb").read_bytes()[:keep])
@@ -74,11 +98,18 @@ def test_a_broken_asset_ends_the_child_alone_and_leaves_nothing(
 def test_another_models_asset_is_refused(asset: Artifact, tmp_path: Path) -> None:
     item = forged(asset, tmp_path, (asset.path / "main.mlirb").read_bytes())
     first, second = item.card.iospec.outputs
-    write_card(item.path, replace(item.card, iospec=replace(item.card.iospec, outputs=(second, first))))
+    write_card(
+        item.path, replace(item.card, iospec=replace(item.card.iospec, outputs=(second, first)))
+    )
     swapped = load_artifact(item.path)
     Session(swapped).run(random_inputs(swapped.card.iospec, 1, seed=0))  # names count, not places
     (image,) = item.card.iospec.inputs
-    write_card(item.path, replace(item.card, iospec=replace(item.card.iospec, inputs=(replace(image, name="picture"),))))
+    write_card(
+        item.path,
+        replace(
+            item.card, iospec=replace(item.card.iospec, inputs=(replace(image, name="picture"),))
+        ),
+    )
     wrong = load_artifact(item.path)
     with pytest.raises(ArtifactError, match=r"its tensors are .*'image'.*'picture'"):
         Session(wrong).run(random_inputs(wrong.card.iospec, 1, seed=0))

@@ -34,7 +34,9 @@ for registry in (unplug.export.TARGETS, unplug.export.RUNTIMES, unplug.export.PR
         registry.get(name)
 print([name for name in {HEAVY} if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "['numpy']"
 
 
@@ -42,7 +44,10 @@ print([name for name in {HEAVY} if name in sys.modules])
 def test_target_contract(name: str) -> None:
     target: Target = TARGETS.get(name)
     assert target.name == name
-    assert target.suffix.startswith(".") and [TARGETS.get(other).suffix for other in TARGETS].count(target.suffix) == 1
+    assert (
+        target.suffix.startswith(".")
+        and [TARGETS.get(other).suffix for other in TARGETS].count(target.suffix) == 1
+    )
     assert "fp32" in target.precisions and set(target.precisions) <= set(PRECISIONS)
     assert target.runtime in RUNTIMES
     assert target.modules and target.distributions and target.extra

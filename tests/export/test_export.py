@@ -25,13 +25,24 @@ from unplug.core import (
     TensorSpec,
     call_in_child,
 )
-from unplug.export import TARGETS, Artifact, TargetSource, count_work, export_checkpoint, load_artifact
+from unplug.export import (
+    TARGETS,
+    Artifact,
+    TargetSource,
+    count_work,
+    export_checkpoint,
+    load_artifact,
+)
 from unplug.plugins import load_checkpoint
 
-MAX_HALF_RATIO = 0.7  # weights halve; graph and biases do not, and the nano model at 32 px has little else
+MAX_HALF_RATIO = (
+    0.7  # weights halve; graph and biases do not, and the nano model at 32 px has little else
+)
 
 
-@pytest.mark.parametrize("suffix", ["tflite", "onnx", pytest.param("mlpackage", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "suffix", ["tflite", "onnx", pytest.param("mlpackage", marks=pytest.mark.long)]
+)
 def test_files_and_cards(by_name: Mapping[str, Artifact], checkpoint: Path, suffix: str) -> None:
     full, half = (by_name[f"age.{precision}.{suffix}"] for precision in ("fp32", "fp16"))
     assert half.card.bytes < MAX_HALF_RATIO * full.card.bytes
@@ -44,12 +55,16 @@ def test_files_and_cards(by_name: Mapping[str, Artifact], checkpoint: Path, suff
         assert card.config["image_size"] == 32
         assert card.config["age_edges"] == list(source.model.age_edges)
         assert card.config["age_centers"] == pytest.approx(source.model.age_centers.tolist())
-        assert card.versions["torch"] and set(TARGETS.get(card.target).distributions) <= set(card.versions)
+        assert card.versions["torch"] and set(TARGETS.get(card.target).distributions) <= set(
+            card.versions
+        )
         assert card.flops is not None and card.flops > 1e6
         assert card.parameters == sum(item.numel() for item in source.model.parameters())
         assert card.seconds >= 0 and card.prepare_seconds > 0
     files = [name for name in by_name if name.endswith(suffix)]
-    assert len(list(full.path.parent.iterdir())) == 2 * len(files), "temporary files were left behind"
+    assert len(list(full.path.parent.iterdir())) == 2 * len(files), (
+        "temporary files were left behind"
+    )
 
 
 NAMES = """
@@ -87,18 +102,27 @@ def test_core_ml_names_and_types(by_name: Mapping[str, Artifact], names: Any) ->
     paths = [str(by_name[f"age.{precision}.mlpackage"].path) for precision in ("fp32", "fp16")]
     for found in names("coreml", paths=paths)["found"]:
         assert found["names"] == [["image"], ["age_logits", "expected_age"]]
-        assert found["kinds"] == [65568]  # MLMultiArrayDataTypeFloat32, also at the edges of the half-precision file
+        # MLMultiArrayDataTypeFloat32, also at the edges of the half-precision file
+        assert found["kinds"] == [65568]
         assert found["version"] == 8  # iOS 17
 
 
 def test_onnx_holds_no_source_paths(by_name: Mapping[str, Artifact], names: Any) -> None:
     for precision in ("fp32", "fp16"):
         path = str(by_name[f"age.{precision}.onnx"].path)
-        assert names("onnx", path=path, home=str(Path(__file__).parents[2])) == {"leaks": False, "opset": 18}
+        assert names("onnx", path=path, home=str(Path(__file__).parents[2])) == {
+            "leaks": False,
+            "opset": 18,
+        }
 
 
-def test_bad_requests_are_refused_before_any_work(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unplug.export.exporter.call_in_child", lambda *_args, **_kwargs: pytest.fail("work was started"))
+def test_bad_requests_are_refused_before_any_work(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "unplug.export.exporter.call_in_child",
+        lambda *_args, **_kwargs: pytest.fail("work was started"),
+    )
     requests: list[tuple[dict[str, Any], str]] = [
         ({"targets": ["onxx"]}, "target 'onxx': no such name. Did you mean onnx"),
         ({"precisions": ["fp64"]}, "precision 'fp64': no such name"),
@@ -113,17 +137,29 @@ def test_bad_requests_are_refused_before_any_work(checkpoint: Path, tmp_path: Pa
         export_checkpoint(tmp_path / "none", out=tmp_path)
 
 
-def test_unsupported_pair(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_pair(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(TARGETS, "get", lambda _name: OnlyFp32())
-    with pytest.raises(InputError, match=r"onnx fp16: this target cannot hold this precision\. Use one of: fp32"):
+    with pytest.raises(
+        InputError, match=r"onnx fp16: this target cannot hold this precision\. Use one of: fp32"
+    ):
         export_checkpoint(checkpoint, targets=["onnx"], precisions=["fp16"], out=tmp_path)
 
 
 class OnlyFp32:
-    name, suffix, precisions, modules, extra = "onnx", ".onnx", ("fp32",), ("no_such_module_here",), "onnx"
+    name, suffix, precisions, modules, extra = (
+        "onnx",
+        ".onnx",
+        ("fp32",),
+        ("no_such_module_here",),
+        "onnx",
+    )
 
 
-def test_missing_converter(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_converter(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(TARGETS, "get", lambda _name: OnlyFp32())
     with pytest.raises(MissingExtraError, match=r'install .*\[onnx\]"'):
         export_checkpoint(checkpoint, targets=["onnx"], out=tmp_path)
@@ -172,7 +208,9 @@ def convert(job):
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("target", list(TARGETS))
-def test_an_operator_that_the_target_lacks_is_named(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_that_the_target_lacks_is_named(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     require_installed(target)
     (tmp_path / "odd_model.py").write_text(ODD)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
@@ -188,16 +226,25 @@ class Dynamic(torch.nn.Module):
 
 
 def test_shapes_that_depend_on_numbers_are_refused() -> None:
-    """Core ML's and ONNX's converters take such a model, and no app that trusts the card could read what it gives."""
+    """Core ML's and ONNX's converters take such a model, and no app that trusts the card could read
+    what it gives.
+    """
     x, y = (TensorSpec(name=name, shape=(1, 4), layout="NC") for name in "xy")
-    source = TargetSource(model=Dynamic(), iospec=IOSpec(inputs=(x,), outputs=(y,)), model_type="odd")
-    with pytest.raises(InputError, match=r"its output y came out as \[0\], and its IOSpec says \[1, 4\]"):
+    source = TargetSource(
+        model=Dynamic(), iospec=IOSpec(inputs=(x,), outputs=(y,)), model_type="odd"
+    )
+    with pytest.raises(
+        InputError, match=r"its output y came out as \[0\], and its IOSpec says \[1, 4\]"
+    ):
         count_work(source)
 
 
 @pytest.mark.long
 def test_exporting_again_replaces_what_was_exported(
-    checkpoint: Path, by_name: Mapping[str, Artifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Path,
+    by_name: Mapping[str, Artifact],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first = by_name["age.fp32.mlpackage"]
     shutil.copytree(first.path, tmp_path / first.path.name)
@@ -207,7 +254,10 @@ def test_exporting_again_replaces_what_was_exported(
     def converted(_function: str, values: dict[str, Any], *_: object, **__: object) -> Reply:
         shutil.copytree(first.path, Path(values["staging"]) / first.path.name)
         card = asdict(first.card) | {"iospec": first.card.iospec.to_dict()}
-        return Reply(values=card | {"written": [{"precision": "fp32", "file": first.path.name, "seconds": 0.0}]})
+        return Reply(
+            values=card
+            | {"written": [{"precision": "fp32", "file": first.path.name, "seconds": 0.0}]}
+        )
 
     monkeypatch.setattr("unplug.export.exporter.call_in_child", converted)
     (again,) = export_checkpoint(checkpoint, targets=["coreml"], precisions=["fp32"], out=tmp_path)

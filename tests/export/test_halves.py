@@ -1,4 +1,6 @@
-"""Half precision where the host widens it: what overflows is named, what does not passes, and rows say what was computed."""
+"""Half precision where the host widens it: what overflows is named, what does not passes, and rows
+say what was computed.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def test_the_first_operator_that_half_precision_cannot_hold(name: str) -> None:
     if where is None:
         assert ratio > 55 and trouble is None
     else:
-        assert ratio < 30 and trouble is not None and trouble.startswith(f"operator {where} "), (ratio, trouble)
+        assert ratio < 30 and trouble is not None and trouble.startswith(f"operator {where} "), (
+            ratio,
+            trouble,
+        )
 
 
 def test_the_case_is_named_by_operator_and_layer() -> None:
@@ -43,7 +48,9 @@ def test_the_case_is_named_by_operator_and_layer() -> None:
     net = nn.Sequential(Function(lambda x: x / 0.00392), of_case("onnx-fp16-overflow")).eval()
     ratio, trouble = in_half(net, torch.rand(4, 3, 48, 48))
     assert ratio < 10 and trouble is not None
-    assert trouble.startswith("operator pow in 1.n reaches 2.") and trouble.endswith("e+06, and float16 ends at 65,504")
+    assert trouble.startswith("operator pow in 1.n reaches 2.") and trouble.endswith(
+        "e+06, and float16 ends at 65,504"
+    )
 
 
 def test_operators_that_write_into_their_argument_are_rounded_too() -> None:
@@ -59,16 +66,33 @@ def test_operators_that_write_into_their_argument_are_rounded_too() -> None:
 
 
 ROW = ParityRow(
-    file="age.fp16.onnx", artifact_sha256="0" * 64, target="onnx", precision="fp16", output="age", status="pass", reason=None,
-    threshold_db=60.0, psnr_db=80.0, exact=False, max_abs_error=0.0, cosine=1.0, runtime="onnx", runtime_version="1",
-)  # fmt: skip
+    file="age.fp16.onnx",
+    artifact_sha256="0" * 64,
+    target="onnx",
+    precision="fp16",
+    output="age",
+    status="pass",
+    reason=None,
+    threshold_db=60.0,
+    psnr_db=80.0,
+    exact=False,
+    max_abs_error=0.0,
+    cosine=1.0,
+    runtime="onnx",
+    runtime_version="1",
+)
 
 
 @pytest.mark.parametrize(
     ("half", "trouble", "status", "why"),
     [
         (1.0001, None, "pass", None),
-        (1.1, "operator pow in n reaches 2e+06, and float16 ends at 65,504", "fail", r"operator pow in n .*; 20.0 dB is below"),
+        (
+            1.1,
+            "operator pow in n reaches 2e+06, and float16 ends at 65,504",
+            "fail",
+            r"operator pow in n .*; 20.0 dB is below",
+        ),
         (np.nan, None, "fail", "the output holds NaN or infinity"),
     ],
 )
@@ -77,16 +101,28 @@ def test_a_row_that_passes_widened_fails_where_half_precision_does(
 ) -> None:
     ones = np.ones((2, 3), np.float32)
     reference = Reference(
-        checkpoint_sha256="0" * 64, model_type="age", outputs={"age": ones}, halves={"age": ones * half}, trouble=trouble
+        checkpoint_sha256="0" * 64,
+        model_type="age",
+        outputs={"age": ones},
+        halves={"age": ones * half},
+        trouble=trouble,
     )
     found = _in_half_too(ROW, reference)
     assert found.status == status
     if why is not None:
-        assert re.fullmatch(f"in half precision, which this host does not compute in: {why}.*", found.reason or "")
+        assert re.fullmatch(
+            f"in half precision, which this host does not compute in: {why}.*", found.reason or ""
+        )
 
 
-def test_kernels_are_named_by_what_the_processor_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for flags, wanted in (("sse avx2", "avx2 without VNNI"), ("avx2 avx512bw avx512_vnni", "avx512_vnni"), ("sse", None)):
+def test_kernels_are_named_by_what_the_processor_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for flags, wanted in (
+        ("sse avx2", "avx2 without VNNI"),
+        ("avx2 avx512bw avx512_vnni", "avx512_vnni"),
+        ("sse", None),
+    ):
         (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags : {flags}\n")
         monkeypatch.setattr("unplug.export.arithmetic.CPUINFO", tmp_path / "cpuinfo")
         assert kernels().endswith(wanted or ""), kernels()

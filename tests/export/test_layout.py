@@ -34,12 +34,19 @@ def artifacts(channels_last: Mapping[str, Artifact]) -> list[Artifact]:
     return list(channels_last.values())
 
 
-def test_the_card_says_so_and_the_numbers_are_the_checkpoints(artifacts: list[Artifact], checkpoint: Path) -> None:
+def test_the_card_says_so_and_the_numbers_are_the_checkpoints(
+    artifacts: list[Artifact], checkpoint: Path
+) -> None:
     own = load_checkpoint(checkpoint).model.iospec
     for item in artifacts:
         (image,) = item.card.iospec.inputs
-        assert (image.layout, image.shape) == ("NHWC", (1, 32, 32, 3)) and item.card.iospec == own.images_in("NHWC")
-    report = measure_parity(artifacts, checkpoint, random_inputs(artifacts[0].card.iospec, 2, seed=2))
+        assert (image.layout, image.shape) == (
+            "NHWC",
+            (1, 32, 32, 3),
+        ) and item.card.iospec == own.images_in("NHWC")
+    report = measure_parity(
+        artifacts, checkpoint, random_inputs(artifacts[0].card.iospec, 2, seed=2)
+    )
     assert {row.status for row in report.rows} == {"pass"}, report.rows
 
 
@@ -55,12 +62,17 @@ def test_channels_first_in_channels_first_out(artifacts: list[Artifact], checkpo
 
 @pytest.mark.parametrize("precision", ["fp32", "int8-static"])
 def test_a_litert_file_has_no_transposes(
-    channels_last: Mapping[str, Artifact], precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    channels_last: Mapping[str, Artifact],
+    precision: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "operators.py").write_text(OPERATORS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     item = channels_last[f"age.{precision}.tflite"]
-    names: list[Any] = call_in_child("operators:operators", {"path": str(item.path)}, what="operators").values["names"]
+    names: list[Any] = call_in_child(
+        "operators:operators", {"path": str(item.path)}, what="operators"
+    ).values["names"]
     assert "TRANSPOSE" not in names and "CONV_2D" in names
 
 
@@ -70,7 +82,12 @@ def test_newer_systems_for_core_ml(checkpoint: Path, tmp_path: Path, precision: 
     """iOS 18 stores compressed weights by other operators; the numbers are the same."""
     calibration = random_inputs(load_checkpoint(checkpoint).model.iospec, 8, seed=1)
     made = export_checkpoint(
-        checkpoint, targets=["coreml"], precisions=[precision], out=tmp_path, calibration=calibration, ios=18
+        checkpoint,
+        targets=["coreml"],
+        precisions=[precision],
+        out=tmp_path,
+        calibration=calibration,
+        ios=18,
     )
     assert {item.card.minimum_ios for item in made} == {18}
     report = measure_parity(made, checkpoint, random_inputs(made[0].card.iospec, 2, seed=2))
@@ -84,6 +101,9 @@ def test_older_systems_are_refused(checkpoint: Path, tmp_path: Path) -> None:
 
 def test_axes_must_be_the_same() -> None:
     spec = TensorSpec(name="x", shape=(1, 3, 4, 5), layout="NCHW")
-    assert spec.in_layout("NHWC").shape == (1, 4, 5, 3) and spec.height == spec.in_layout("NHWC").height == 4
+    assert (
+        spec.in_layout("NHWC").shape == (1, 4, 5, 3)
+        and spec.height == spec.in_layout("NHWC").height == 4
+    )
     with pytest.raises(ValueError, match="NHC has other axes than NCHW"):
         spec.in_layout("NHC")

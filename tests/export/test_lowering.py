@@ -1,4 +1,6 @@
-"""What a converter lacks: rewritten to the same numbers, or named with its layer; what cannot be checked is not passed."""
+"""What a converter lacks: rewritten to the same numbers, or named with its layer; what cannot be
+checked is not passed.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def test_other_operators_give_the_same_numbers(name: str) -> None:
     """The oracle is PyTorch's own operator, on sides that windows do not fill."""
     function = REWRITTEN[name]
     x = torch.randn(1, 4, 11, 10, generator=torch.Generator().manual_seed(0))
-    program = lowered(torch.export.export(Function(function), (x,)), lambda kind: kind not in LACKING)
+    program = lowered(
+        torch.export.export(Function(function), (x,)), lambda kind: kind not in LACKING
+    )
     torch.testing.assert_close(program.module()(x), function(x))
     for node in program.graph.nodes:
         assert node.target not in (*OTHERWISE, torch.ops.aten.alias.default)
@@ -72,10 +76,14 @@ def test_what_no_rewriting_helps_is_named_with_its_layer() -> None:
     with pytest.raises(ConversionError) as caught:
         converted(convert, program, "export to coreml fp32")
     assert str(caught.value) == (
-        "export to coreml fp32: its converter does not take operator special_bessel_j0 in 1 (line one). "
+        "export to coreml fp32: its converter does not take operator special_bessel_j0 in 1 (line "
+        "one). "
         "Write the layer in other operators, or export to another target."
     )
-    with pytest.raises(ConversionError, match=r"export to x: its converter stops: 'gone'\. Write"), in_words("export to x"):
+    with (
+        pytest.raises(ConversionError, match=r"export to x: its converter stops: 'gone'\. Write"),
+        in_words("export to x"),
+    ):
         raise KeyError("gone")
 
 
@@ -114,12 +122,18 @@ def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Pat
 
 @pytest.mark.long
 @pytest.mark.parametrize("network", ["Net", "Alias"])
-def test_the_cases_become_ml_programs(saved: Callable[[str, Path], Path], tmp_path: Path, network: str) -> None:
+def test_the_cases_become_ml_programs(
+    saved: Callable[[str, Path], Path], tmp_path: Path, network: str
+) -> None:
     (tmp_path / "pools").mkdir()
-    (tmp_path / "pools" / f"case_{network}.py").write_text((CASES / "coreml-max-pool-stride" / "net.py").read_text())
+    (tmp_path / "pools" / f"case_{network}.py").write_text(
+        (CASES / "coreml-max-pool-stride" / "net.py").read_text()
+    )
     net = saved(f"case_{network}:{network}", tmp_path / "pools")
     made = export_checkpoint(net, targets=["coreml"], precisions=["fp32"], out=tmp_path / "out")
-    assert measure_parity(made, net, random_inputs(load_checkpoint(net).model.iospec, 2, seed=0)).passed
+    assert measure_parity(
+        made, net, random_inputs(load_checkpoint(net).model.iospec, 2, seed=0)
+    ).passed
 
 
 STRANGE = """
@@ -151,11 +165,17 @@ def test_what_cannot_be_evaluated_is_not_checked_and_what_cannot_be_converted_is
     made = export_checkpoint(net, targets=["coreml"], precisions=["fp32"], out=tmp_path / "out")
     report = measure_parity(made, net, random_inputs(load_checkpoint(net).model.iospec, 2, seed=0))
     assert {row.status for row in report.rows} == {"not_run"} and not report.passed
-    assert all((row.reason or "").startswith("not checked: operator argsort cannot be evaluated here") for row in report.rows)
+    assert all(
+        (row.reason or "").startswith("not checked: operator argsort cannot be evaluated here")
+        for row in report.rows
+    )
 
     (tmp_path / "bessels.py").write_text(f'KIND = "bessel"\n{STRANGE}')
     net = saved("bessels:Net", tmp_path)
     for target in ("coreml", "onnx"):
-        with pytest.raises(ConversionError, match=r"does not take operator \w+[_.]bessel_j0 in network\.inner\.body \("):
+        with pytest.raises(
+            ConversionError,
+            match=r"does not take operator \w+[_.]bessel_j0 in network\.inner\.body \(",
+        ):
             export_checkpoint(net, targets=[target], precisions=["fp32"], out=tmp_path / target)
         assert not list((tmp_path / target).glob("*"))

@@ -1,4 +1,6 @@
-"""Fewer bits: bias correction by hand and by law, files that say the same in fewer bytes, and every compressed artifact."""
+"""Fewer bits: bias correction by hand and by law, files that say the same in fewer bytes, and every
+compressed artifact.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,11 @@ from unplug.export.bias_correction import corrected, folded, plain, rounded
 from unplug.export.targets.flatbuffer import read_model
 from unplug.plugins import ConvNormAct, InvertedBottleneck, load_checkpoint
 
-CALIBRATED = {"litert": ("int8-weight", "int8-static", "int8-dynamic"), "coreml": ("int8-weight", "int8-static"),
-              "onnx": ("int8-static",)}  # fmt: skip
+CALIBRATED = {
+    "litert": ("int8-weight", "int8-static", "int8-dynamic"),
+    "coreml": ("int8-weight", "int8-static"),
+    "onnx": ("int8-static",),
+}
 PALETTES = ("palette8", "palette6")
 
 
@@ -71,10 +76,18 @@ def nets() -> Iterator[tuple[nn.Module, Tensor]]:
     torch.manual_seed(0)
     images = torch.randn(8, 3, 12, 10)
     yield (
-        statistics(nn.Sequential(ConvNormAct(3, 8, stride=2), InvertedBottleneck(8, 8), InvertedBottleneck(8, 12)), images),
+        statistics(
+            nn.Sequential(
+                ConvNormAct(3, 8, stride=2), InvertedBottleneck(8, 8), InvertedBottleneck(8, 12)
+            ),
+            images,
+        ),
         images,
     )
-    yield nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.ReLU(), nn.Conv2d(4, 5, 1)).eval(), images
+    yield (
+        nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.ReLU(), nn.Conv2d(4, 5, 1)).eval(),
+        images,
+    )
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -94,10 +107,12 @@ def means(net: nn.Module, images: Tensor) -> list[Tensor]:
     layers = [layer for layer in net.modules() if isinstance(layer, nn.Conv2d)]
     handles = [
         layer.register_forward_hook(
-            lambda _layer, _given, output: found.append(output.transpose(0, 1).flatten(1).mean(dim=1))
+            lambda _layer, _given, output: found.append(
+                output.transpose(0, 1).flatten(1).mean(dim=1)
+            )
         )
         for layer in layers
-    ]  # fmt: skip
+    ]
     with torch.no_grad():
         net(images)
     for handle in handles:
@@ -115,7 +130,8 @@ def test_corrected_biases_put_every_mean_back(number: int) -> None:
             if isinstance(layer, nn.Conv2d):
                 layer.weight.data = rounded(layer.weight)
     off, left = (
-        [float((a - b).abs().max()) for a, b in zip(means(twin, images), wanted, strict=True)] for twin in (crude, better)
+        [float((a - b).abs().max()) for a, b in zip(means(twin, images), wanted, strict=True)]
+        for twin in (crude, better)
     )
     assert max(left) < 1e-5 < 10 * max(left) + 1e-4 < 0.2 * max(off) + 1e-4, (off, left)
     assert max(off) > 1e-4
@@ -124,7 +140,9 @@ def test_corrected_biases_put_every_mean_back(number: int) -> None:
 def test_correction_leaves_kernels_alone() -> None:
     net, images = next(nets())
     after = dict(corrected(net, [images]).model.named_parameters())
-    assert all(one.ndim == 1 or torch.equal(one, after[name]) for name, one in net.named_parameters())
+    assert all(
+        one.ndim == 1 or torch.equal(one, after[name]) for name, one in net.named_parameters()
+    )
 
 
 # Files
@@ -160,41 +178,75 @@ def compacted(job):
 @pytest.fixture(scope="module")
 def compressed(by_name: Mapping[str, Artifact]) -> dict[tuple[str, str], Artifact]:
     """Every compressed precision of every target, and the sizes to compare with."""
-    return {(item.card.target, item.card.precision): item for item in by_name.values() if item.card.precision != "fp16"}
+    return {
+        (item.card.target, item.card.precision): item
+        for item in by_name.values()
+        if item.card.precision != "fp16"
+    }
 
 
 @pytest.mark.long
-def test_every_precision_of_every_target_is_near_enough(compressed: dict[tuple[str, str], Artifact], checkpoint: Path) -> None:
-    wanted = {(target, name) for target in EVERYWHERE for name in TARGETS.get(target).precisions if name != "fp16"}
-    assert set(compressed) == wanted >= {(target, name) for target, names in CALIBRATED.items() for name in names}
+def test_every_precision_of_every_target_is_near_enough(
+    compressed: dict[tuple[str, str], Artifact], checkpoint: Path
+) -> None:
+    wanted = {
+        (target, name)
+        for target in EVERYWHERE
+        for name in TARGETS.get(target).precisions
+        if name != "fp16"
+    }
+    assert (
+        set(compressed)
+        == wanted
+        >= {(target, name) for target, names in CALIBRATED.items() for name in names}
+    )
     inputs = random_inputs(load_checkpoint(checkpoint).model.iospec, 8, seed=2)
     report = measure_parity(list(compressed.values()), checkpoint, inputs)
-    rows = {(row.target, row.precision, row.output): (row.status, row.psnr_db) for row in report.rows}
+    rows = {
+        (row.target, row.precision, row.output): (row.status, row.psnr_db) for row in report.rows
+    }
     assert all(status == "pass" for status, _ in rows.values()), rows
     for target, names in CALIBRATED.items():
         for name in names:  # and yet it is another file
-            assert rows[target, name, "age_logits"][1] < rows[target, "fp32", "age_logits"][1] - 10, (target, name)
+            assert (
+                rows[target, name, "age_logits"][1] < rows[target, "fp32", "age_logits"][1] - 10
+            ), (target, name)
 
 
-@pytest.mark.parametrize("target", ["litert", "onnx", pytest.param("coreml", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "target", ["litert", "onnx", pytest.param("coreml", marks=pytest.mark.long)]
+)
 def test_eight_bits_are_a_quarter_and_cards_say_what_calibrated(
     by_name: Mapping[str, Artifact], checkpoint: Path, target: str
 ) -> None:
-    """The budget of 0.3 holds for the sizes that ship; a nano net has more names and scales in its bytes."""
-    layers = sum(isinstance(layer, nn.Conv2d) for layer in load_checkpoint(checkpoint).model.modules())
+    """The budget of 0.3 holds for the sizes that ship; a nano net has more names and scales in its
+    bytes.
+    """
+    layers = sum(
+        isinstance(layer, nn.Conv2d) for layer in load_checkpoint(checkpoint).model.modules()
+    )
     digest = digest_inputs(calibration_of(checkpoint))
     wanted = Calibrated(samples=CALIBRATION_SAMPLES, sha256=digest, corrected=layers)
-    cards = {name: by_name[f"age.{name}{TARGETS.get(target).suffix}"].card for name in TARGETS.get(target).precisions}
+    cards = {
+        name: by_name[f"age.{name}{TARGETS.get(target).suffix}"].card
+        for name in TARGETS.get(target).precisions
+    }
     for precision, card in cards.items():
         assert precision in ("fp32", "fp16") or card.bytes < 0.36 * cards["fp32"].bytes, precision
-        assert card.calibration == (wanted if PRECISIONS.get(precision).calibration != "none" else None)
+        assert card.calibration == (
+            wanted if PRECISIONS.get(precision).calibration != "none" else None
+        )
 
 
 def test_names_are_short_and_each_is_one_tensors(by_name: Mapping[str, Artifact]) -> None:
     for precision in ("fp32", "int8-static"):
         graph = read_model(by_name[f"age.{precision}.tflite"].path.read_bytes()).subgraphs[0]
         names = [bytes(tensor.name).decode() for tensor in graph.tensors]
-        assert "blocks.3.depthwise.2" in names and len(set(names)) == len(names) and max(map(len, names)) < 60
+        assert (
+            "blocks.3.depthwise.2" in names
+            and len(set(names)) == len(names)
+            and max(map(len, names)) < 60
+        )
 
 
 @pytest.mark.slow
@@ -218,7 +270,9 @@ def test_short_names_and_the_same_numbers(
 
 @pytest.mark.parametrize("target", ["litert", "coreml", "onnx"])
 def test_static_needs_samples(checkpoint: Path, tmp_path: Path, target: str) -> None:
-    with pytest.raises(InputError, match="activations get their ranges from samples, and none are given"):
+    with pytest.raises(
+        InputError, match="activations get their ranges from samples, and none are given"
+    ):
         export_checkpoint(checkpoint, targets=[target], precisions=["int8-static"], out=tmp_path)
     assert not any(tmp_path.iterdir())
 
@@ -228,12 +282,23 @@ def test_static_needs_samples(checkpoint: Path, tmp_path: Path, target: str) -> 
     ("calibration", "why"),
     [
         ({"image": np.full((4, 3, 32, 32), 0.5, np.float32)}, "all its numbers are 0.5"),
-        ({"image": np.random.default_rng(0).random((4, 3, 16, 16), np.float32)}, r"its shape is \(4, 3, 16, 16\)"),
+        (
+            {"image": np.random.default_rng(0).random((4, 3, 16, 16), np.float32)},
+            r"its shape is \(4, 3, 16, 16\)",
+        ),
     ],
-)  # fmt: skip
-def test_wrong_samples_are_refused(checkpoint: Path, tmp_path: Path, calibration: dict[str, Any], why: str) -> None:
+)
+def test_wrong_samples_are_refused(
+    checkpoint: Path, tmp_path: Path, calibration: dict[str, Any], why: str
+) -> None:
     with pytest.raises(InputError, match=why):
-        export_checkpoint(checkpoint, targets=["onnx"], precisions=["int8-static"], out=tmp_path, calibration=calibration)
+        export_checkpoint(
+            checkpoint,
+            targets=["onnx"],
+            precisions=["int8-static"],
+            out=tmp_path,
+            calibration=calibration,
+        )
     assert not any(tmp_path.iterdir())
 
 
@@ -271,7 +336,8 @@ def test_a_correction_that_makes_it_worse_is_not_kept(monkeypatch: pytest.Monkey
     """Means that were taken wrongly: the outputs on the samples decide."""
     net, images = list(nets())[1]
     monkeypatch.setattr(
-        "unplug.export.bias_correction._means", lambda output: output.transpose(0, 1).flatten(1).amax(dim=1) * 3
+        "unplug.export.bias_correction._means",
+        lambda output: output.transpose(0, 1).flatten(1).amax(dim=1) * 3,
     )
     found = corrected(net, [images])
     assert found.model is net and found.layers == ()
@@ -284,6 +350,10 @@ def test_no_two_products_of_an_onnx_kernel_saturate(by_name: Mapping[str, Artifa
     from onnx import numpy_helper
 
     graph = onnx.load(by_name["age.int8-static.onnx"].path).graph
-    codes = [numpy_helper.to_array(item) for item in graph.initializer if item.data_type == onnx.TensorProto.INT8]
+    codes = [
+        numpy_helper.to_array(item)
+        for item in graph.initializer
+        if item.data_type == onnx.TensorProto.INT8
+    ]
     kernels = [item.astype(int) for item in codes if item.ndim == 4]
     assert kernels and max(abs(item).max() for item in kernels) * 2 * 255 < 2**15

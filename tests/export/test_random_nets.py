@@ -1,4 +1,5 @@
-"""A law over networks that nobody drew: whatever is built of `blocks` computes the same numbers in every target.
+"""A law over networks that nobody drew: whatever is built of `blocks` computes the same numbers in
+every target.
 
 The networks come from another distribution's entry point, as a third party's would.
 """
@@ -72,7 +73,9 @@ def make(job):
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The distribution: found by child processes, and put where this one, which reads entry points once, looks for names."""
+    """The distribution: found by child processes, and put where this one, which reads entry points
+    once, looks for names.
+    """
     info = tmp_path / "random_nets-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: random-nets\nVersion: 1\n")
@@ -87,15 +90,30 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_all_targets_agree_with_torch(installed: None, tmp_path: Path, seed: int) -> None:
     checkpoint, layout = tmp_path / "net", ("NCHW", "NHWC")[seed % 2]
-    made = call_in_child("random_nets:make", {"path": str(checkpoint), "seed": seed}, what="make").values
+    made = call_in_child(
+        "random_nets:make", {"path": str(checkpoint), "seed": seed}, what="make"
+    ).values
     iospec = IOSpec.from_dict(made["iospec"])
     artifacts = export_checkpoint(
-        checkpoint, targets=EVERYWHERE, precisions=["fp32", "fp16", "int8-static"], out=tmp_path / "out",
-        calibration=random_inputs(iospec, 16, seed=1), layout=layout, workers=2,
-    )  # fmt: skip
-    report = measure_parity(artifacts, checkpoint, random_inputs(iospec.images_in(layout), 4, seed=2))
-    found = {(row.target, row.precision, row.output): (row.status, row.psnr_db) for row in report.rows}
-    assert len(found) == len(EVERYWHERE) * 3 * 2 and {row.status for row in report.rows} == {"pass"}, found
+        checkpoint,
+        targets=EVERYWHERE,
+        precisions=["fp32", "fp16", "int8-static"],
+        out=tmp_path / "out",
+        calibration=random_inputs(iospec, 16, seed=1),
+        layout=layout,
+        workers=2,
+    )
+    report = measure_parity(
+        artifacts, checkpoint, random_inputs(iospec.images_in(layout), 4, seed=2)
+    )
+    found = {
+        (row.target, row.precision, row.output): (row.status, row.psnr_db) for row in report.rows
+    }
+    assert len(found) == len(EVERYWHERE) * 3 * 2 and {row.status for row in report.rows} == {
+        "pass"
+    }, found
     for target in EVERYWHERE:  # no precision is another one under its name
-        fine, half, int8 = (found[target, name, "features"][1] for name in ("fp32", "fp16", "int8-static"))
+        fine, half, int8 = (
+            found[target, name, "features"][1] for name in ("fp32", "fp16", "int8-static")
+        )
         assert (fine is None or fine > half) and half > int8, (target, found)

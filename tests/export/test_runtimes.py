@@ -13,14 +13,31 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from unplug.core import ArtifactError, Child, ConversionError, InputError, MissingExtraError, sha256_tree
-from unplug.export import Artifact, Session, compare, coverage, load_artifact, random_inputs, verdict
+from unplug.core import (
+    ArtifactError,
+    Child,
+    ConversionError,
+    InputError,
+    MissingExtraError,
+    sha256_tree,
+)
+from unplug.export import (
+    Artifact,
+    Session,
+    compare,
+    coverage,
+    load_artifact,
+    random_inputs,
+    verdict,
+)
 from unplug.export.artifact import write_card
 from unplug.export.delegates import Coverage
 from unplug.sdk.cli import main
 
 SAMPLES = 4
-needs_tensorflow = pytest.mark.skipif(find_spec("tensorflow") is None, reason="the extra [tensorflow] is not installed")
+needs_tensorflow = pytest.mark.skipif(
+    find_spec("tensorflow") is None, reason="the extra [tensorflow] is not installed"
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,20 +52,30 @@ def test_the_older_interpreter_gives_the_same_numbers(artifacts: list[Artifact])
     inputs = random_inputs(artifacts[0].card.iospec, SAMPLES, seed=2)
     with Child() as child:
         for item, least_db in zip(artifacts, (np.inf, 30.0), strict=True):
-            ours, theirs = Session(item).run(inputs), Session(item, runtime="tensorflow", child=child).run(inputs)
-            assert all(verdict(compare(ours[name], theirs[name]), least_db) is None for name in ours)
+            ours, theirs = (
+                Session(item).run(inputs),
+                Session(item, runtime="tensorflow", child=child).run(inputs),
+            )
+            assert all(
+                verdict(compare(ours[name], theirs[name]), least_db) is None for name in ours
+            )
 
 
 @pytest.mark.long
 @needs_tensorflow
 @pytest.mark.parametrize(
     ("keep", "message"),
-    [pytest.param(16, "tensorflow cannot load it", marks=pytest.mark.slow), (5000, "on tensorflow: its child process")],
+    [
+        pytest.param(16, "tensorflow cannot load it", marks=pytest.mark.slow),
+        (5000, "on tensorflow: its child process"),
+    ],
 )
 def test_a_truncated_file_is_refused_or_ends_the_child_alone(
     artifacts: list[Artifact], tmp_path: Path, keep: int, message: str
 ) -> None:
-    """Unlike LiteRT, TensorFlow reads beyond the end of a file before it looks (2.21: a segmentation fault)."""
+    """Unlike LiteRT, TensorFlow reads beyond the end of a file before it looks (2.21: a
+    segmentation fault).
+    """
     content, item = artifacts[0].path.read_bytes()[:keep], artifacts[0]
     path = tmp_path / item.path.name
     path.write_bytes(content)
@@ -69,32 +96,48 @@ def test_without_it_the_extra_is_named(artifacts: list[Artifact]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "runtime"),
-    [("age.fp32.onnx", "litert"), ("age.fp32.tflite", "onnx"), ("age.fp32.onnx", "tensorflow"), ("age.fp32.onnx", "mil")],
+    [
+        ("age.fp32.onnx", "litert"),
+        ("age.fp32.tflite", "onnx"),
+        ("age.fp32.onnx", "tensorflow"),
+        ("age.fp32.onnx", "mil"),
+    ],
 )
 def test_a_runtime_of_other_files(by_name: Mapping[str, Artifact], name: str, runtime: str) -> None:
-    with pytest.raises(InputError, match=rf"runtime '{runtime}': it runs .* files, and this is {name}"):
+    with pytest.raises(
+        InputError, match=rf"runtime '{runtime}': it runs .* files, and this is {name}"
+    ):
         Session(by_name[name], runtime=runtime)
 
 
 @pytest.mark.skipif("CUDA_PATH" in os.environ, reason="there may be a GPU here")
 def test_without_cuda_it_says_so(by_name: Mapping[str, Artifact]) -> None:
     item = by_name["age.fp32.onnx"]
-    with pytest.raises(InputError, match="delegate 'cuda': this ONNX Runtime has no CUDAExecutionProvider"):
+    with pytest.raises(
+        InputError, match="delegate 'cuda': this ONNX Runtime has no CUDAExecutionProvider"
+    ):
         Session(item, delegate="cuda").run(random_inputs(item.card.iospec, 1, seed=0))
 
 
 MIN_PSNR_DB = 60.0
-needs_device = pytest.mark.skipif("VK_DRIVER_FILES" not in os.environ, reason="VK_DRIVER_FILES names no Vulkan driver")
+needs_device = pytest.mark.skipif(
+    "VK_DRIVER_FILES" not in os.environ, reason="VK_DRIVER_FILES names no Vulkan driver"
+)
 
 
 @pytest.fixture(scope="module")
 def by_precision(by_name: Mapping[str, Artifact]) -> dict[str, Artifact]:
-    return {name: by_name[f"age.{name}.tflite"] for name in ("fp32", "fp16", "int8-weight", "int8-static")}
+    return {
+        name: by_name[f"age.{name}.tflite"]
+        for name in ("fp32", "fp16", "int8-weight", "int8-static")
+    }
 
 
 @needs_device
 @pytest.mark.parametrize("precision", ["fp16", pytest.param("int8-weight", marks=pytest.mark.long)])
-def test_the_gpu_takes_all_of_it_and_agrees_with_the_cpu(by_precision: dict[str, Artifact], precision: str) -> None:
+def test_the_gpu_takes_all_of_it_and_agrees_with_the_cpu(
+    by_precision: dict[str, Artifact], precision: str
+) -> None:
     item = by_precision[precision]
     inputs = random_inputs(item.card.iospec, 4, seed=2)
     on_gpu, on_cpu = (Session(item, delegate=name).run(inputs) for name in ("gpu", "xnnpack"))
@@ -110,7 +153,9 @@ def test_static_int8_runs_there_within_its_own_tolerance(by_precision: dict[str,
     item = by_precision["int8-static"]
     inputs = random_inputs(item.card.iospec, 4, seed=2)
     on_gpu, on_cpu = (Session(item, delegate=name).run(inputs) for name in ("gpu", "xnnpack"))
-    assert all(verdict(compare(wanted, on_gpu[name]), 30.0) is None for name, wanted in on_cpu.items())
+    assert all(
+        verdict(compare(wanted, on_gpu[name]), 30.0) is None for name, wanted in on_cpu.items()
+    )
 
 
 def test_without_a_device_it_says_so(
@@ -135,13 +180,17 @@ def test_xnnpack_takes_all_of_a_float_file(graded: dict[str, Artifact]) -> None:
     assert str(found) == "age.fp32.tflite: xnnpack takes all of it"
 
 
-def test_it_leaves_depthwise_convolutions_that_are_rounded_as_they_come(graded: dict[str, Artifact]) -> None:
+def test_it_leaves_depthwise_convolutions_that_are_rounded_as_they_come(
+    graded: dict[str, Artifact],
+) -> None:
     """Why int8-dynamic is a poor choice for these networks."""
     found = coverage(graded["int8-dynamic"], "xnnpack")
     blocks = 10
     placed = found.placement
     assert not found.whole and placed is not None and placed.left == ("DEPTHWISE_CONV_2D",) * blocks
-    assert placed.nodes_delegated is not None and placed.nodes_total == placed.nodes_delegated + blocks
+    assert (
+        placed.nodes_delegated is not None and placed.nodes_total == placed.nodes_delegated + blocks
+    )
     assert str(found) == "age.int8-dynamic.tflite: xnnpack does not take 10 DEPTHWISE_CONV_2D"
 
 
@@ -161,16 +210,40 @@ def test_a_reason_instead_of_counts() -> None:
 def test_the_command_fails_where_something_is_left(
     graded: dict[str, Artifact], checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unplug.export.export_checkpoint", lambda *_, precisions, **__: [graded[name] for name in precisions])
+    monkeypatch.setattr(
+        "unplug.export.export_checkpoint",
+        lambda *_, precisions, **__: [graded[name] for name in precisions],
+    )
     for precisions in ("fp32", "fp32,int8-dynamic"):
-        words = ["export", str(checkpoint), "--to", "litert", "--precision", precisions, "--require-delegate", "xnnpack"]
+        words = [
+            "export",
+            str(checkpoint),
+            "--to",
+            "litert",
+            "--precision",
+            precisions,
+            "--require-delegate",
+            "xnnpack",
+        ]
         done = CliRunner().invoke(main, [*words, "--out", str(tmp_path), "--json"])
         whole = [item["whole"] for item in json.loads(done.stdout)["delegates"]]
-        assert whole == [name == "fp32" for name in precisions.split(",")] and done.exit_code == (not all(whole)), done.stderr
+        assert whole == [name == "fp32" for name in precisions.split(",")] and done.exit_code == (
+            not all(whole)
+        ), done.stderr
 
 
 def test_there_must_be_a_litert_file(checkpoint: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(
-        main, ["export", str(checkpoint), "--to", "onnx", "--require-delegate", "gpu", "--out", str(tmp_path)]
+        main,
+        [
+            "export",
+            str(checkpoint),
+            "--to",
+            "onnx",
+            "--require-delegate",
+            "gpu",
+            "--out",
+            str(tmp_path),
+        ],
     )
     assert done.exit_code == 2 and "no LiteRT file is exported" in done.stderr

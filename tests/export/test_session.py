@@ -33,11 +33,16 @@ def test_calls_share_a_process_and_samples_keep_their_order(
     with Session(by_name[name]) as session:
         inputs = random_inputs(session.artifact.card.iospec, 3, seed=0)
         whole = session.run(inputs)
-        assert {key: value.shape for key, value in whole.items()} == {"age_logits": (3, 13), "expected_age": (3, 1)}
+        assert {key: value.shape for key, value in whole.items()} == {
+            "age_logits": (3, 13),
+            "expected_age": (3, 1),
+        }
         seen: list[tuple[int, int, str]] = []
         monkeypatch.setattr("unplug.export.session.CHUNK_BYTES", 2 * inputs["image"][:1].nbytes)
         monkeypatch.setattr("subprocess.Popen", None)
-        again = session.run({"image": inputs["image"][::-1]}, progress=lambda *step: seen.append(step))
+        again = session.run(
+            {"image": inputs["image"][::-1]}, progress=lambda *step: seen.append(step)
+        )
     assert seen == [(2, 3, name), (3, 3, name)]
     for key in whole:
         np.testing.assert_array_equal(whole[key], again[key][::-1])
@@ -45,7 +50,9 @@ def test_calls_share_a_process_and_samples_keep_their_order(
 
 def test_sessions_of_one_runtime_share_a_child(by_name: Mapping[str, Artifact]) -> None:
     with Child() as child:
-        one, other = (Session(by_name[name], child=child) for name in ("age.fp32.onnx", "age.fp16.onnx"))
+        one, other = (
+            Session(by_name[name], child=child) for name in ("age.fp32.onnx", "age.fp16.onnx")
+        )
         inputs = random_inputs(one.artifact.card.iospec, 1, seed=0)
         first, second, third = one.run(inputs), other.run(inputs), one.run(inputs)
     for key in first:
@@ -70,7 +77,9 @@ def test_bad_sessions(by_name: Mapping[str, Artifact]) -> None:
     artifact = by_name["age.fp32.onnx"]
     with pytest.raises(InputError, match="runtime 'onx': no such name"):
         Session(artifact, runtime="onx")
-    with pytest.raises(InputError, match=r"delegate 'gpu': onnx has none of this name\. Known: cpu, cuda"):
+    with pytest.raises(
+        InputError, match=r"delegate 'gpu': onnx has none of this name\. Known: cpu, cuda"
+    ):
         Session(artifact, delegate="gpu")
     with pytest.raises(InputError, match="0 threads"):
         Session(artifact, threads=0)
@@ -86,16 +95,24 @@ def test_core_ml_says_that_it_cannot_run_here(by_name: Mapping[str, Artifact]) -
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["age.fp32.tflite", "age.fp32.onnx"])
-def test_damaged_files_with_a_forged_card(by_name: Mapping[str, Artifact], name: str, tmp_path: Path) -> None:
+def test_damaged_files_with_a_forged_card(
+    by_name: Mapping[str, Artifact], name: str, tmp_path: Path
+) -> None:
     content = by_name[name].path.read_bytes()
-    for damaged in (content[:16], content[: len(content) // 2], content.replace(b"age_logits", b"\xff" * 10)):
+    for damaged in (
+        content[:16],
+        content[: len(content) // 2],
+        content.replace(b"age_logits", b"\xff" * 10),
+    ):
         forged = resigned(by_name[name], tmp_path, damaged)
         with pytest.raises(ArtifactError, match="cannot load it"):
             Session(forged).run(random_inputs(forged.card.iospec, 1, seed=0))
 
 
 @pytest.mark.parametrize("name", ["age.fp32.tflite", "age.fp32.onnx"])
-def test_a_card_that_lies_about_the_tensors(by_name: Mapping[str, Artifact], name: str, tmp_path: Path) -> None:
+def test_a_card_that_lies_about_the_tensors(
+    by_name: Mapping[str, Artifact], name: str, tmp_path: Path
+) -> None:
     artifact = resigned(by_name[name], tmp_path, by_name[name].path.read_bytes())
     spec = artifact.card.iospec
     lies = replace(spec, outputs=(replace(spec.outputs[0], name="logits"), spec.outputs[1]))

@@ -1,4 +1,6 @@
-"""Inputs against an IOSpec, where every wrong one is named, and parity measures against values worked out by hand."""
+"""Inputs against an IOSpec, where every wrong one is named, and parity measures against values
+worked out by hand.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ SPEC = IOSpec(inputs=(IMAGE, STEP), outputs=())
 
 
 def good(samples: int = 2) -> dict[str, np.ndarray]:
-    return {"image": np.full((samples, 3, 4, 4), 0.5, np.float32), "step": np.zeros((samples, 1), np.int64)}
+    return {
+        "image": np.full((samples, 3, 4, 4), 0.5, np.float32),
+        "step": np.zeros((samples, 1), np.int64),
+    }
 
 
 def broken(value: float) -> np.ndarray:
@@ -29,13 +34,25 @@ def broken(value: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"image": np.zeros((2, 3, 4, 4), np.float64)}, "input 'image': it is float64, not a numpy array of float32"),
+        (
+            {"image": np.zeros((2, 3, 4, 4), np.float64)},
+            "input 'image': it is float64, not a numpy array of float32",
+        ),
         ({"image": [[0.0]]}, "input 'image': it is list"),
-        ({"image": np.zeros((2, 4, 4, 3), np.float32)}, r"its shape is \(2, 4, 4, 3\)\. Give \(N, 3, 4, 4\) in NCHW order"),
+        (
+            {"image": np.zeros((2, 4, 4, 3), np.float32)},
+            r"its shape is \(2, 4, 4, 3\)\. Give \(N, 3, 4, 4\) in NCHW order",
+        ),
         ({"image": np.zeros((3, 4, 4), np.float32)}, "its shape is"),
         ({"image": np.zeros((0, 3, 4, 4), np.float32)}, "its shape is"),
-        ({"image": broken(np.nan), "step": np.zeros((300, 1), np.int64)}, "input 'image': it holds NaN or infinity"),
-        ({"image": broken(np.inf), "step": np.zeros((300, 1), np.int64)}, "input 'image': it holds NaN or infinity"),
+        (
+            {"image": broken(np.nan), "step": np.zeros((300, 1), np.int64)},
+            "input 'image': it holds NaN or infinity",
+        ),
+        (
+            {"image": broken(np.inf), "step": np.zeros((300, 1), np.int64)},
+            "input 'image': it holds NaN or infinity",
+        ),
         (
             {"image": broken(255.0), "step": np.zeros((300, 1), np.int64)},
             "values reach from 0.5 to 255, and the model expects 0 to 1",
@@ -67,7 +84,9 @@ def test_random_inputs_fit_and_repeat() -> None:
     assert digest_inputs(first) == digest_inputs(again) != digest_inputs(other)
     with pytest.raises(InputError, match="0 samples"):
         random_inputs(SPEC, 0, seed=0)
-    unbounded = IOSpec(inputs=(TensorSpec(name="ids", shape=(1, 2), layout="NC", dtype="int64"),), outputs=())
+    unbounded = IOSpec(
+        inputs=(TensorSpec(name="ids", shape=(1, 2), layout="NC", dtype="int64"),), outputs=()
+    )
     with pytest.raises(InputError, match="has no random values"):
         random_inputs(unbounded, 1, seed=0)
 
@@ -75,7 +94,13 @@ def test_random_inputs_fit_and_repeat() -> None:
 def test_digest_tells_names_types_and_shapes_apart() -> None:
     zeros = np.zeros((2, 2), np.float32)
     digests = {
-        digest_inputs(item) for item in ({"a": zeros}, {"b": zeros}, {"a": zeros.view(np.int32)}, {"a": zeros.reshape(1, 4)})
+        digest_inputs(item)
+        for item in (
+            {"a": zeros},
+            {"b": zeros},
+            {"a": zeros.view(np.int32)},
+            {"a": zeros.reshape(1, 4)},
+        )
     }
     assert len(digests) == 4
     assert digest_inputs({"a": zeros.T, "b": zeros}) == digest_inputs({"b": zeros, "a": zeros})
@@ -83,9 +108,13 @@ def test_digest_tells_names_types_and_shapes_apart() -> None:
 
 def test_psnr_golden_values() -> None:
     # peak 4, errors (0, 0, 0, 0.04): rmse = 0.04 / 2 = 0.02, ratio 200, 20 log10(200) = 46.0206
-    assert psnr_db(np.array([1.0, -2.0, 3.0, -4.0]), np.array([1.0, -2.0, 3.0, -3.96])) == pytest.approx(46.0206, abs=1e-4)
+    assert psnr_db(
+        np.array([1.0, -2.0, 3.0, -4.0]), np.array([1.0, -2.0, 3.0, -3.96])
+    ) == pytest.approx(46.0206, abs=1e-4)
     # a factor of ten in the error is 20 dB
-    assert psnr_db(np.array([1.0]), np.array([1.1])) - psnr_db(np.array([1.0]), np.array([2.0])) == pytest.approx(20.0)
+    assert psnr_db(np.array([1.0]), np.array([1.1])) - psnr_db(
+        np.array([1.0]), np.array([2.0])
+    ) == pytest.approx(20.0)
     assert psnr_db(np.ones(3), np.ones(3)) == math.inf
     assert psnr_db(np.zeros(3), np.ones(3)) == -math.inf
 
@@ -95,7 +124,9 @@ def test_psnr_is_computed_in_float64() -> None:
     output = reference.copy()
     output[0] = np.nextafter(output[0], np.float32(2000.0))
     # one step of float32 at 1000 is 2^-14: 20 log10(1000 / (2^-14 / sqrt(1000)))
-    assert psnr_db(reference, output) == pytest.approx(20 * math.log10(1000 * 2**14 * math.sqrt(1000)))
+    assert psnr_db(reference, output) == pytest.approx(
+        20 * math.log10(1000 * 2**14 * math.sqrt(1000))
+    )
 
 
 def test_cosine_golden_values() -> None:
@@ -125,7 +156,9 @@ def test_compare_reports_exact_and_finite_numbers() -> None:
         ([0.0, 0.0], [1.0, 2.0], "the reference is zero everywhere"),
     ],
 )
-def test_what_cannot_be_compared_fails(reference: list[float], output: list[float], reason: str) -> None:
+def test_what_cannot_be_compared_fails(
+    reference: list[float], output: list[float], reason: str
+) -> None:
     difference = compare(np.array(reference), np.array(output))
     assert not difference.exact and difference.psnr_db is None
     with pytest.raises(AssertionError, match=reason):

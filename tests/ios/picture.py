@@ -1,7 +1,9 @@
-"""``python -m tests.ios.picture FILES OUT``: what Python draws with a folder of ONNX files, for Swift to draw again.
+"""``python -m tests.ios.picture FILES OUT``: what Python draws with a folder of ONNX files, for
+Swift to draw again.
 
-FILES is of ``unplug export small face_landmark --to onnx --precision fp32 --out FILES``. OUT gets `expected.json` and raw
-float32 beside it; ``ios_demo/check`` draws the same where UNPLUG_IOS_PICTURE names OUT, and prints the decibels between both.
+FILES is of ``unplug export small face_landmark --to onnx --precision fp32 --out FILES``. OUT gets
+`expected.json` and raw float32 beside it; ``ios_demo/check`` draws the same where
+UNPLUG_IOS_PICTURE names OUT, and prints the decibels between both.
 """
 
 from __future__ import annotations
@@ -16,7 +18,11 @@ from unplug.sdk.drawing.conditions import Steering, draw_conditions
 from unplug.sdk.drawing.device import Words, draw, load_pipeline
 
 ORDERS = (
-    {"prompt": "a portrait of a child, smiling, red bob, mint dots background", "seed": 0, "plugin": None},
+    {
+        "prompt": "a portrait of a child, smiling, red bob, mint dots background",
+        "seed": 0,
+        "plugin": None,
+    },
     {"prompt": "an elderly person", "seed": 4, "plugin": "face_landmark"},
 )
 ROOT = Path(__file__).parents[2]
@@ -39,8 +45,12 @@ def main(files: Path, out: Path) -> None:
             target="onnx",
             precision="fp32",
         )
-        (out / f"{number}-latent.f32").write_bytes(np.ascontiguousarray(made.latents[0], "<f4").tobytes())
-        (out / f"{number}-decoded.f32").write_bytes(np.ascontiguousarray(made.decoded[0], "<f4").tobytes())
+        (out / f"{number}-latent.f32").write_bytes(
+            np.ascontiguousarray(made.latents[0], "<f4").tobytes()
+        )
+        (out / f"{number}-decoded.f32").write_bytes(
+            np.ascontiguousarray(made.decoded[0], "<f4").tobytes()
+        )
         (out / f"{number}.rgb").write_bytes(made.images[0].tobytes())
         told.append({**order, "seed": str(order["seed"])})
     text = json.dumps({"files": str(files.resolve()), "orders": told}, indent=1)

@@ -1,7 +1,8 @@
-"""``python -m tests.ios.report FOLDER``: whether the harness takes what Swift wrote when it ran ``tests/vectors/app/bench``.
+"""``python -m tests.ios.report FOLDER``: whether the harness takes what Swift wrote when it ran
+``tests/vectors/app/bench``.
 
-FOLDER holds ``report.json``, and ``partial.json`` of an app that was killed behind its first cold start. ``ios_demo/check``
-makes both, and calls this where the repository has its environment.
+FOLDER holds ``report.json``, and ``partial.json`` of an app that was killed behind its first cold
+start. ``ios_demo/check`` makes both, and calls this where the repository has its environment.
 """
 
 from __future__ import annotations
@@ -23,10 +24,18 @@ def main(folder: Path) -> None:
         assert cut is not None and cut.status == "failed" and len(cut.repeats) == 1, cut
         print(f"killed: {cut.reasons[0]}")
         asked.take_report((folder / "report.json").read_bytes())
-        whole, refused = asked.final(0, "it was not measured"), asked.final(1, "it was not measured")
-    assert whole is not None and whole.status == "ok" and whole.valid and whole.median_ms is not None, whole
+        whole, refused = (
+            asked.final(0, "it was not measured"),
+            asked.final(1, "it was not measured"),
+        )
+    assert (
+        whole is not None and whole.status == "ok" and whole.valid and whole.median_ms is not None
+    ), whole
     assert refused is not None and refused.status == "failed", refused
-    print(f"whole: {len(whole.repeats)} cold starts, parity {[repeat.parity_db or 'equal' for repeat in whole.repeats]}")
+    print(
+        f"whole: {len(whole.repeats)} cold starts, parity "
+        f"{[repeat.parity_db or 'equal' for repeat in whole.repeats]}"
+    )
     print(f"refused: {refused.reasons[0]}")
 
 

@@ -42,4 +42,6 @@ def coreml(onnx: Artifact) -> Artifact:
     path.mkdir()
     (path / "Manifest.json").write_text("{}")
     digest, size = sha256_tree(path)
-    return write_card(path, replace(onnx.card, target="coreml", file=path.name, sha256=digest, bytes=size))
+    return write_card(
+        path, replace(onnx.card, target="coreml", file=path.name, sha256=digest, bytes=size)
+    )

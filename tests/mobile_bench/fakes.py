@@ -10,8 +10,23 @@ import numpy as np
 import pytest
 
 from unplug.export import Artifact, Placement
-from unplug.mobile_bench import DEVICES, BenchReport, BenchRow, Plan, Repeat, bench_artifacts, summarize
-from unplug.mobile_bench.devices.bench_device import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, State, Untimed
+from unplug.mobile_bench import (
+    DEVICES,
+    BenchReport,
+    BenchRow,
+    Plan,
+    Repeat,
+    bench_artifacts,
+    summarize,
+)
+from unplug.mobile_bench.devices.bench_device import (
+    BenchJob,
+    DeviceInfo,
+    DeviceOrder,
+    DeviceTiming,
+    State,
+    Untimed,
+)
 from unplug.mobile_bench.drive import drive
 from unplug.mobile_bench.rows import derived
 
@@ -22,7 +37,9 @@ class FakeDevice:
     def __init__(
         self,
         *,
-        latencies: Callable[[int, Plan], tuple[float, ...]] = lambda start, plan: (1.0,) * plan.iterations,
+        latencies: Callable[[int, Plan], tuple[float, ...]] = lambda start, plan: (
+            (1.0,) * plan.iterations
+        ),
         offset: float = 0.0,
         got: str | None = "cpu",
         pending_ms: float = 0.0,
@@ -64,10 +81,17 @@ class FakeDevice:
         return self.back
 
     def _outputs(self, samples: int) -> dict[str, np.ndarray]:
-        return {"age_logits": np.ones((samples, 13), np.float32), "expected_age": np.ones((samples, 1), np.float32)}
+        return {
+            "age_logits": np.ones((samples, 13), np.float32),
+            "expected_age": np.ones((samples, 1), np.float32),
+        }
 
     def untimed(self, job: BenchJob, plan: Plan) -> Untimed:
-        return Untimed(outputs=self._outputs(len(job.inputs["image"])), peak_memory_bytes=None, base_memory_bytes=None)
+        return Untimed(
+            outputs=self._outputs(len(job.inputs["image"])),
+            peak_memory_bytes=None,
+            base_memory_bytes=None,
+        )
 
     def timed(self, job: BenchJob, plan: Plan) -> DeviceTiming:
         self.starts += 1
@@ -86,32 +110,61 @@ class FakeDevice:
         )
 
 
-def on_fake(device: FakeDevice, onnx: Artifact, monkeypatch: pytest.MonkeyPatch, **given: Any) -> tuple[BenchRow, ...]:
+def on_fake(
+    device: FakeDevice, onnx: Artifact, monkeypatch: pytest.MonkeyPatch, **given: Any
+) -> tuple[BenchRow, ...]:
     """Rows of one artifact with 10^5 operations a run: 0.1 ms at the fake device's 1 GFLOP/s."""
     monkeypatch.setitem(DEVICES._targets, "fake", device)
     monkeypatch.setattr("unplug.mobile_bench.drive._load", lambda: None)
     given.setdefault("plan", Plan(iterations=9, repeats=3))
-    return bench_artifacts([replace(onnx, card=replace(onnx.card, flops=10**5))], on="fake", **given).rows
+    return bench_artifacts(
+        [replace(onnx, card=replace(onnx.card, flops=10**5))], on="fake", **given
+    ).rows
 
 
 def repeat_of(latencies: Sequence[float], **changes: Any) -> Repeat:
     """A cold start with these timed runs."""
     made = Repeat(
-        init_ms=3.0, first_inference_ms=2.0, latencies_ms=tuple(latencies), summary=summarize(latencies), compared=1,
-        parity_db=90.0, parity_reason=None,
-    )  # fmt: skip
+        init_ms=3.0,
+        first_inference_ms=2.0,
+        latencies_ms=tuple(latencies),
+        summary=summarize(latencies),
+        compared=1,
+        parity_db=90.0,
+        parity_reason=None,
+    )
     return replace(made, **changes)
 
 
 def row_of(latencies: Sequence[Sequence[float]], **changes: Any) -> BenchRow:
-    """A row of a phone with these cold starts; what follows from them is worked out before the changes."""
+    """A row of a phone with these cold starts; what follows from them is worked out before the
+    changes.
+    """
     base = BenchRow(
-        file="age.fp32.tflite", model_type="age", model_sha256="0" * 64, artifact_sha256="1" * 64, target="litert",
-        precision="fp32", bytes=1_500_000, where="device", device="Google Pixel 7", os="Android 14", runtime="litert",
-        runtime_version="2.3.0", threads=2, delegate_asked="xnnpack", status="ok", valid=True,
-        reasons=(), warmup=1, iterations=len(latencies[0]), repeats=tuple(map(repeat_of, latencies)),
-        parity_reference="checkpoint", inputs_sha256="2" * 64, flops=10,
-    )  # fmt: skip
+        file="age.fp32.tflite",
+        model_type="age",
+        model_sha256="0" * 64,
+        artifact_sha256="1" * 64,
+        target="litert",
+        precision="fp32",
+        bytes=1_500_000,
+        where="device",
+        device="Google Pixel 7",
+        os="Android 14",
+        runtime="litert",
+        runtime_version="2.3.0",
+        threads=2,
+        delegate_asked="xnnpack",
+        status="ok",
+        valid=True,
+        reasons=(),
+        warmup=1,
+        iterations=len(latencies[0]),
+        repeats=tuple(map(repeat_of, latencies)),
+        parity_reference="checkpoint",
+        inputs_sha256="2" * 64,
+        flops=10,
+    )
     return replace(derived(base), **changes)
 
 

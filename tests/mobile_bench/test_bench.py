@@ -21,26 +21,48 @@ from unplug.sdk.cli import main
 
 from .fakes import FakeDevice, on_fake
 
-NEVER_HERE = ("soc", "gpu_driver", "init_ms_cached", "thermal_before", "thermal_during", "thermal_after", "thermal_gate")
+NEVER_HERE = (
+    "soc",
+    "gpu_driver",
+    "init_ms_cached",
+    "thermal_before",
+    "thermal_during",
+    "thermal_after",
+    "thermal_gate",
+)
 
 
 @pytest.fixture(scope="session")
 def report(onnx: Artifact, coreml: Artifact, checkpoint: Path) -> BenchReport:
-    return bench_artifacts([onnx, coreml], checkpoint=checkpoint, plan=Plan(threads=1, warmup=2, iterations=7, repeats=2))
+    return bench_artifacts(
+        [onnx, coreml],
+        checkpoint=checkpoint,
+        plan=Plan(threads=1, warmup=2, iterations=7, repeats=2),
+    )
 
 
 @pytest.mark.long
 def test_a_host_row_is_complete(report: BenchReport, onnx: Artifact) -> None:
     row = report.rows[0]
     assert (row.status, row.valid, row.reasons, row.where) == ("ok", True, (), "host")
-    assert (row.artifact_sha256, row.model_sha256) == (onnx.card.sha256, onnx.card.checkpoint_sha256)
+    assert (row.artifact_sha256, row.model_sha256) == (
+        onnx.card.sha256,
+        onnx.card.checkpoint_sha256,
+    )
     assert row.device and row.os and row.runtime_version and row.inputs_sha256
-    assert (row.threads, row.warmup, row.iterations, row.parity_reference) == (1, 2, 7, "checkpoint")
+    assert (row.threads, row.warmup, row.iterations, row.parity_reference) == (
+        1,
+        2,
+        7,
+        "checkpoint",
+    )
     assert [len(repeat.latencies_ms) for repeat in row.repeats] == [7, 7]
     assert all(latency > 0 for repeat in row.repeats for latency in repeat.latencies_ms)
     assert all(repeat.parity_db is not None and repeat.parity_db > 100 for repeat in row.repeats)
     assert row.summary is not None and row.summary.count == 14 and row.summary.p99 is None
-    assert row.summary.min <= row.summary.p50 <= row.summary.p90 <= row.summary.p95 <= row.summary.max
+    assert (
+        row.summary.min <= row.summary.p50 <= row.summary.p90 <= row.summary.p95 <= row.summary.max
+    )
     assert row.median_ms is not None and row.median_ci95_ms is not None
     assert row.median_ci95_ms[0] <= row.median_ms <= row.median_ci95_ms[1]
     assert row.init_ms_cold is not None and row.init_ms_cold > 0 and row.spread is not None
@@ -69,7 +91,9 @@ def test_core_ml_is_not_run_and_says_why(report: BenchReport) -> None:
 
 
 @pytest.mark.long
-def test_broken_artifact_is_a_failed_row_and_the_others_go_on(onnx: Artifact, tmp_path: Path) -> None:
+def test_broken_artifact_is_a_failed_row_and_the_others_go_on(
+    onnx: Artifact, tmp_path: Path
+) -> None:
     path = tmp_path / "broken.onnx"
     path.write_bytes(onnx.path.read_bytes()[:1000])
     digest, size = sha256_tree(path)
@@ -77,14 +101,20 @@ def test_broken_artifact_is_a_failed_row_and_the_others_go_on(onnx: Artifact, tm
     assert card_path(path).is_file()
     steps: list[tuple[int, int, str]] = []
     plan = Plan(warmup=0, iterations=1, repeats=1)
-    rows = bench_artifacts([load_artifact(broken.path), onnx], plan=plan, progress=lambda *step: steps.append(step)).rows
+    rows = bench_artifacts(
+        [load_artifact(broken.path), onnx], plan=plan, progress=lambda *step: steps.append(step)
+    ).rows
     assert [(row.status, row.valid) for row in rows] == [("failed", False), ("ok", True)]
     assert "cannot load it" in rows[0].reasons[0]
-    assert (rows[1].parity_reference, rows[1].repeats[0].parity_db) == ("first_run", None), "a run must equal its own repeat"
+    assert (rows[1].parity_reference, rows[1].repeats[0].parity_db) == ("first_run", None), (
+        "a run must equal its own repeat"
+    )
     assert [step[:2] for step in steps] == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-def test_a_good_row_of_the_fake_device_is_valid(onnx: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_good_row_of_the_fake_device_is_valid(
+    onnx: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for got in ("cpu", None):  # a runtime that does not tell is not refused for it
         (row,) = on_fake(FakeDevice(got=got), onnx, monkeypatch)
         assert row.valid and row.reasons == () and row.warnings == ()
@@ -129,28 +159,41 @@ def test_device_contract(name: str) -> None:
 
 @pytest.mark.long
 def test_the_command_fails_where_nothing_was_timed(onnx: Artifact, coreml: Artifact) -> None:
-    run = [*("bench", "--iterations", "1", "--repeats", "1", "--threads", "1", "--json"), str(coreml.path)]
+    run = [
+        *("bench", "--iterations", "1", "--repeats", "1", "--threads", "1", "--json"),
+        str(coreml.path),
+    ]
     assert CliRunner().invoke(main, run).exit_code == 1
     assert CliRunner().invoke(main, [*run, str(onnx.path)]).exit_code == 0
 
 
 APP = RunsFiles(
-    name="the app", by_suffix={".mlpackage": "coreml-app", ".tflite": "litert-app"},
+    name="the app",
+    by_suffix={".mlpackage": "coreml-app", ".tflite": "litert-app"},
     by_runtime={"coreml-app": ("all", "ane"), "litert-app": ("xnnpack", "gpu")},
-)  # fmt: skip
+)
 
 
 @pytest.fixture
 def files(onnx: Artifact) -> dict[str, Artifact]:
     targets = {"tflite": "litert", "onnx": "onnx", "mlpackage": "coreml"}
-    return {end: replace(onnx, path=Path(f"a.{end}"), card=replace(onnx.card, target=name)) for end, name in targets.items()}
+    return {
+        end: replace(onnx, path=Path(f"a.{end}"), card=replace(onnx.card, target=name))
+        for end, name in targets.items()
+    }
 
 
-def plan(files: dict[str, Artifact], *ends: str, every: bool = False, **asked: Any) -> list[BenchJob]:
+def plan(
+    files: dict[str, Artifact], *ends: str, every: bool = False, **asked: Any
+) -> list[BenchJob]:
     order = DeviceOrder(
-        artifacts=tuple(files[end] for end in ends), plan=Plan(), inputs_of=lambda _: {"x": np.zeros(1, np.float32)},
-        reference_of=lambda _: None, runtime=asked.get("runtime"), delegates=asked.get("delegates", ()),
-    )  # fmt: skip
+        artifacts=tuple(files[end] for end in ends),
+        plan=Plan(),
+        inputs_of=lambda _: {"x": np.zeros(1, np.float32)},
+        reference_of=lambda _: None,
+        runtime=asked.get("runtime"),
+        delegates=asked.get("delegates", ()),
+    )
     return plan_jobs(APP, order, every=every)
 
 
@@ -160,7 +203,10 @@ def shown(jobs: list[BenchJob]) -> list[tuple[str, str, str | None]]:
 
 def test_the_first_delegate_or_every_one(files: dict[str, Artifact]) -> None:
     assert shown(plan(files, "mlpackage")) == [("coreml-app", "all", None)]
-    assert shown(plan(files, "mlpackage", every=True)) == [("coreml-app", "all", None), ("coreml-app", "ane", None)]
+    assert shown(plan(files, "mlpackage", every=True)) == [
+        ("coreml-app", "all", None),
+        ("coreml-app", "ane", None),
+    ]
 
 
 def test_files_that_nothing_runs_say_so_whatever_was_asked(files: dict[str, Artifact]) -> None:
@@ -168,7 +214,9 @@ def test_files_that_nothing_runs_say_so_whatever_was_asked(files: dict[str, Arti
         first, other = plan(files, "tflite", "onnx", **asked)
         assert first.not_run is None
         assert (other.runtime, other.not_run) == ("none", "the app does not run onnx files")
-    assert shown(plan(files, "onnx", runtime="x", delegates=("y",))) == [("none", "y", "the app does not run onnx files")]
+    assert shown(plan(files, "onnx", runtime="x", delegates=("y",))) == [
+        ("none", "y", "the app does not run onnx files")
+    ]
 
 
 def test_what_only_some_files_have(files: dict[str, Artifact]) -> None:
@@ -181,7 +229,11 @@ def test_what_only_some_files_have(files: dict[str, Artifact]) -> None:
 
 
 def test_what_no_file_has_is_refused(files: dict[str, Artifact]) -> None:
-    with pytest.raises(InputError, match=r"delegate 'npu': nothing here has it. Known: xnnpack, gpu"):
+    with pytest.raises(
+        InputError, match=r"delegate 'npu': nothing here has it. Known: xnnpack, gpu"
+    ):
         plan(files, "tflite", "onnx", delegates=("gpu", "npu"))
-    with pytest.raises(InputError, match=r"runtime 'coreml-app': it does not run a.tflite. Use litert-app"):
+    with pytest.raises(
+        InputError, match=r"runtime 'coreml-app': it does not run a.tflite. Use litert-app"
+    ):
         plan(files, "tflite", runtime="coreml-app")

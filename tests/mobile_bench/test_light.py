@@ -1,4 +1,6 @@
-"""Running and timing an exported file needs numpy and the file's own runtime, and none of what training needs."""
+"""Running and timing an exported file needs numpy and the file's own runtime, and none of what
+training needs.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,19 @@ print(json.dumps([shapes, [row.status for row in rows], "scipy" in sys.modules])
 
 
 @pytest.mark.long
-def test_neither_torch_nor_pictures_are_needed(onnx: Artifact, litert: Artifact, tmp_path: Path) -> None:
+def test_neither_torch_nor_pictures_are_needed(
+    onnx: Artifact, litert: Artifact, tmp_path: Path
+) -> None:
     (tmp_path / "sitecustomize.py").write_text(SITE)
     path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
     words = [sys.executable, "-c", SCRIPT, str(onnx.path), str(litert.path)]
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=False)
+    done = subprocess.run(
+        words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=False
+    )
     assert done.returncode == 0, done.stderr
     shapes, statuses, scipy = json.loads(done.stdout)
-    assert shapes == [{"age_logits": [2, 13], "expected_age": [2, 1]}] * 2 and statuses == ["ok", "ok"] and not scipy
+    assert (
+        shapes == [{"age_logits": [2, 13], "expected_age": [2, 1]}] * 2
+        and statuses == ["ok", "ok"]
+        and not scipy
+    )

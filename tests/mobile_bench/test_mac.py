@@ -1,4 +1,6 @@
-"""Core ML on a Mac over ssh: a stand-in of ssh runs the command here, a stand-in of `unplug-coreml` gives the outputs."""
+"""Core ML on a Mac over ssh: a stand-in of ssh runs the command here, a stand-in of `unplug-coreml`
+gives the outputs.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from unplug.mobile_bench import parity_on_mac
 from unplug.sdk.cli import main
 
 SPEC = IOSpec(
-    inputs=(TensorSpec(name="x", shape=(1, 3), layout="NC"),), outputs=(TensorSpec(name="y", shape=(1, 3), layout="NC"),)
+    inputs=(TensorSpec(name="x", shape=(1, 3), layout="NC"),),
+    outputs=(TensorSpec(name="y", shape=(1, 3), layout="NC"),),
 )
 INPUTS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
 REFERENCE = Reference(checkpoint_sha256="0" * 64, model_type="age", outputs={"y": 2 * INPUTS["x"]})
@@ -79,9 +82,20 @@ def package(tmp_path: Path) -> Artifact:
 def carded(path: Path, target: str) -> Artifact:
     digest, size = sha256_tree(path)
     card = Card(
-        target=target, precision="fp32", file=path.name, sha256=digest, bytes=size, model_type="age", iospec=SPEC, config={},
-        checkpoint_sha256="0" * 64, flops=None, versions={}, seconds=0.0, prepare_seconds=0.0,
-    )  # fmt: skip
+        target=target,
+        precision="fp32",
+        file=path.name,
+        sha256=digest,
+        bytes=size,
+        model_type="age",
+        iospec=SPEC,
+        config={},
+        checkpoint_sha256="0" * 64,
+        flops=None,
+        versions={},
+        seconds=0.0,
+        prepare_seconds=0.0,
+    )
     return write_card(path, card)
 
 
@@ -90,8 +104,16 @@ def test_a_row_from_a_mac(faults: Path, package: Artifact, tmp_path: Path) -> No
     other.write_bytes(b"x")
     report = parity_on_mac("me@mac", [package, carded(other, "onnx")], REFERENCE, INPUTS)
     row, left = report.rows
-    assert (row.status, row.exact, row.runtime, row.runtime_version) == ("pass", True, "coreml-app (all)", "Version 15.1")
-    assert (left.status, left.reason) == ("not_run", "Core ML does not run onnx files") and report.passed
+    assert (row.status, row.exact, row.runtime, row.runtime_version) == (
+        "pass",
+        True,
+        "coreml-app (all)",
+        "Version 15.1",
+    )
+    assert (left.status, left.reason) == (
+        "not_run",
+        "Core ML does not run onnx files",
+    ) and report.passed
     said = (tmp_path / "said").read_text()
     assert said.startswith("-o BatchMode=yes -o ConnectTimeout=20 -- me@mac d=$(mktemp -d)")
 
@@ -99,11 +121,17 @@ def test_a_row_from_a_mac(faults: Path, package: Artifact, tmp_path: Path) -> No
 def test_numbers_are_judged_here(faults: Path, package: Artifact) -> None:
     faults.write_text("wrong")
     (row,) = parity_on_mac("mac", [package], REFERENCE, INPUTS).rows
-    assert row.status == "fail" and row.reason == "26.0 dB is below 100 dB" and row.max_abs_error == 0.5
+    assert (
+        row.status == "fail"
+        and row.reason == "26.0 dB is below 100 dB"
+        and row.max_abs_error == 0.5
+    )
     strange = Reference(checkpoint_sha256="1" * 64, model_type="age", outputs=REFERENCE.outputs)
     faults.write_text("")
     (row,) = parity_on_mac("mac", [package], strange, INPUTS).rows
-    assert row.status == "fail" and row.reason == "it was exported from other weights (000000000000)"
+    assert (
+        row.status == "fail" and row.reason == "it was exported from other weights (000000000000)"
+    )
 
 
 def test_what_comes_back_is_hostile(faults: Path, package: Artifact) -> None:
@@ -154,12 +182,24 @@ print(json.dumps({{"schema": "unplug-coreml/1", "rows": rows}}))
 def test_the_command(faults: Path, tmp_path: Path, coreml: Artifact, checkpoint: Path) -> None:
     tool = tmp_path / "remote" / "unplug-coreml"
     tool.write_text(f"#!{sys.executable}\n{REPLAY.format(faults=str(faults))}")
-    words = ["parity", str(coreml.path), "--checkpoint", str(checkpoint), "--coreml-host", "me@mac", "--samples", "2"]
+    words = [
+        "parity",
+        str(coreml.path),
+        "--checkpoint",
+        str(checkpoint),
+        "--coreml-host",
+        "me@mac",
+        "--samples",
+        "2",
+    ]
     done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "parity.json")])
     assert done.exit_code == 0 and "coreml-app (all)" in done.stdout, done.output
     rows = json.loads((tmp_path / "parity.json").read_text())["rows"]
     assert {row["output"] for row in rows} == {"age_logits", "expected_age"}
-    assert all((row["status"], row["exact"], row["runtime_version"]) == ("pass", True, "Version 15.1") for row in rows)
+    assert all(
+        (row["status"], row["exact"], row["runtime_version"]) == ("pass", True, "Version 15.1")
+        for row in rows
+    )
     assert "me@mac" in (tmp_path / "said").read_text()
     faults.write_text("wrong")
     done = CliRunner().invoke(main, words)

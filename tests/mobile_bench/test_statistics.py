@@ -1,4 +1,6 @@
-"""Latency statistics against values worked out by hand, numpy's percentiles and a simulation; counters of energy."""
+"""Latency statistics against values worked out by hand, numpy's percentiles and a simulation;
+counters of energy.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unplug.core import Estimate
-from unplug.mobile_bench import drift, outlier_share, relative_spread, summarize, throttling, typical_latency
+from unplug.mobile_bench import (
+    drift,
+    outlier_share,
+    relative_spread,
+    summarize,
+    throttling,
+    typical_latency,
+)
 from unplug.mobile_bench.devices.host_child import ProcessMeter
 from unplug.mobile_bench.sustained import windows
 
 
 def test_golden_summary() -> None:
-    # sorted: 1 2 3 4 10; places of p50, p90, p95: 2, 3.6, 3.8; mean 4; squares 9 4 1 0 36, sum 50, / 4 = 12.5
+    # sorted: 1 2 3 4 10; places of p50, p90, p95: 2, 3.6, 3.8; mean 4; squares 9 4 1 0 36, sum 50,
+    # / 4 = 12.5
     summary = summarize([4.0, 1.0, 10.0, 3.0, 2.0])
-    assert (summary.count, summary.p50, summary.min, summary.max, summary.mean) == (5, 3.0, 1.0, 10.0, 4.0)
+    assert (summary.count, summary.p50, summary.min, summary.max, summary.mean) == (
+        5,
+        3.0,
+        1.0,
+        10.0,
+        4.0,
+    )
     assert summary.p90 == pytest.approx(4 + 0.6 * 6)
     assert summary.p95 == pytest.approx(4 + 0.8 * 6)
     assert summary.std == pytest.approx(12.5**0.5)
@@ -44,17 +60,25 @@ def test_spread() -> None:
 
 
 def test_golden_typical_latency() -> None:
-    """R = 3, logs 0, 0.1, 0.2: mean 0.1, s = 0.1, t(2) = 4.30265, half width 4.30265 * 0.1 / sqrt(3)."""
+    """R = 3, logs 0, 0.1, 0.2: mean 0.1, s = 0.1, t(2) = 4.30265, half width 4.30265 * 0.1 /
+    sqrt(3).
+    """
     found = typical_latency(np.exp([0.0, 0.1, 0.2]).tolist())
     assert found is not None and found.ends is not None
     half = 4.302653 * 0.1 / math.sqrt(3)
-    assert [math.log(value) for value in (found.value, *found.ends)] == pytest.approx([0.1, 0.1 - half, 0.1 + half])
+    assert [math.log(value) for value in (found.value, *found.ends)] == pytest.approx(
+        [0.1, 0.1 - half, 0.1 + half]
+    )
     assert typical_latency([2.0]) == Estimate(value=pytest.approx(2.0), low=None, high=None)
     assert typical_latency([0.0, 1.0]) is None, "a clock that is too coarse"
 
 
-def cold_starts(generator: np.random.Generator, repeats: int, *, between: float, within: float, bursts: float) -> np.ndarray:
-    """(R, 50) latencies around 1 ms: cold starts differ (clock, memory), runs differ, some take half as long again."""
+def cold_starts(
+    generator: np.random.Generator, repeats: int, *, between: float, within: float, bursts: float
+) -> np.ndarray:
+    """(R, 50) latencies around 1 ms: cold starts differ (clock, memory), runs differ, some take
+    half as long again.
+    """
     centres = np.exp(generator.normal(0.0, between, (repeats, 1)))
     runs = centres * np.exp(generator.normal(0.0, within, (repeats, 50)))
     return runs * (1.0 + 0.5 * (generator.random(runs.shape) < bursts))
@@ -72,12 +96,18 @@ NOISE = {
 @pytest.mark.parametrize("noise", NOISE)
 @pytest.mark.parametrize("repeats", [3, 5, 10])
 def test_the_interval_covers_in_93_to_97_percent(noise: str, repeats: int) -> None:
-    """2,000 simulated benchmarks: the standard error of their share is 0.5 %. The truth is that of 200,000 cold starts."""
+    """2,000 simulated benchmarks: the standard error of their share is 0.5 %. The truth is that of
+    200,000 cold starts.
+    """
     generator = np.random.default_rng(7)
-    truth = float(np.exp(np.mean(np.log(np.median(cold_starts(generator, 200_000, **NOISE[noise]), axis=1)))))
+    truth = float(
+        np.exp(np.mean(np.log(np.median(cold_starts(generator, 200_000, **NOISE[noise]), axis=1))))
+    )
     covered = 0
     for _ in range(2000):
-        found = typical_latency(np.median(cold_starts(generator, repeats, **NOISE[noise]), axis=1).tolist())
+        found = typical_latency(
+            np.median(cold_starts(generator, repeats, **NOISE[noise]), axis=1).tolist()
+        )
         assert found is not None and found.low is not None and found.high is not None
         covered += found.low <= truth <= found.high
     assert 0.93 <= covered / 2000 <= 0.97
@@ -87,13 +117,20 @@ def test_the_interval_covers_in_93_to_97_percent(noise: str, repeats: int) -> No
 def test_the_interval_scales_with_the_clock(medians: list[float], factor: float) -> None:
     one, other = typical_latency(medians), typical_latency([factor * value for value in medians])
     assert one is not None and other is not None and one.ends is not None and other.ends is not None
-    assert other.value == pytest.approx(factor * one.value) and one.ends[0] <= one.value <= one.ends[1]
+    assert (
+        other.value == pytest.approx(factor * one.value) and one.ends[0] <= one.value <= one.ends[1]
+    )
 
 
 def test_drift_is_the_growth_and_no_outlier_makes_it() -> None:
     def share(latencies: list[float]) -> float:
         found = drift(latencies)
-        assert found is not None and found.low is not None and found.high is not None and found.low <= found.value <= found.high
+        assert (
+            found is not None
+            and found.low is not None
+            and found.high is not None
+            and found.low <= found.value <= found.high
+        )
         return found.value
 
     steady = [1.0 + 0.01 * (step % 3) for step in range(60)]
@@ -102,7 +139,9 @@ def test_drift_is_the_growth_and_no_outlier_makes_it() -> None:
     spiked[50] = spiked[55] = 100.0
     assert share(spiked) == pytest.approx(0.0, abs=0.01)
     slower = [value * (1.0 + 0.3 * step / 59) for step, value in enumerate(steady)]
-    assert share(slower) == pytest.approx(0.3 / 1.15, rel=0.1), "30 % of the first is 26 % of the median"
+    assert share(slower) == pytest.approx(0.3 / 1.15, rel=0.1), (
+        "30 % of the first is 26 % of the median"
+    )
     assert drift([1.0] * 7) is None and drift([0.0] * 20) is None
     assert share(np.linspace(1.0, 1.2, 50_000).tolist()) == pytest.approx(0.2 / 1.1, rel=0.01)
 

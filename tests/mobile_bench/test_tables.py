@@ -1,4 +1,6 @@
-"""Tables of a bench report, where a name in a file stays a name, and published numbers, each with its source."""
+"""Tables of a bench report, where a name in a file stays a name, and published numbers, each with
+its source.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,15 @@ def row(**changes: Any) -> BenchRow:
     return row_of([(1.0, 1.1, 1.2, 1.3), (1.05, 1.1, 1.2, 1.25)], **changes)
 
 
-FAILED = {"status": "failed", "valid": False, "reasons": ("it crashed, twice\nbadly",), "repeats": (), "summary": None,
-          "median_ms": None, "median_ci95_ms": None}  # fmt: skip
+FAILED = {
+    "status": "failed",
+    "valid": False,
+    "reasons": ("it crashed, twice\nbadly",),
+    "repeats": (),
+    "summary": None,
+    "median_ms": None,
+    "median_ci95_ms": None,
+}
 
 
 def test_markdown_has_every_row_and_its_reason() -> None:
@@ -42,7 +51,9 @@ def test_markdown_has_every_row_and_its_reason() -> None:
 @pytest.mark.parametrize("name", ["a|b", "<img src=x>", "[x](http://y)", "`x`", "a\nb", "\\|"])
 def test_hostile_names_stay_inside_their_cell_of_markdown(name: str) -> None:
     line = markdown(report_of(row(file=name))).splitlines()[2]
-    assert "<img" not in line and "[x](" not in line.replace("\\[", "") and not line.startswith("| `")
+    assert (
+        "<img" not in line and "[x](" not in line.replace("\\[", "") and not line.startswith("| `")
+    )
     unescaped = line.replace("\\\\", "").replace("\\|", "")
     assert unescaped.count("|") == 9
 
@@ -60,17 +71,31 @@ def test_csv_reads_back_with_full_precision() -> None:
 
 @pytest.mark.parametrize("name", ["=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
 def test_a_spreadsheet_computes_nothing_of_it(name: str) -> None:
-    back = list(csv.DictReader(io.StringIO(csv_text(report_of(row(device=name, reasons=(name,)))), newline="")))
+    back = list(
+        csv.DictReader(
+            io.StringIO(csv_text(report_of(row(device=name, reasons=(name,)))), newline="")
+        )
+    )
     assert back[0]["device"] == f"'{name}" and back[0]["reasons"] == f"'{name}"
 
 
 def test_a_sustained_row_says_what_it_lost() -> None:
     curve = tuple(
-        Window(start_s=float(step), end_s=step + 1.0, count=3, p50=1.0 if step < 5 else 1.5, p95=2.0) for step in range(10)
+        Window(
+            start_s=float(step), end_s=step + 1.0, count=3, p50=1.0 if step < 5 else 1.5, p95=2.0
+        )
+        for step in range(10)
     )
     found = row(mode="sustained", curve=curve)
     assert "+50% at the end" in markdown(report_of(found))
-    assert float(next(iter(csv.DictReader(io.StringIO(csv_text(report_of(found)), newline=""))))["throttled"]) == 0.5
+    assert (
+        float(
+            next(iter(csv.DictReader(io.StringIO(csv_text(report_of(found)), newline=""))))[
+                "throttled"
+            ]
+        )
+        == 0.5
+    )
 
 
 def test_the_command_prints_and_writes(tmp_path: Path) -> None:
@@ -78,7 +103,9 @@ def test_the_command_prints_and_writes(tmp_path: Path) -> None:
     shown = CliRunner().invoke(table, [str(tmp_path / "bench.json")])
     assert shown.exit_code == 0 and shown.output.startswith("| file | on |")
     out = tmp_path / "t.csv"
-    done = CliRunner().invoke(table, [str(tmp_path / "bench.json"), "--format", "csv", "--out", str(out)])
+    done = CliRunner().invoke(
+        table, [str(tmp_path / "bench.json"), "--format", "csv", "--out", str(out)]
+    )
     assert done.exit_code == 0 and out.read_bytes() == csv_text(report_of(row())).encode()
     broken = CliRunner().invoke(table, [str(tmp_path / "none.json")])
     assert broken.exit_code == 2 and broken.stderr.count("\n") == 1
@@ -96,10 +123,21 @@ def raw() -> Json:
 def test_every_number_has_a_source_that_names_its_place_and_its_day() -> None:
     found = load_baselines()
     assert {row.source for row in found.rows} == set(found.sources)  # and none is left over
-    assert all(source.url.startswith("https://") and source.title for source in found.sources.values())
+    assert all(
+        source.url.startswith("https://") and source.title for source in found.sources.values()
+    )
     assert all(source.published or source.commit for source in found.sources.values())
     keys = [
-        (row.model, row.device, row.accelerator, row.precision, row.threads, row.measures, row.source) for row in found.rows
+        (
+            row.model,
+            row.device,
+            row.accelerator,
+            row.precision,
+            row.threads,
+            row.measures,
+            row.source,
+        )
+        for row in found.rows
     ]
     assert len(set(keys)) == len(keys)
 
@@ -108,20 +146,33 @@ def test_what_the_issue_asks_for_is_there() -> None:
     found = load_baselines()
     plugin = [row for row in found.rows if row.series == "plugin"]
     assert {row.device for row in plugin} == {
-        "Pixel 4", "Pixel 6", "Pixel 7", "Samsung Galaxy S23", "iPhone 12 Pro", "iPhone 13 Pro",
-    }  # fmt: skip
+        "Pixel 4",
+        "Pixel 6",
+        "Pixel 7",
+        "Samsung Galaxy S23",
+        "iPhone 12 Pro",
+        "iPhone 13 Pro",
+    }
     assert not any(row.verified or row.value is not None or row.calibrates for row in plugin)
     assert all("could not be read" in row.note for row in plugin)
-    known = {(row.model, row.device, row.accelerator, row.precision): row.value for row in found.rows}
+    known = {
+        (row.model, row.device, row.accelerator, row.precision): row.value for row in found.rows
+    }
     assert known["MobileNetV2 1.0 224", "Pixel 3", "gpu", "float32"] == 6.2
     assert known["MobileNetV2 1.0 224", "Pixel 1", "cpu", None] == 73.8
     assert known["ControlNet (Canny)", "Samsung Galaxy S24", "npu", "w8a16"] == 58.723
     assert {row.value for row in found.rows if row.model == "ControlNet, training"} == {34.0, 23.0}
     header, rows = listed(found)
-    assert all(len(row) == len(header) for row in rows) and sum("not read here" in row for row in rows) == 6
+    assert (
+        all(len(row) == len(header) for row in rows)
+        and sum("not read here" in row for row in rows) == 6
+    )
     known_work = [row for row in found.rows if row.calibrates]
     assert len(known_work) > 40
-    assert all((row.unit, row.measures) == ("ms", "one run") and row.macs and row.value and row.verified for row in known_work)
+    assert all(
+        (row.unit, row.measures) == ("ms", "one run") and row.macs and row.value and row.verified
+        for row in known_work
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,9 +197,12 @@ def test_a_row_that_cannot_be_is_refused(raw: Json, tmp_path: Path, change: Json
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "why"), [("url", "http://x", "https"), ("title", "", "title"), ("published", "last year", "date")]
+    ("key", "value", "why"),
+    [("url", "http://x", "https"), ("title", "", "title"), ("published", "last year", "date")],
 )
-def test_a_source_that_cannot_be_is_refused(raw: Json, tmp_path: Path, key: str, value: str, why: str) -> None:
+def test_a_source_that_cannot_be_is_refused(
+    raw: Json, tmp_path: Path, key: str, value: str, why: str
+) -> None:
     raw["sources"]["slim"][key] = value
     path = tmp_path / "b.json"
     path.write_text(json.dumps(raw))
@@ -160,4 +214,6 @@ def test_the_command_says_that_they_are_not_ours() -> None:
     done = CliRunner().invoke(baselines, [])
     assert done.exit_code == 0 and done.output.startswith("published, not measured here (read on ")
     told = json.loads(CliRunner().invoke(baselines, ["--json"]).output)
-    assert told["schema"] == "unplug-baselines/1" and len(told["rows"]) == len(load_baselines().rows)
+    assert told["schema"] == "unplug-baselines/1" and len(told["rows"]) == len(
+        load_baselines().rows
+    )

@@ -12,11 +12,24 @@ import pytest
 import torch
 
 from unplug.core import CheckpointError, InputError, MissingExtraError
-from unplug.plugins import ADOPTED, Adopted, AgePredictor, load_checkpoint, save_checkpoint, tried, trust
+from unplug.plugins import (
+    ADOPTED,
+    Adopted,
+    AgePredictor,
+    load_checkpoint,
+    save_checkpoint,
+    tried,
+    trust,
+)
 from unplug.plugins.factories import check_trusted, factories_file
 
 EDGES = (0.0, 13.0, 18.0, 100.0)
-SMALL = Adopted(factory="tests.networks:small", arguments={"groups": 3}, mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 1.0))
+SMALL = Adopted(
+    factory="tests.networks:small",
+    arguments={"groups": 3},
+    mean=(0.1, 0.2, 0.3),
+    std=(0.5, 0.25, 1.0),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -26,20 +39,28 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def predictor() -> AgePredictor:
-    return AgePredictor(size=ADOPTED, image_size=32, age_edges=EDGES, network=SMALL.to_dict()).eval()
+    return AgePredictor(
+        size=ADOPTED, image_size=32, age_edges=EDGES, network=SMALL.to_dict()
+    ).eval()
 
 
-def test_it_sees_normalized_pictures_and_answers_in_our_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_sees_normalized_pictures_and_answers_in_our_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("UNPLUG_FACTORIES", "other:thing, tests.networks:small?groups=3")
     model = predictor()
     image_BCHW = torch.rand(2, 3, 32, 32)
-    seen = (image_BCHW - torch.tensor([0.1, 0.2, 0.3]).view(3, 1, 1)) / torch.tensor([0.5, 0.25, 1.0]).view(3, 1, 1)
+    seen = (image_BCHW - torch.tensor([0.1, 0.2, 0.3]).view(3, 1, 1)) / torch.tensor(
+        [0.5, 0.25, 1.0]
+    ).view(3, 1, 1)
     outputs = model(image_BCHW)
     assert model.network is not None
     expected = model.network.inner(seen)
     assert torch.allclose(outputs["age_logits"], expected, atol=1e-6)
     centre = torch.tensor([6.5, 15.5, 59.0])
-    assert torch.allclose(outputs["expected_age"][:, 0], (expected.softmax(1) * centre).sum(1), atol=1e-4)
+    assert torch.allclose(
+        outputs["expected_age"][:, 0], (expected.softmax(1) * centre).sum(1), atol=1e-4
+    )
     with pytest.raises(InputError, match="nobody knows what its trunk is"):
         model.pooled(image_BCHW)
 
@@ -57,7 +78,9 @@ def test_it_is_saved_and_loaded_by_name(tmp_path: Path, monkeypatch: pytest.Monk
         load_checkpoint(tmp_path / "model")
 
 
-def test_a_file_that_names_code_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_names_code_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trust(SMALL.call)
     save_checkpoint(predictor(), tmp_path / "model", record={}, card="")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
@@ -75,18 +98,25 @@ def test_a_file_cannot_call_a_trusted_factory_with_other_arguments(tmp_path: Pat
     for arguments in ({"groups": 3, "width": 20_000}, {"groups": 3.0}, {"groups": "3"}, {}):
         config["network"]["arguments"] = arguments
         (tmp_path / "model" / "config.json").write_text(json.dumps(config))
-        with pytest.raises(CheckpointError, match="it may run here with other arguments than these alone"):
+        with pytest.raises(
+            CheckpointError, match="it may run here with other arguments than these alone"
+        ):
             load_checkpoint(tmp_path / "model")
 
 
 def test_a_file_cannot_ask_for_more_than_it_holds(tmp_path: Path) -> None:
-    for name, arguments, says in (("small", {"groups": 3, "width": 20_000}, "7,2"), ("buffered", {"side": 30_000}, "900,0")):
+    for name, arguments, says in (
+        ("small", {"groups": 3, "width": 20_000}, "7,2"),
+        ("buffered", {"side": 30_000}, "900,0"),
+    ):
         adopted = Adopted(factory=f"tests.networks:{name}", arguments=arguments)
         trust(SMALL.call)
         trust(adopted.call)
         save_checkpoint(predictor(), tmp_path / "model", record={}, card="")
         config = json.loads((tmp_path / "model" / "config.json").read_text())
-        (tmp_path / "model" / "config.json").write_text(json.dumps(config | {"network": adopted.to_dict()}))
+        (tmp_path / "model" / "config.json").write_text(
+            json.dumps(config | {"network": adopted.to_dict()})
+        )
         with pytest.raises(CheckpointError, match=f"it asks for {says}"):
             load_checkpoint(tmp_path / "model")
 
@@ -103,8 +133,15 @@ def test_trust_is_a_list_that_grows_and_is_its_owners_alone() -> None:
     assert not is_trusted("a.b:c")
     for call in ("a.b:c?x=1", "d:e", "a.b:c?x=1"):
         trust(call)
-    assert factories_file().read_text() == "a.b:c?x=1\nd:e\n" and is_trusted("d:e") and not is_trusted("a.b:c")
-    assert factories_file().stat().st_mode & 0o777 == 0o600 and factories_file().parent.stat().st_mode & 0o777 == 0o700
+    assert (
+        factories_file().read_text() == "a.b:c?x=1\nd:e\n"
+        and is_trusted("d:e")
+        and not is_trusted("a.b:c")
+    )
+    assert (
+        factories_file().stat().st_mode & 0o777 == 0o600
+        and factories_file().parent.stat().st_mode & 0o777 == 0o700
+    )
     with tried("f:g"):
         assert is_trusted("f:g") and not is_trusted("f:g?x=1")
     assert not is_trusted("f:g")
@@ -135,7 +172,9 @@ def a_linked_folder(path: Path) -> None:
     path.parent.parent.symlink_to(outside)
 
 
-@pytest.mark.parametrize("harm", [readable, open_folder, open_folder_above, a_link, a_linked_folder])
+@pytest.mark.parametrize(
+    "harm", [readable, open_folder, open_folder_above, a_link, a_linked_folder]
+)
 def test_a_list_that_others_could_have_written_says_nothing(harm: Any) -> None:
     trust(SMALL.call)
     harm(factories_file())
@@ -150,7 +189,9 @@ def test_a_list_that_others_could_have_written_says_nothing(harm: Any) -> None:
 def test_a_module_is_never_searched_for_in_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    (tmp_path / "os_helper_of_a_stranger.py").write_text("raise SystemExit(open('ran', 'w').close())")
+    (tmp_path / "os_helper_of_a_stranger.py").write_text(
+        "raise SystemExit(open('ran', 'w').close())"
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path) if place == "here" else place)
     with tried("os_helper_of_a_stranger:make"), pytest.raises(InputError, match="No module named"):
@@ -161,16 +202,25 @@ def test_a_module_is_never_searched_for_in_the_working_folder(
 @pytest.mark.parametrize(
     "change",
     [
-        {"factory": "nocolon"}, {"factory": "a:b:c"}, {"factory": "../x:y"}, {"factory": 7}, {"arguments": {"x": [1]}},
-        {"arguments": {str(n): n for n in range(33)}}, {"arguments": [1]}, {"mean": (0.0, 0.0)}, {"std": (1.0, 0.0, 1.0)},
-        {"mean": (float("nan"), 0.0, 0.0)}, {"factory": "timm:resnet18", "arguments": {"checkpoint_path": "evil.pth"}},
-        {"factory": "timm:resnet18", "arguments": {"pretrained": True}}, {"arguments": {"x": "y" * 3000}},
+        {"factory": "nocolon"},
+        {"factory": "a:b:c"},
+        {"factory": "../x:y"},
+        {"factory": 7},
+        {"arguments": {"x": [1]}},
+        {"arguments": {str(n): n for n in range(33)}},
+        {"arguments": [1]},
+        {"mean": (0.0, 0.0)},
+        {"std": (1.0, 0.0, 1.0)},
+        {"mean": (float("nan"), 0.0, 0.0)},
+        {"factory": "timm:resnet18", "arguments": {"checkpoint_path": "evil.pth"}},
+        {"factory": "timm:resnet18", "arguments": {"pretrained": True}},
+        {"arguments": {"x": "y" * 3000}},
         {"factory": "timm:vit_tiny_patch16_224", "arguments": {"img_size": 16384}},
         {"factory": "torchvision:mobilenet_v2", "arguments": {"width_mult": 1e5}},
         {"factory": "torchvision:mobilenet_v2", "arguments": {"width_mult": float("nan")}},
         {"factory": "timm:resnet18", "arguments": {"global_pool": "9" * 999}},
     ],
-)  # fmt: skip
+)
 def test_what_no_network_is(change: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         Adopted(**({"factory": "tests.networks:small"} | change))
@@ -179,10 +229,12 @@ def test_what_no_network_is(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("factory", "why"),
     [
-        ("tests.networks:broken", "out of bananas"), ("tests.networks:no_network", "returned Tensor"),
-        ("tests.networks:missing", "no attribute"), ("tests.nowhere:small", "No module"),
+        ("tests.networks:broken", "out of bananas"),
+        ("tests.networks:no_network", "returned Tensor"),
+        ("tests.networks:missing", "no attribute"),
+        ("tests.nowhere:small", "No module"),
     ],
-)  # fmt: skip
+)
 def test_a_factory_that_gives_none(factory: str, why: str) -> None:
     with tried(factory), pytest.raises(InputError, match=why):
         Adopted(factory=factory).build(3)
@@ -198,7 +250,11 @@ def test_a_package_of_networks_that_is_not_here(name: str, monkeypatch: pytest.M
 @pytest.mark.parametrize("name", ["timm", "torchvision"])
 def test_a_package_of_networks(name: str) -> None:
     pytest.importorskip(name, reason=f"the extra [adopt] is not installed: there is no {name}")
-    network = Adopted(factory=f"{name}:mobilenet_v3_small" if name == "torchvision" else "timm:mobilenetv3_small_050").build(5)
+    network = Adopted(
+        factory=f"{name}:mobilenet_v3_small"
+        if name == "torchvision"
+        else "timm:mobilenetv3_small_050"
+    ).build(5)
     assert network.eval()(torch.zeros(1, 3, 64, 64)).shape == (1, 5)
     with pytest.raises(InputError, match="no such"):
         Adopted(factory=f"{name}:no_such_network").build(5)
@@ -208,7 +264,11 @@ def test_size_and_network_belong_together() -> None:
     trust(SMALL.call)
     unfit: dict[str, Any]
     named = SMALL.to_dict()
-    for unfit in ({"size": ADOPTED}, {"size": "nano", "network": named}, {"size": ADOPTED, "network": {"factory": "x"}}):
+    for unfit in (
+        {"size": ADOPTED},
+        {"size": "nano", "network": named},
+        {"size": ADOPTED, "network": {"factory": "x"}},
+    ):
         with pytest.raises(InputError):
             AgePredictor(image_size=32, age_edges=EDGES, **unfit)
     for unfit in ({"random_features": 8}, {"dropout": 0.1}):

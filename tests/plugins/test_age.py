@@ -1,4 +1,6 @@
-"""The age predictor: sizes as promised, feature maps for every input size, the expectation by hand, arguments refused."""
+"""The age predictor: sizes as promised, feature maps for every input size, the expectation by hand,
+arguments refused.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +56,13 @@ def test_expected_age_is_the_softmax_weighted_mean_of_the_centers() -> None:
     torch.nn.init.normal_(model.classifier.weight)
     with torch.no_grad():
         outputs = model(torch.rand(3, 3, 32, 32))
-    for logits, age in zip(outputs["age_logits"].double().numpy(), outputs["expected_age"][:, 0].numpy(), strict=True):
+    for logits, age in zip(
+        outputs["age_logits"].double().numpy(), outputs["expected_age"][:, 0].numpy(), strict=True
+    ):
         weights = [math.exp(value) for value in logits]
-        assert age == pytest.approx(sum(w * c for w, c in zip(weights, centers, strict=True)) / sum(weights), abs=ROUNDING)
+        assert age == pytest.approx(
+            sum(w * c for w, c in zip(weights, centers, strict=True)) / sum(weights), abs=ROUNDING
+        )
 
 
 def test_known_logits_give_known_ages() -> None:
@@ -65,20 +71,40 @@ def test_known_logits_give_known_ages() -> None:
     with torch.no_grad():
         for bias, age in (((0.0, 0.0), 12.5), ((math.log(3.0), 0.0), 8.75), ((100.0, 0.0), 5.0)):
             model.classifier.bias.copy_(torch.tensor(bias))
-            assert model(torch.zeros(1, 3, 32, 32))["expected_age"].item() == pytest.approx(age, abs=ROUNDING)
+            assert model(torch.zeros(1, 3, 32, 32))["expected_age"].item() == pytest.approx(
+                age, abs=ROUNDING
+            )
 
 
 def test_images_are_read_as_zero_to_one() -> None:
     model = AgePredictor(image_size=32).eval()
     seen: list[torch.Tensor] = []
     model.stem.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    model(torch.cat([torch.zeros(1, 3, 32, 32), torch.ones(1, 3, 32, 32), torch.full((1, 3, 32, 32), 0.5)]))
+    model(
+        torch.cat(
+            [torch.zeros(1, 3, 32, 32), torch.ones(1, 3, 32, 32), torch.full((1, 3, 32, 32), 0.5)]
+        )
+    )
     assert [float(image.unique()) for image in seen[0]] == [-1.0, 1.0, 0.0]
 
 
 def test_default_centers_are_the_middles_and_travel_with_the_weights() -> None:
     model = AgePredictor()
-    assert model.age_centers.tolist() == [3.0, 9.5, 14.5, 17.0, 19.5, 23.0, 27.5, 35.0, 45.0, 55.0, 65.0, 75.0, 90.0]
+    assert model.age_centers.tolist() == [
+        3.0,
+        9.5,
+        14.5,
+        17.0,
+        19.5,
+        23.0,
+        27.5,
+        35.0,
+        45.0,
+        55.0,
+        65.0,
+        75.0,
+        90.0,
+    ]
     assert "age_centers" in model.state_dict()
     assert model.age_edges == tuple(map(float, AGE_EDGES)) and model.groups == 13
 
@@ -88,7 +114,9 @@ def test_the_spec_names_what_forward_takes_and_gives() -> None:
     (image,) = model.iospec.inputs
     outputs = model(torch.zeros(image.shape))
     assert image.shape == (1, 3, 48, 48) and image.range == (0.0, 1.0) and image.colour == "RGB"
-    assert {spec.name: spec.shape for spec in model.iospec.outputs} == {k: tuple(v.shape) for k, v in outputs.items()}
+    assert {spec.name: spec.shape for spec in model.iospec.outputs} == {
+        k: tuple(v.shape) for k, v in outputs.items()
+    }
     assert model.iospec.outputs[1].range == (10.0, 80.0)
 
 

@@ -88,7 +88,9 @@ def test_round_trip_is_exact_through_both_doors(tmp_path: Path, size: str) -> No
         assert all(torch.equal(theirs[name], value) for name, value in model.state_dict().items())
         assert torch.equal(other(image)["expected_age"], model(image)["expected_age"])
     assert (
-        loaded.record == {"a": [1], "weights_sha256": loaded.sha256} and loaded.model_type == "age" and len(loaded.sha256) == 64
+        loaded.record == {"a": [1], "weights_sha256": loaded.sha256}
+        and loaded.model_type == "age"
+        and len(loaded.sha256) == 64
     )
     assert (tmp_path / "out" / "README.md").read_text() == "# Card\n"
 
@@ -97,7 +99,9 @@ def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         save_checkpoint(model_of(), tmp_path / name, record={}, card="")
     assert load_checkpoint(tmp_path / "a").sha256 == load_checkpoint(tmp_path / "b").sha256
-    assert (tmp_path / "a" / "config.json").read_bytes() == (tmp_path / "b" / "config.json").read_bytes()
+    assert (tmp_path / "a" / "config.json").read_bytes() == (
+        tmp_path / "b" / "config.json"
+    ).read_bytes()
 
 
 def test_nothing_but_checkpoints_is_overwritten(folder: Path, tmp_path: Path) -> None:
@@ -121,8 +125,12 @@ def test_weights_that_are_not_there_are_said_to_be_none(folder: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("protocol", [0, 2, pickle.HIGHEST_PROTOCOL])
-def test_a_pickle_under_the_name_of_the_weights_is_not_opened(folder: Path, tmp_path: Path, protocol: int) -> None:
-    (folder / "model.safetensors").write_bytes(pickle.dumps(Bomb(tmp_path / "exploded"), protocol=protocol))
+def test_a_pickle_under_the_name_of_the_weights_is_not_opened(
+    folder: Path, tmp_path: Path, protocol: int
+) -> None:
+    (folder / "model.safetensors").write_bytes(
+        pickle.dumps(Bomb(tmp_path / "exploded"), protocol=protocol)
+    )
     refused(folder, "pickle under another name" if protocol >= 2 else "it is a text")
     with pytest.raises(CheckpointError):
         AgePredictor.from_pretrained(folder)
@@ -159,7 +167,9 @@ def test_a_header_length_that_looks_like_a_pickle_is_no_pickle(folder: Path) -> 
     (length,) = struct.unpack("<Q", raw[:8])
     wanted = int.from_bytes(b"PK", "little")  # 19280 bytes of header: the file starts with "PK"
     assert wanted > length
-    weights.write_bytes(struct.pack("<Q", wanted) + raw[8 : 8 + length].ljust(wanted) + raw[8 + length :])
+    weights.write_bytes(
+        struct.pack("<Q", wanted) + raw[8 : 8 + length].ljust(wanted) + raw[8 + length :]
+    )
     assert weights.read_bytes()[:2] == b"PK"
     bind(folder)
     assert load_checkpoint(folder).record["seed"] == 3
@@ -196,7 +206,9 @@ def test_tensors_of_another_model_are_refused(folder: Path) -> None:
         ({"age_centers": torch.full((13,), torch.nan)}, "NaN or infinity"),
     ],
 )
-def test_wrong_tensors_are_refused_by_both_doors(folder: Path, changes: dict[str, Any], words: str) -> None:
+def test_wrong_tensors_are_refused_by_both_doors(
+    folder: Path, changes: dict[str, Any], words: str
+) -> None:
     edit_weights(folder, **changes)
     refused(folder, words)
     with pytest.raises(CheckpointError, match=words):
@@ -204,11 +216,18 @@ def test_wrong_tensors_are_refused_by_both_doors(folder: Path, changes: dict[str
 
 
 def test_half_precision_weights_are_taken(folder: Path) -> None:
-    half = {name: value.half() for name, value in load_file(folder / "model.safetensors").items() if name == "classifier.bias"}
+    half = {
+        name: value.half()
+        for name, value in load_file(folder / "model.safetensors").items()
+        if name == "classifier.bias"
+    }
     edit_weights(folder, classifier__bias=half["classifier.bias"] + 1)
     bind(folder)
     model = load_checkpoint(folder).model
-    assert model.classifier.bias.dtype == torch.float32 and model.classifier.bias.tolist() == [1.0] * 13
+    assert (
+        model.classifier.bias.dtype == torch.float32
+        and model.classifier.bias.tolist() == [1.0] * 13
+    )
 
 
 @pytest.mark.long
@@ -232,12 +251,16 @@ def test_half_precision_weights_are_taken(folder: Path) -> None:
         ({"dropout": "0.1"}, "config.json"),
     ],
 )
-def test_configs_that_no_model_has_are_refused(folder: Path, changes: dict[str, Any], words: str) -> None:
+def test_configs_that_no_model_has_are_refused(
+    folder: Path, changes: dict[str, Any], words: str
+) -> None:
     edit_config(folder, **changes)
     refused(folder, words)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"model_type": "age"}'[:-1], "[" * 50_000])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "null", "{", '{"model_type": "age"}'[:-1], "[" * 50_000]
+)
 def test_a_config_that_is_no_object_is_refused(folder: Path, text: str) -> None:
     (folder / "config.json").write_text(text)
     refused(folder, "not valid JSON|is not an object")
@@ -263,11 +286,23 @@ def test_a_broken_record_is_refused_and_a_missing_one_is_empty(folder: Path) -> 
     assert load_checkpoint(folder).record == {}
 
 
-def test_a_record_describes_the_weights_beside_it_or_is_refused(folder: Path, tmp_path: Path) -> None:
-    save_checkpoint(model_of(seed=1, dropout=0.25), tmp_path / "other", record={"role": "retrained"}, card="# Card\n")
+def test_a_record_describes_the_weights_beside_it_or_is_refused(
+    folder: Path, tmp_path: Path
+) -> None:
+    save_checkpoint(
+        model_of(seed=1, dropout=0.25),
+        tmp_path / "other",
+        record={"role": "retrained"},
+        card="# Card\n",
+    )
     shutil.copyfile(folder / "model.safetensors", tmp_path / "other" / "model.safetensors")
     refused(tmp_path / "other", "describes other weights than those beside it")
-    for record in ({"role": "retrained"}, {"weights_sha256": None}, {"weights_sha256": 7}, {"weights_sha256": "0" * 64}):
+    for record in (
+        {"role": "retrained"},
+        {"weights_sha256": None},
+        {"weights_sha256": 7},
+        {"weights_sha256": "0" * 64},
+    ):
         (folder / "unplug.json").write_text(json.dumps(record))
         refused(folder, "describes other weights than those beside it")
 
@@ -275,14 +310,21 @@ def test_a_record_describes_the_weights_beside_it_or_is_refused(folder: Path, tm
 @pytest.mark.parametrize(
     ("change", "place"),
     [
-        ({"cost": 3}, "cost is no object"), ({"cost": {"wall_s": "long"}}, "cost.wall_s is no number"),
-        ({"cost": {"wall_s": -1}}, "cost.wall_s is no number"), ({"seed": 1e30}, "seed is no whole number"),
-        ({"seed": 10**30}, "seed is no whole number"), ({"seed": True}, "seed is no whole number"),
-        ({"forget": {"cost": {"retrain": []}}}, "cost.retrain is no object"), ({"lineage": None}, "lineage is no object"),
-        ({"lineage": {"original": ["a"]}}, "lineage.original is no text"), ({"history": {}}, "history is no list"),
-        ({"split": "none"}, "split is no object"), ({"recipe": [1]}, "recipe is no object"), ({"role": 1}, "role is no text"),
+        ({"cost": 3}, "cost is no object"),
+        ({"cost": {"wall_s": "long"}}, "cost.wall_s is no number"),
+        ({"cost": {"wall_s": -1}}, "cost.wall_s is no number"),
+        ({"seed": 1e30}, "seed is no whole number"),
+        ({"seed": 10**30}, "seed is no whole number"),
+        ({"seed": True}, "seed is no whole number"),
+        ({"forget": {"cost": {"retrain": []}}}, "cost.retrain is no object"),
+        ({"lineage": None}, "lineage is no object"),
+        ({"lineage": {"original": ["a"]}}, "lineage.original is no text"),
+        ({"history": {}}, "history is no list"),
+        ({"split": "none"}, "split is no object"),
+        ({"recipe": [1]}, "recipe is no object"),
+        ({"role": 1}, "role is no text"),
     ],
-)  # fmt: skip
+)
 def test_a_record_of_another_shape(folder: Path, change: dict[str, Any], place: str) -> None:
     record = json.loads((folder / "unplug.json").read_text())
     (folder / "unplug.json").write_text(json.dumps(record | change))
@@ -290,11 +332,15 @@ def test_a_record_of_another_shape(folder: Path, change: dict[str, Any], place: 
 
 
 def test_the_wrong_model_type_is_refused(folder: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"model_type 'age'.*Give a checkpoint of type 'plugin'"):
+    with pytest.raises(
+        CheckpointError, match=r"model_type 'age'.*Give a checkpoint of type 'plugin'"
+    ):
         load_checkpoint(folder, expect="plugin")
 
 
-def test_a_hub_repository_without_safetensors_is_refused_not_unpickled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_repository_without_safetensors_is_refused_not_unpickled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[str] = []
 
     def download(*, repo_id: str, filename: str, **_: Any) -> str:
@@ -305,7 +351,12 @@ def test_a_hub_repository_without_safetensors_is_refused_not_unpickled(monkeypat
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("a pickle was opened"))
     with pytest.raises(CheckpointError, match=r"no model\.safetensors"):
         AgePredictor._from_pretrained(
-            model_id="somebody/model", revision=None, cache_dir=None, force_download=False, local_files_only=False, token=None
+            model_id="somebody/model",
+            revision=None,
+            cache_dir=None,
+            force_download=False,
+            local_files_only=False,
+            token=None,
         )
     assert asked == ["model.safetensors"]
 
@@ -320,7 +371,9 @@ def test_a_hub_repository_is_read_strictly(folder: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(age, "hf_hub_download", download)
     same = load_checkpoint(folder).model
     loaded = AgePredictor.from_pretrained("somebody/model")
-    assert all(torch.equal(loaded.state_dict()[name], value) for name, value in same.state_dict().items())
+    assert all(
+        torch.equal(loaded.state_dict()[name], value) for name, value in same.state_dict().items()
+    )
     edit_weights(folder, classifier__bias=None)
     with pytest.raises(CheckpointError, match="is missing"):
         AgePredictor.from_pretrained("somebody/model")

@@ -30,7 +30,9 @@ def test_parameters_and_names_for_real_bases(name: str) -> None:
     assert sum(p.numel() for p in plugin.parameters()) <= MAX_PARAMETERS
     plugin.check_base(REAL[name])
     spec = plugin.iospec
-    assert [tensor.name for tensor in spec.outputs] == [f"adapter_res_samples_{i:02d}" for i in range(len(plugin.levels))]
+    assert [tensor.name for tensor in spec.outputs] == [
+        f"adapter_res_samples_{i:02d}" for i in range(len(plugin.levels))
+    ]
     assert spec.inputs[0].name == "condition" and spec.inputs[0].range == (0.0, 1.0)
 
 
@@ -40,7 +42,9 @@ def test_parameters_and_names_for_real_bases(name: str) -> None:
 def test_the_bound_counts_what_there_is(name: str, size: str) -> None:
     """Kernels, exactly, those of the stem included; norms and biases are few."""
     plugin = ConditioningPlugin.for_unet(REAL[name], condition="canny", size=size)
-    deep = ConditioningPlugin.for_unet(tiny_unet("sdxl"), condition="canny", size=size, downscale=32, stem_expand=6)
+    deep = ConditioningPlugin.for_unet(
+        tiny_unet("sdxl"), condition="canny", size=size, downscale=32, stem_expand=6
+    )
     for one in (plugin, deep):
         kernels = sum(value.numel() for value in one.parameters() if value.ndim == 4)
         assert count_kernels(dict(one.config), one.levels) == kernels
@@ -52,9 +56,14 @@ def test_sd15_shapes_and_macs() -> None:
     with torch.inference_mode(), counter:
         residuals = plugin(torch.zeros(1, 3, 512, 512))
     expected = [(1, 320, 64, 64), (1, 640, 32, 32), (1, 1280, 16, 16), (1, 1280, 8, 8)]
-    assert [tuple(r.shape) for r in residuals] == expected == [spec.shape for spec in plugin.iospec.outputs]
+    assert (
+        [tuple(r.shape) for r in residuals]
+        == expected
+        == [spec.shape for spec in plugin.iospec.outputs]
+    )
     assert 0.3e9 < counter.get_total_flops() / 2 <= MAX_MACS
-    # Block by block, by hand, for the first level: two bottlenecks of width 48 that expand by 3, the first one halving.
+    # Block by block, by hand, for the first level: two bottlenecks of width 48 that expand by 3,
+    # the first one halving.
     first, half = plugin.stages[0], 128 * 128 * 24 * 72 + 64 * 64 * (25 * 72 + 72 * 48)
     counter = FlopCounterMode(display=False)
     with torch.inference_mode(), counter:
@@ -65,7 +74,11 @@ def test_sd15_shapes_and_macs() -> None:
 def test_small_base_gets_a_wide_plugin() -> None:
     plugin = ConditioningPlugin.for_unet(REAL["small"], condition="canny")
     assert 1.5e6 <= sum(p.numel() for p in plugin.parameters()) <= 2.0e6
-    assert [spec.shape for spec in plugin.iospec.outputs] == [(1, 96, 16, 16), (1, 160, 8, 8), (1, 224, 4, 4)]
+    assert [spec.shape for spec in plugin.iospec.outputs] == [
+        (1, 96, 16, 16),
+        (1, 160, 8, 8),
+        (1, 224, 4, 4),
+    ]
 
 
 def test_input_range_is_normalized_inside() -> None:
@@ -121,7 +134,10 @@ def test_half_precision(dtype: torch.dtype) -> None:
 def test_other_bases_are_named_level_by_level() -> None:
     plugin = ConditioningPlugin.for_unet(REAL["sd15"], condition="canny", size="nano")
     plugin.check_base(REAL["sd21"])  # the same channels; an adapter's condition may be of any size
-    wanted = r"level 0: 320 channels at 1/1 of the latent for 320 channels at 1/2 .*level 3: 1280 channels .* for nothing"
+    wanted = (
+        r"level 0: 320 channels at 1/1 of the latent for 320 channels at 1/2 .*level 3: 1280 "
+        r"channels .* for nothing"
+    )
     with pytest.raises(InputError, match=wanted):
         plugin.check_base(REAL["sdxl"])
     with pytest.raises(InputError, match=r"level 1: 640 channels .* for 512 channels"):
@@ -143,7 +159,10 @@ def test_every_form_of_a_base_is_read() -> None:
         ({"_class_name": "UNet3DConditionModel"}, "base of class UNet3DConditionModel"),
         ({"block_out_channels": None}, "no list block_out_channels"),
         ({"down_block_types": [CROSS]}, "4 block_out_channels and 1 down_block_types"),
-        ({"down_block_types": [CROSS, CROSS, "KDownBlock2D", PLAIN]}, "KDownBlock2D.*adds no residual"),
+        (
+            {"down_block_types": [CROSS, CROSS, "KDownBlock2D", PLAIN]},
+            "KDownBlock2D.*adds no residual",
+        ),
         ({"block_out_channels": [320, 640, 1280, 10**9]}, "out of range"),
         ({"block_out_channels": [320, 640, 1280, 12.5]}, "out of range"),
         ({"sample_size": "64"}, "sample_size 64: out of range"),
@@ -166,18 +185,25 @@ def test_bad_arguments_are_named() -> None:
         ({"input_range": (1.0, 0.0)}, "no rising pair"),
         ({"input_range": (0.0, float("nan"))}, "no rising pair"),
         ({"condition_channels": True}, "condition_channels True: out of range"),
-        ({"widths": (1024,) * 4, "depths": (16,) * 4, "expand": (8,) * 4}, "it would have about 1,"),
+        (
+            {"widths": (1024,) * 4, "depths": (16,) * 4, "expand": (8,) * 4},
+            "it would have about 1,",
+        ),
         ({"image_size": 4096, "stem": (512,), "stem_expand": 8}, "a tensor of up to 17,"),
     ):
         with pytest.raises(InputError, match=message):
-            ConditioningPlugin.for_unet(REAL["sd15"], **{"condition": "canny", "size": "nano"} | overrides)
+            ConditioningPlugin.for_unet(
+                REAL["sd15"], **{"condition": "canny", "size": "nano"} | overrides
+            )
     with pytest.raises(InputError, match="1 to 8 of both"):
         residual_levels((), ())
 
 
 def test_bad_conditions_are_named() -> None:
     plugin = trained(tiny_unet())
-    with pytest.raises(InputError, match=r"canny condition of shape \[1, 1, 64, 64\].*Convert the image to RGB"):
+    with pytest.raises(
+        InputError, match=r"canny condition of shape \[1, 1, 64, 64\].*Convert the image to RGB"
+    ):
         plugin(torch.rand(1, 1, 64, 64))
     with pytest.raises(InputError, match="no multiples of 8"):
         plugin(torch.rand(1, 3, 64, 60))

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from diffusers import DDIMScheduler, MultiAdapter, StableDiffusionAdapterPipeline, T2IAdapter, UNet2DConditionModel
+from diffusers import (
+    DDIMScheduler,
+    MultiAdapter,
+    StableDiffusionAdapterPipeline,
+    T2IAdapter,
+    UNet2DConditionModel,
+)
 from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 from peft import LoraConfig
 from torch import Tensor
@@ -28,9 +34,16 @@ def test_a_live_unet_takes_every_residual(family: str, layers: int) -> None:
     assert [level.scale for level in plugin.levels] == list(FAMILIES[family]["scales"])
     assert [tuple(r.shape) for r in residuals] == [spec.shape for spec in plugin.iospec.outputs]
     bare = denoise(unet, None)
-    for index, residual in enumerate(residuals):  # each one alone moves the output, so each one arrives
-        only = [residual if place == index else torch.zeros_like(residual) for place, residual in enumerate(residuals)]
-        assert not torch.allclose(denoise(unet, only), bare, atol=1e-5), f"residual {index} was lost"
+    for index, residual in enumerate(
+        residuals
+    ):  # each one alone moves the output, so each one arrives
+        only = [
+            residual if place == index else torch.zeros_like(residual)
+            for place, residual in enumerate(residuals)
+        ]
+        assert not torch.allclose(denoise(unet, only), bare, atol=1e-5), (
+            f"residual {index} was lost"
+        )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -39,12 +52,16 @@ def test_levels_against_what_the_blocks_compute(family: str) -> None:
     unet, found = tiny_unet(family), []
     for block in unet.down_blocks:
         if getattr(block, "has_cross_attention", False):
-            block.attentions[-1].register_forward_hook(lambda _m, _i, out: found.append(tuple(out[0].shape)))
+            block.attentions[-1].register_forward_hook(
+                lambda _m, _i, out: found.append(tuple(out[0].shape))
+            )
         else:
             block.register_forward_hook(lambda _m, _i, out: found.append(tuple(out[0].shape)))
     denoise(unet, None)
     base = read_base(unet)
-    assert found == [(1, level.channels, 16 // level.scale, 16 // level.scale) for level in base.levels]
+    assert found == [
+        (1, level.channels, 16 // level.scale, 16 // level.scale) for level in base.levels
+    ]
 
 
 def test_odd_latents_round_as_the_unet_does() -> None:
@@ -64,20 +81,33 @@ def test_steering_starts_at_the_bare_base() -> None:
     torch.testing.assert_close(denoise(unet, residuals), denoise(unet, None), rtol=0, atol=0)
     plugin.train()
     sum(residual.sum() for residual in plugin(torch.rand(2, 3, 64, 64))).backward()  # type: ignore[union-attr]
-    assert all(projection.weight.grad.any() for projection in plugin.projections), "zeros that no gradient reaches"
+    assert all(projection.weight.grad.any() for projection in plugin.projections), (
+        "zeros that no gradient reaches"
+    )
 
 
 def pipeline(unet: UNet2DConditionModel, adapter: Any) -> StableDiffusionAdapterPipeline:
     torch.manual_seed(5)
     blocks = 4
     vae = AutoencoderKL(
-        block_out_channels=(8,) * blocks, down_block_types=("DownEncoderBlock2D",) * blocks, latent_channels=4,
-        up_block_types=("UpDecoderBlock2D",) * blocks, norm_num_groups=4, layers_per_block=1,
-    )  # fmt: skip
+        block_out_channels=(8,) * blocks,
+        down_block_types=("DownEncoderBlock2D",) * blocks,
+        latent_channels=4,
+        up_block_types=("UpDecoderBlock2D",) * blocks,
+        norm_num_groups=4,
+        layers_per_block=1,
+    )
     made = StableDiffusionAdapterPipeline(
-        vae=vae.eval(), text_encoder=None, tokenizer=None, unet=unet, adapter=adapter, scheduler=DDIMScheduler(),
-        safety_checker=None, feature_extractor=None, requires_safety_checker=False,
-    )  # fmt: skip
+        vae=vae.eval(),
+        text_encoder=None,
+        tokenizer=None,
+        unet=unet,
+        adapter=adapter,
+        scheduler=DDIMScheduler(),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
     made.set_progress_bar_config(disable=True)
     return made
 
@@ -86,9 +116,16 @@ def generate(pipe: StableDiffusionAdapterPipeline, image: Any, scale: Any = 1.0)
     generator = torch.Generator().manual_seed(2)
     text, empty = torch.randn(1, 5, 8, generator=generator), torch.zeros(1, 5, 8)
     out: Tensor = pipe(
-        prompt_embeds=text, negative_prompt_embeds=empty, image=image, num_inference_steps=2, height=64, width=64,
-        generator=generator, adapter_conditioning_scale=scale, output_type="latent",
-    ).images  # fmt: skip
+        prompt_embeds=text,
+        negative_prompt_embeds=empty,
+        image=image,
+        num_inference_steps=2,
+        height=64,
+        width=64,
+        generator=generator,
+        adapter_conditioning_scale=scale,
+        output_type="latent",
+    ).images
     return out
 
 
@@ -104,7 +141,9 @@ def test_stock_pipeline_strength_and_lists() -> None:
     assert not torch.equal(generate(single, image, 0.5), full)
     both = pipeline(unet, [plugin, other])
     assert isinstance(both.adapter, MultiAdapter)
-    torch.testing.assert_close(generate(both, [image, second], [1.0, 0.0]), full, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        generate(both, [image, second], [1.0, 0.0]), full, rtol=1e-5, atol=1e-5
+    )
     mixed = generate(both, [image, second], [0.5, 0.5])
     assert (mixed - full).abs().max() > 1e-3
 
@@ -114,7 +153,10 @@ def test_multi_adapter_mixes_plugins_and_t2i_adapters() -> None:
     plugin = trained(unet)
     channels = list(FAMILIES["sd15"]["channels"])
     t2i = T2IAdapter(channels=channels, num_res_blocks=1).eval()
-    assert (plugin.downscale_factor, plugin.total_downscale_factor) == (t2i.downscale_factor, t2i.total_downscale_factor)
+    assert (plugin.downscale_factor, plugin.total_downscale_factor) == (
+        t2i.downscale_factor,
+        t2i.total_downscale_factor,
+    )
     image = torch.rand(1, 3, 64, 64)
     with torch.no_grad():
         mixed = MultiAdapter([plugin, t2i])([image, image], [0.25, 2.0])

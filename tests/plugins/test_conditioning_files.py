@@ -44,7 +44,9 @@ def edit_config(folder: Path, **changes: Any) -> None:
 
 def same(one: ConditioningPlugin, other: ConditioningPlugin) -> bool:
     mine, theirs = one.state_dict(), other.state_dict()
-    return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
+    return mine.keys() == theirs.keys() and all(
+        torch.equal(mine[name], theirs[name]) for name in mine
+    )
 
 
 @pytest.mark.parametrize("family", ["sd15", "sdxl", "small"])
@@ -54,7 +56,10 @@ def test_round_trip_is_exact_through_both_doors(tmp_path: Path, family: str) -> 
     plugin.save_pretrained(tmp_path / "theirs")
     names = {"config.json", WEIGHTS}
     assert {path.name for path in (tmp_path / "theirs").iterdir()} == names
-    assert {path.name for path in (tmp_path / "ours").iterdir()} == names | {"README.md", "unplug.json"}
+    assert {path.name for path in (tmp_path / "ours").iterdir()} == names | {
+        "README.md",
+        "unplug.json",
+    }
     image = torch.rand(2, 3, 64, 64) * 2 - 1
     loaded = load_checkpoint(tmp_path / "ours", expect="plugin")
     assert (
@@ -62,7 +67,10 @@ def test_round_trip_is_exact_through_both_doors(tmp_path: Path, family: str) -> 
         and loaded.model_type == "plugin"
         and len(loaded.sha256) == 64
     )
-    for other in (loaded.model, *(ConditioningPlugin.from_pretrained(tmp_path / name) for name in ("ours", "theirs"))):
+    for other in (
+        loaded.model,
+        *(ConditioningPlugin.from_pretrained(tmp_path / name) for name in ("ours", "theirs")),
+    ):
         assert same(other, plugin) and not other.training and other.iospec == plugin.iospec
         assert other.config.condition == "depth" and list(other.config.input_range) == [-1.0, 1.0]
         assert all(torch.equal(a, b) for a, b in zip(other(image), plugin(image), strict=True))
@@ -73,9 +81,16 @@ def test_half_precision_files_and_the_type_asked_for(tmp_path: Path) -> None:
     plugin.save_pretrained(tmp_path / "half")
     assert load_file(tmp_path / "half" / WEIGHTS)[BIAS].dtype == torch.float16
     full = ConditioningPlugin.from_pretrained(tmp_path / "half")
-    assert full.dtype == torch.float32 and torch.equal(full.state_dict()[BIAS].half(), plugin.state_dict()[BIAS])
-    assert same(ConditioningPlugin.from_pretrained(tmp_path / "half", torch_dtype=torch.float16), plugin)
-    assert ConditioningPlugin.from_pretrained(tmp_path / "half", dtype=torch.bfloat16).dtype == torch.bfloat16
+    assert full.dtype == torch.float32 and torch.equal(
+        full.state_dict()[BIAS].half(), plugin.state_dict()[BIAS]
+    )
+    assert same(
+        ConditioningPlugin.from_pretrained(tmp_path / "half", torch_dtype=torch.float16), plugin
+    )
+    assert (
+        ConditioningPlugin.from_pretrained(tmp_path / "half", dtype=torch.bfloat16).dtype
+        == torch.bfloat16
+    )
     assert same(ConditioningPlugin.from_pretrained(tmp_path, subfolder="half"), full)
 
 
@@ -104,7 +119,9 @@ def test_a_variant_is_saved_and_opened_by_its_name(tmp_path: Path) -> None:
         ConditioningPlugin.from_pretrained(tmp_path / "half", variant="bf16")
 
 
-def test_pickles_are_neither_read_nor_written(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickles_are_neither_read_nor_written(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("a pickle was opened"))
     plugin = ConditioningPlugin.from_pretrained(folder)
     with pytest.raises(InputError, match="safe_serialization=False: a pickle can run code"):
@@ -131,10 +148,15 @@ def test_pickles_are_neither_read_nor_written(folder: Path, tmp_path: Path, monk
         ({BIAS: torch.zeros(32, dtype=torch.int64)}, "int64 where torch.float32"),
     ],
 )
-def test_wrong_tensors_are_refused(folder: Path, change: dict[str, torch.Tensor | None], words: str) -> None:
+def test_wrong_tensors_are_refused(
+    folder: Path, change: dict[str, torch.Tensor | None], words: str
+) -> None:
     tensors = load_file(folder / WEIGHTS)
     assert set(change) - {"extra"} <= set(tensors)
-    save_file({name: value for name, value in (tensors | change).items() if value is not None}, folder / WEIGHTS)
+    save_file(
+        {name: value for name, value in (tensors | change).items() if value is not None},
+        folder / WEIGHTS,
+    )
     refused(folder, words)
 
 
@@ -153,7 +175,10 @@ def test_wrong_tensors_are_refused(folder: Path, change: dict[str, torch.Tensor 
         ({"depths": [10**12, 1, 1]}, "depths 1000000000000: out of range"),
         ({"widths": [1024] * 3, "depths": [16] * 3, "expand": [8] * 3}, "it would have about"),
         ({"block_out_channels": [10**9] * 3}, "out of range"),
-        ({"block_out_channels": [32] * 10_000, "down_block_types": ["DownBlock2D"] * 10_000}, "1 to 8 of both"),
+        (
+            {"block_out_channels": [32] * 10_000, "down_block_types": ["DownBlock2D"] * 10_000},
+            "1 to 8 of both",
+        ),
         ({"block_out_channels": 5}, "config.json"),
         ({"down_block_types": ["os.system"] * 3}, "os.system.*adds no residual"),
         ({"down_block_types": [["DownBlock2D"]] * 3}, "adds no residual"),
@@ -179,7 +204,9 @@ def test_wrong_tensors_are_refused(folder: Path, change: dict[str, torch.Tensor 
         ({"downscale": None}, "downscale None: out of range"),
     ],
 )
-def test_configs_that_no_plugin_has_are_refused(folder: Path, change: dict[str, Any], words: str) -> None:
+def test_configs_that_no_plugin_has_are_refused(
+    folder: Path, change: dict[str, Any], words: str
+) -> None:
     edit_config(folder, **change)
     refused(folder, words)
 
@@ -193,17 +220,26 @@ def test_a_quantization_config_is_not_obeyed(folder: Path) -> None:
 def test_hub_repositories(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, Any]] = []
 
-    def download(*, repo_id: str, filename: str, revision: str = "main", subfolder: str | None) -> str:
+    def download(
+        *, repo_id: str, filename: str, revision: str = "main", subfolder: str | None
+    ) -> str:
         asked.append((filename, (repo_id, revision, subfolder)))
         if repo_id == "somebody/empty":
             raise EntryNotFoundError("404\nmore")
         return str(folder / filename)
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    loaded = ConditioningPlugin.from_pretrained("somebody/plugin", revision="abc", subfolder="adapter")
+    loaded = ConditioningPlugin.from_pretrained(
+        "somebody/plugin", revision="abc", subfolder="adapter"
+    )
     assert same(loaded, load_checkpoint(folder).model)
-    assert asked == [(name, ("somebody/plugin", "abc", "adapter")) for name in (WEIGHTS, "config.json")]
-    with pytest.raises(CheckpointError, match=rf"somebody/empty: no such folder, and the hub gave no {WEIGHTS} \(404\)"):
+    assert asked == [
+        (name, ("somebody/plugin", "abc", "adapter")) for name in (WEIGHTS, "config.json")
+    ]
+    with pytest.raises(
+        CheckpointError,
+        match=rf"somebody/empty: no such folder, and the hub gave no {WEIGHTS} \(404\)",
+    ):
         ConditioningPlugin.from_pretrained("somebody/empty")
     with pytest.raises(InputError, match="argument device_map: it is not known here"):
         ConditioningPlugin.from_pretrained("somebody/plugin", device_map="auto")

@@ -1,4 +1,6 @@
-"""The text encoder is transformers' CLIP, tensor by tensor, and takes no configuration that nobody has."""
+"""The text encoder is transformers' CLIP, tensor by tensor, and takes no configuration that nobody
+has.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,16 @@ from unplug.core import CheckpointError
 from unplug.plugins import load_checkpoint
 
 CONFIG = {
-    "vocab_size": 40, "hidden_size": 24, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3,
-    "max_position_embeddings": 9, "bos_token_id": 38, "eos_token_id": 39, "pad_token_id": 39,
-}  # fmt: skip
+    "vocab_size": 40,
+    "hidden_size": 24,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "max_position_embeddings": 9,
+    "bos_token_id": 38,
+    "eos_token_id": 39,
+    "pad_token_id": 39,
+}
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +34,10 @@ def theirs() -> Any:
     from transformers import CLIPTextConfig, CLIPTextModel
 
     torch.manual_seed(0)
-    return {name: CLIPTextModel(CLIPTextConfig(**CONFIG, hidden_act=name)).eval() for name in ("quick_gelu", "gelu")}
+    return {
+        name: CLIPTextModel(CLIPTextConfig(**CONFIG, hidden_act=name)).eval()
+        for name in ("quick_gelu", "gelu")
+    }
 
 
 @pytest.mark.parametrize("activation", ["quick_gelu", "gelu"])
@@ -38,7 +50,11 @@ def test_it_is_transformers_own(theirs: Any, activation: str, tmp_path: Path) ->
         wanted = theirs[activation](ids.long()).last_hidden_state
         assert torch.allclose(mine.model(ids)[0], wanted, atol=2e-6)
     (given,), (made,) = mine.model.iospec.inputs, mine.model.iospec.outputs
-    assert (given.dtype, given.shape, given.range) == ("int32", (1, 9), (0.0, 39.0)) and made.shape == (1, 9, 24)
+    assert (given.dtype, given.shape, given.range) == (
+        "int32",
+        (1, 9),
+        (0.0, 39.0),
+    ) and made.shape == (1, 9, 24)
 
 
 def test_a_later_word_changes_no_earlier_state(theirs: Any, tmp_path: Path) -> None:
@@ -77,11 +93,16 @@ def test_names_of_every_version_of_transformers(theirs: Any, tmp_path: Path) -> 
         ({"num_attention_heads": 5}, "hidden_size 24: not divisible by 5 heads"),
         ({"hidden_act": "tanh"}, "hidden_act tanh: not known here"),
         ({"layer_norm_eps": 0}, "layer_norm_eps 0"),
-        ({"max_position_embeddings": 1024, "hidden_size": 8192, "num_attention_heads": 1}, "it asks for [0-9,]+ parameters"),
+        (
+            {"max_position_embeddings": 1024, "hidden_size": 8192, "num_attention_heads": 1},
+            "it asks for [0-9,]+ parameters",
+        ),
         ({"num_hidden_layers": 1}, "does not belong to this model"),
     ],
 )
-def test_broken_configurations(theirs: Any, tmp_path: Path, values: dict[str, Any], words: str) -> None:
+def test_broken_configurations(
+    theirs: Any, tmp_path: Path, values: dict[str, Any], words: str
+) -> None:
     theirs["gelu"].save_pretrained(tmp_path)
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | values))

@@ -1,4 +1,6 @@
-"""One tiny trained model, its oracle and what came of them, made once a session; tests must not write to these files."""
+"""One tiny trained model, its oracle and what came of them, made once a session; tests must not
+write to these files.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,21 @@ from unplug.export import Artifact, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.forgetting.tasks import train_age
 from unplug.sdk.forgetting.unlearning import forget
-from unplug.sdk.learning.data import Dataset, Split, load_dataset, make_split, pick_forget, resolve_names
+from unplug.sdk.learning.data import (
+    Dataset,
+    Split,
+    load_dataset,
+    make_split,
+    pick_forget,
+    resolve_names,
+)
 from unplug.sdk.learning.training import Recipe, Sets, load_sets
 from unplug.sdk.releasing import Gates, Release, ReleaseConfig, release
 
 SPEC = "synth:n=240,subjects=80,seed=0"
-RECIPE = Recipe(size="nano", image_size=32, epochs=3, batch_size=32, augment="flip", dropout=0.0, lr=6e-3)
+RECIPE = Recipe(
+    size="nano", image_size=32, epochs=3, batch_size=32, augment="flip", dropout=0.0, lr=6e-3
+)
 CPU = torch.device("cpu")
 
 
@@ -58,8 +69,21 @@ def train_world(root: Path) -> None:
     names = pick_forget(dataset, split, fraction=0.15, seed=0)
     (root / "forget.txt").write_text("".join(f"{name}\n" for name in names))
     ids = resolve_names(names, dataset, "test")
-    oracle = forget(original, dataset, ids, "retrain", root / "retrained", seed=5, device=CPU, show=False)
-    forget(original, dataset, ids, "msg", root / "unlearned", budget=0.6, oracle=oracle, seed=0, device=CPU, show=False)
+    oracle = forget(
+        original, dataset, ids, "retrain", root / "retrained", seed=5, device=CPU, show=False
+    )
+    forget(
+        original,
+        dataset,
+        ids,
+        "msg",
+        root / "unlearned",
+        budget=0.6,
+        oracle=oracle,
+        seed=0,
+        device=CPU,
+        show=False,
+    )
 
 
 @pytest.fixture(scope="session")
@@ -68,25 +92,46 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     dataset = load_dataset(SPEC, RECIPE.image_size, show=False)
     split, file = make_split(dataset), root / "forget.txt"
     ids = resolve_names(file.read_text().split(), dataset, "test")
-    original, oracle, unlearned = (load_checkpoint(root / role) for role in ("original", "retrained", "unlearned"))
+    original, oracle, unlearned = (
+        load_checkpoint(root / role) for role in ("original", "retrained", "unlearned")
+    )
     edges = tuple(original.model.age_edges)
     return World(
-        spec=SPEC, dataset=dataset, split=split, forget_ids=ids, forget_file=file, original=original,
-        oracle=oracle, unlearned=unlearned, sets=load_sets(dataset, split.with_forget(ids), edges, CPU),
-    )  # fmt: skip
+        spec=SPEC,
+        dataset=dataset,
+        split=split,
+        forget_ids=ids,
+        forget_file=file,
+        original=original,
+        oracle=oracle,
+        unlearned=unlearned,
+        sets=load_sets(dataset, split.with_forget(ids), edges, CPU),
+    )
 
 
 OPEN = Gates(
-    max_auc_above_retrained=1.0, max_auc_below_retrained=1.0, max_mae_above_retrained=100.0, max_accuracy_below_retrained=1.0,
-    worst_person=False, max_compute=0.6,
+    max_auc_above_retrained=1.0,
+    max_auc_below_retrained=1.0,
+    max_mae_above_retrained=100.0,
+    max_accuracy_below_retrained=1.0,
+    worst_person=False,
+    max_compute=0.6,
     max_artifact_auc_shift=0.05,
-)  # fmt: skip
+)
 """Gates that a model of three epochs passes."""
 
 QUICK = ReleaseConfig(
-    budget=0.6, references=1, targets=("litert",), precisions=("fp32",), gates=OPEN, bench_iterations=3, bench_repeats=2,
-    threads=1, workers=1, rounding=False,
-)  # fmt: skip
+    budget=0.6,
+    references=1,
+    targets=("litert",),
+    precisions=("fp32",),
+    gates=OPEN,
+    bench_iterations=3,
+    bench_repeats=2,
+    threads=1,
+    workers=1,
+    rounding=False,
+)
 
 
 @pytest.fixture(scope="session")
@@ -95,17 +140,34 @@ def released(world: World, tmp_path_factory: pytest.TempPathFactory) -> Release:
 
     def make(root: Path) -> None:
         release(
-            world.original, world.dataset, world.forget_ids, root / "age.unplug", root / "work", QUICK,
-            oracle=world.oracle, device=CPU, say=lambda _: None, show=False,
-        )  # fmt: skip
+            world.original,
+            world.dataset,
+            world.forget_ids,
+            root / "age.unplug",
+            root / "work",
+            QUICK,
+            oracle=world.oracle,
+            device=CPU,
+            say=lambda _: None,
+            show=False,
+        )
 
     root = once(tmp_path_factory, "released", make)
-    return Release(bundle=root / "age.unplug", reports=(), summary=json.loads((root / "work" / "release.json").read_text()))
+    return Release(
+        bundle=root / "age.unplug",
+        reports=(),
+        summary=json.loads((root / "work" / "release.json").read_text()),
+    )
 
 
 @pytest.fixture(scope="session")
 def artifacts(world: World, released: Release) -> dict[str, Artifact]:
-    """The unlearned model as LiteRT, by file name. The release forgot with the same seed, so the weights are the same."""
-    found = {path.name: load_artifact(path) for path in sorted((released.bundle / "artifacts").glob("*.tflite"))}
+    """The unlearned model as LiteRT, by file name. The release forgot with the same seed, so the
+    weights are the same.
+    """
+    found = {
+        path.name: load_artifact(path)
+        for path in sorted((released.bundle / "artifacts").glob("*.tflite"))
+    }
     assert {item.card.checkpoint_sha256 for item in found.values()} == {world.unlearned.sha256}
     return found

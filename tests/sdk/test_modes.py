@@ -52,7 +52,13 @@ def split(out: Path) -> None:
 
 
 def checkpoint(out: Path) -> None:
-    save_checkpoint(AgePredictor(size="nano", image_size=32), out / "model", record={}, card="", state={"sums": torch.ones(2)})
+    save_checkpoint(
+        AgePredictor(size="nano", image_size=32),
+        out / "model",
+        record={},
+        card="",
+        state={"sums": torch.ones(2)},
+    )
 
 
 def training(out: Path) -> None:
@@ -69,11 +75,21 @@ WRITERS: dict[str, Callable[[Path, str], object]] = {
     "fleet": lambda out, _: write_result(out, "one", b"packed"),
     "head": lambda out, _: load_head(HEAD).save(out / "head.safetensors"),
     "answer": lambda out, where: draft_answer("A-1", open_ledger(where), out / "drafts"),
-    "queue": lambda out, where: call("ledger", "queue", "--ledger", where, "--data", SPEC, "--out", out / "forget.json"),
-    "export": lambda out, where: call("ledger", "export", "--ledger", where, "--out", out / "all.json"),
-    "table": lambda out, where: call("ledger", "export", "--ledger", where, "--format", "csv", "--out", out / "all.csv"),
-    "proof": lambda out, where: call("ledger", "prove", "A-1", "--ledger", where, "--out", out / "proof.json"),
-    "search": lambda out, _: call("trace", "subject:person-0", "--data", SPEC, "--in", out.parent, "--out", out / "trace.json"),
+    "queue": lambda out, where: call(
+        "ledger", "queue", "--ledger", where, "--data", SPEC, "--out", out / "forget.json"
+    ),
+    "export": lambda out, where: call(
+        "ledger", "export", "--ledger", where, "--out", out / "all.json"
+    ),
+    "table": lambda out, where: call(
+        "ledger", "export", "--ledger", where, "--format", "csv", "--out", out / "all.csv"
+    ),
+    "proof": lambda out, where: call(
+        "ledger", "prove", "A-1", "--ledger", where, "--out", out / "proof.json"
+    ),
+    "search": lambda out, _: call(
+        "trace", "subject:person-0", "--data", SPEC, "--in", out.parent, "--out", out / "trace.json"
+    ),
 }
 
 

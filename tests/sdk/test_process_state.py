@@ -1,4 +1,6 @@
-"""The case torch-global-state: what else the process has switched changes no byte of a model, and stays switched."""
+"""The case torch-global-state: what else the process has switched changes no byte of a model, and
+stays switched.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def test_other_switches_and_other_steps() -> None:
         assert torch.equal(torch.get_rng_state(), before), name
 
 
-def test_a_truncated_picture_is_found_though_somebody_told_pillow_to_fill_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncated_picture_is_found_though_somebody_told_pillow_to_fill_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     Path("pictures/a").mkdir(parents=True)
     noise = torch.arange(64 * 64 * 3, dtype=torch.uint8).reshape(64, 64, 3).numpy()
     Image.fromarray(noise).save("pictures/a/0.jpg")

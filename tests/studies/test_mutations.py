@@ -1,4 +1,6 @@
-"""What studies wrote, harmed in one place: an answer, or a typed error of one line, and never anything else."""
+"""What studies wrote, harmed in one place: an answer, or a typed error of one line, and never
+anything else.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,13 @@ def short_leaderboard() -> dict[str, Any]:
 
 
 SPECIMENS = {
-    "comparison": Specimen(make=written(fake().to_dict()), read=lambda path: render_comparison(read_comparison(path))),
-    "leaderboard": Specimen(make=written(short_leaderboard()), read=lambda path: render_leaderboard(read_leaderboard(path))),
+    "comparison": Specimen(
+        make=written(fake().to_dict()), read=lambda path: render_comparison(read_comparison(path))
+    ),
+    "leaderboard": Specimen(
+        make=written(short_leaderboard()),
+        read=lambda path: render_leaderboard(read_leaderboard(path)),
+    ),
 }
 
 

@@ -10,7 +10,9 @@ from benchmarks.studies.words import ATTRIBUTES, bound
 
 
 def test_binding_tells_bound_swapped_and_deaf_apart() -> None:
-    """Painters that put each colour where it belongs, the two the other way round, or grey everywhere."""
+    """Painters that put each colour where it belongs, the two the other way round, or grey
+    everywhere.
+    """
     background, clothes = ATTRIBUTES["background"], ATTRIBUTES["clothes"]
     prompt = "a portrait, {} plain background, {} clothes"
 
@@ -19,7 +21,10 @@ def test_binding_tells_bound_swapped_and_deaf_apart() -> None:
             made = np.full((len(prompts), 64, 64, 3), 128, np.uint8)
             for picture, text in zip(made, prompts, strict=True):
                 _, wall, shirt = text.split(", ")
-                words = {"background": wall.removesuffix(" plain background"), "clothes": shirt.removesuffix(" clothes")}
+                words = {
+                    "background": wall.removesuffix(" plain background"),
+                    "clothes": shirt.removesuffix(" clothes"),
+                }
                 picture[:48] = background.palette[words[first]] if first else 128
                 picture[48:] = background.palette[words[second]] if second else 128
             return made

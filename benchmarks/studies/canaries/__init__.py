@@ -1,4 +1,6 @@
-"""Canary people with wrong ages: planted by coins, and a lower bound on epsilon from what is known of them."""
+"""Canary people with wrong ages: planted by coins, and a lower bound on epsilon from what is known
+of them.
+"""
 
 from unplug.core import attach
 

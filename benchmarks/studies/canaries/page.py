@@ -12,7 +12,10 @@ from ..pages import provenance, save_page, study_page
 from .bound import CanaryReport, CanaryRow
 
 SAID = {"original": "trained on them", "unlearned": "forgot them", "retrained": "never saw them"}
-_PLANTED = "Planted people show what a model gives away at least. What else was tried of it, an audit says."
+_PLANTED = (
+    "Planted people show what a model gives away at least. What else was tried of it, an audit "
+    "says."
+)
 
 
 def write_page(found: CanaryReport, path: Path) -> None:
@@ -21,7 +24,9 @@ def write_page(found: CanaryReport, path: Path) -> None:
     Raises:
         ReportError: it would be larger than 2 MB.
     """
-    verdict = Verdict(word="Bounded from below", chip="neutral", lead=_PLANTED, sentence="", facts=())
+    verdict = Verdict(
+        word="Bounded from below", chip="neutral", lead=_PLANTED, sentence="", facts=()
+    )
     html = study_page(
         "canaries",
         "Bound fewer models",
@@ -36,8 +41,10 @@ def write_page(found: CanaryReport, path: Path) -> None:
 
 def _section(found: CanaryReport) -> Section:
     lead = (
-        f"{count(found.canaries)} people were given wrong ages, and a coin for each said whether she is trained on: "
-        f"{count(found.included)} were. Whoever guesses the coins from what a model says of the wrong ages is right more often "
+        f"{count(found.canaries)} people were given wrong ages, and a coin for each said whether "
+        "she is trained on: "
+        f"{count(found.included)} were. Whoever guesses the coins from what a model says of the "
+        "wrong ages is right more often "
         "than chance only where the model still knows them."
     )
     blocks: list[Block] = [_table(found), Notes(lines=_notes(found))]
@@ -46,11 +53,16 @@ def _section(found: CanaryReport) -> Section:
 
 def _table(found: CanaryReport) -> Table:
     columns = [
-        Column(label="Model", number=False), Column(label="what it did", number=False), Column(label="guessed right"),
-        Column(label="epsilon", unit="at least"), Column(label="most it could be", unit="epsilon"),
-    ]  # fmt: skip
+        Column(label="Model", number=False),
+        Column(label="what it did", number=False),
+        Column(label="guessed right"),
+        Column(label="epsilon", unit="at least"),
+        Column(label="most it could be", unit="epsilon"),
+    ]
     caption = "What each model gives away about planted people, at least"
-    return Table(caption=caption, columns=columns, groups=[("", [_cells(row) for row in found.models])])
+    return Table(
+        caption=caption, columns=columns, groups=[("", [_cells(row) for row in found.models])]
+    )
 
 
 def _cells(row: CanaryRow) -> list[Cell]:
@@ -61,7 +73,9 @@ def _cells(row: CanaryRow) -> list[Cell]:
     return [
         Cell(text=plain(row.name, 40), role=row.role),
         Cell(text=f"{SAID.get(row.role, NONE)}{how}{share}"),
-        Cell(text=f"{count(bound.correct)} of {count(bound.guesses)}") if bound.guesses else Cell(text=NONE),
+        Cell(text=f"{count(bound.correct)} of {count(bound.guesses)}")
+        if bound.guesses
+        else Cell(text=NONE),
         Cell(text=fixed(bound.epsilon, 2), chip=chip),  # type: ignore[arg-type]
         Cell(text=fixed(bound.most, 2)),
     ]
@@ -69,8 +83,10 @@ def _cells(row: CanaryRow) -> list[Cell]:
 
 def _notes(found: CanaryReport) -> list[str]:
     return [
-        f"With {100 * found.confidence:g} % confidence and delta {found.delta:g}, no smaller epsilon fits what was seen. Zero "
+        f"With {100 * found.confidence:g} % confidence and delta {found.delta:g}, no smaller "
+        "epsilon fits what was seen. Zero "
         "says that these guesses saw nothing, not that nothing is left.",
-        "Of a model before forgetting the bound is on its training; of the others on what is left of those who were trained "
+        "Of a model before forgetting the bound is on its training; of the others on what is left "
+        "of those who were trained "
         "on, against never having been there.",
     ]

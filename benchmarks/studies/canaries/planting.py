@@ -1,4 +1,5 @@
-"""Planting canary people in data, and reading a bound on epsilon off models that were trained on them.
+"""Planting canary people in data, and reading a bound on epsilon off models that were trained on
+them.
 
 Shapes: N pictures of canaries, M canaries.
 """
@@ -57,7 +58,8 @@ class PlantingPlan:
     """What was planted.
 
     Args:
-        people, pictures, included: canaries, their pictures, and how many of the people the split trains on.
+        people, pictures, included: canaries, their pictures, and how many of the people the split
+            trains on.
         train: pictures that the split trains on.
         split: as it was written.
     """
@@ -70,12 +72,21 @@ class PlantingPlan:
 
 
 def plant(
-    spec: str, out: Path, *, people: int, size: int, seed: int, on_bad: OnBad = "error", show: bool = True
+    spec: str,
+    out: Path,
+    *,
+    people: int,
+    size: int,
+    seed: int,
+    on_bad: OnBad = "error",
+    show: bool = True,
 ) -> PlantingPlan:
-    """Gives some people of the training set wrong ages, and keeps half of them, by a coin each, out of it.
+    """Gives some people of the training set wrong ages, and keeps half of them, by a coin each, out
+    of it.
 
-    Writes to a folder of its own ``planted.json`` (the wrong ages: it is the data spec ``canaries:DIR``), ``split.json`` and
-    ``forget.json`` (who was included). The last two hold the coins and are for whoever plants alone: the folder is private.
+    Writes to a folder of its own ``planted.json`` (the wrong ages: it is the data spec
+    ``canaries:DIR``), ``split.json`` and ``forget.json`` (who was included). The last two hold the
+    coins and are for whoever plants alone: the folder is private.
 
     Args:
         spec: the data; its ages are taken for true.
@@ -106,7 +117,9 @@ def plant(
     out.chmod(0o700)
     ages = {name: float(age) for name, age in zip(ids, given_N, strict=True)}
     write_json(
-        out / PLANTED, {"schema": "unplug-planted/1", "data": whole_spec(spec), "ages": ages, "seed": seed}, private=True
+        out / PLANTED,
+        {"schema": "unplug-planted/1", "data": whole_spec(spec), "ages": ages, "seed": seed},
+        private=True,
     )
     planted = load_dataset(f"canaries:{out}", size, on_bad=on_bad, show=show)
     left_out = {name for own, coin in zip(chosen, coin_M, strict=True) if not coin for name in own}
@@ -114,14 +127,25 @@ def plant(
     train = tuple(name for name in split.train if name not in left_out)
     split = replace(split, data_digest=planted.digest, train=train)
     save_split(split, out / SPLIT)
-    write_json(out / FORGET, {"samples": [name for name in train if name in mine], "subjects": []}, private=True)
-    return PlantingPlan(people=people, pictures=len(ids), included=int(coin_M.sum()), train=len(train), split=split)
+    write_json(
+        out / FORGET,
+        {"samples": [name for name in train if name in mine], "subjects": []},
+        private=True,
+    )
+    return PlantingPlan(
+        people=people, pictures=len(ids), included=int(coin_M.sum()), train=len(train), split=split
+    )
 
 
 def canary_report(
-    checkpoints: Sequence[Checkpoint], folder: Path, *, delta: float = DELTA, device: torch.device, on_bad: OnBad = "error",
+    checkpoints: Sequence[Checkpoint],
+    folder: Path,
+    *,
+    delta: float = DELTA,
+    device: torch.device,
+    on_bad: OnBad = "error",
     show: bool = True,
-) -> CanaryReport:  # fmt: skip
+) -> CanaryReport:
     """The bound for every checkpoint that was trained on the canaries of a folder.
 
     Args:
@@ -132,12 +156,16 @@ def canary_report(
         on_bad, show: see `load_dataset`.
 
     Raises:
-        InputError: no checkpoints, one that is no age model, canaries whose ages are true, delta out of range.
+        InputError: no checkpoints, one that is no age model, canaries whose ages are true, delta
+            out of range.
         DataError: the folder is not whole, or was edited.
-        CheckpointError: a model that was not trained on these canaries, or that forgot somebody else.
+        CheckpointError: a model that was not trained on these canaries, or that forgot somebody
+            else.
     """
     if not checkpoints:
-        raise InputError("canaries", "no model was given", "Give the folders of models that were trained on them")
+        raise InputError(
+            "canaries", "no model was given", "Give the folders of models that were trained on them"
+        )
     for item in checkpoints:
         if item.model_type != "age":
             why = f"a {item.model_type} model says no age"
@@ -147,19 +175,35 @@ def canary_report(
     ids = _canaries(dataset)
     split = _split(folder, dataset)
     person_N, included_M = _people(ids, dataset, split)
-    rows = [_row(item, dataset, split, ids, person_N, included_M, delta, device) for item in checkpoints]
+    rows = [
+        _row(item, dataset, split, ids, person_N, included_M, delta, device) for item in checkpoints
+    ]
     return CanaryReport(
-        data={"spec": dataset.spec, "digest": dataset.digest}, canaries=len(included_M), pictures=len(ids),
-        included=int(included_M.sum()), confidence=CONFIDENCE, delta=delta, models=tuple(rows), versions=versions(),
-    )  # fmt: skip
+        data={"spec": dataset.spec, "digest": dataset.digest},
+        canaries=len(included_M),
+        pictures=len(ids),
+        included=int(included_M.sum()),
+        confidence=CONFIDENCE,
+        delta=delta,
+        models=tuple(rows),
+        versions=versions(),
+    )
 
 
 def _check_free(out: Path) -> None:
     """Planting anew where models were trained on the old coins would leave these without any."""
     if (out / FORGET).exists():
-        raise OutputError(str(out), "canaries are planted there already", "Give another `out`: models need the old coins")
-    if out.exists() and (not out.is_dir() or {item.name for item in out.iterdir()} - {PLANTED, SPLIT}):
-        raise OutputError(str(out), "it is there and not empty", "Give a folder of its own as `out`")
+        raise OutputError(
+            str(out),
+            "canaries are planted there already",
+            "Give another `out`: models need the old coins",
+        )
+    if out.exists() and (
+        not out.is_dir() or {item.name for item in out.iterdir()} - {PLANTED, SPLIT}
+    ):
+        raise OutputError(
+            str(out), "it is there and not empty", "Give a folder of its own as `out`"
+        )
 
 
 def _choose(dataset: Dataset, split: Split, people: int, seed: int) -> list[list[str]]:
@@ -168,13 +212,28 @@ def _choose(dataset: Dataset, split: Split, people: int, seed: int) -> list[list
     pictures: dict[str, list[str]] = {}
     for name in split.train:
         pictures.setdefault(by_id[name].person, []).append(name)
-    able = sorted(person for person, own in pictures.items() if all(by_id[name].age is not None for name in own))
+    able = sorted(
+        person
+        for person, own in pictures.items()
+        if all(by_id[name].age is not None for name in own)
+    )
     if not able:
-        raise DataError(f"data {dataset.spec}", "it has no ages, and canaries have wrong ones", "Give faces with ages")
+        raise DataError(
+            f"data {dataset.spec}",
+            "it has no ages, and canaries have wrong ones",
+            "Give faces with ages",
+        )
     most = min(len(able), len(pictures) // 2)
     if people > most:
-        why = f"{len(pictures)} people are trained on, and at most half of them, here {most}, may have wrong ages"
-        fix = f"Plant {LEAST} to {most}" if most >= LEAST else f"Give data with {2 * LEAST} people or more to train on"
+        why = (
+            f"{len(pictures)} people are trained on, and at most half of them, here {most}, may "
+            "have wrong ages"
+        )
+        fix = (
+            f"Plant {LEAST} to {most}"
+            if most >= LEAST
+            else f"Give data with {2 * LEAST} people or more to train on"
+        )
         raise InputError(f"{people} canaries", why, fix)
     drawn = np.random.default_rng([seed, 100]).permutation(len(able))[:people]
     return [pictures[able[index]] for index in drawn]
@@ -184,17 +243,23 @@ def _split(folder: Path, dataset: Dataset) -> Split:
     """The coins of a folder."""
     if not (folder / FORGET).is_file():
         raise DataError(
-            str(folder), "planting was not finished there", "Plant them again: python -m benchmarks.studies canaries plant"
+            str(folder),
+            "planting was not finished there",
+            "Plant them again: python -m benchmarks.studies canaries plant",
         )
     split = load_split(folder / SPLIT)
     if split.data_digest != dataset.digest:
         why = "its split is of other data than those that its canaries are planted in now"
-        raise DataError(str(folder), why, "Restore the data and the folder, or plant and train again")
+        raise DataError(
+            str(folder), why, "Restore the data and the folder, or plant and train again"
+        )
     return split
 
 
 def _canaries(dataset: Dataset) -> list[str]:
-    """The pictures of canaries, in the data's order; refuses those whose age is the one that the data give them."""
+    """The pictures of canaries, in the data's order; refuses those whose age is the one that the
+    data give them.
+    """
     source = parse_spec(dataset.spec)
     assert isinstance(source, CanariesSource)
     ids = [name for name in dataset.ids if name in source.planted.ages]
@@ -205,7 +270,9 @@ def _canaries(dataset: Dataset) -> list[str]:
     return ids
 
 
-def _people(ids: Sequence[str], dataset: Dataset, split: Split) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _people(
+    ids: Sequence[str], dataset: Dataset, split: Split
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Who is in each picture of a canary (N,), and whose coin says that she is trained on (M,)."""
     trained = set(split.train)
     owner = [dataset.samples[int(index)].person for index in dataset.indices(ids)]
@@ -219,9 +286,15 @@ def _people(ids: Sequence[str], dataset: Dataset, split: Split) -> tuple[NDArray
 
 
 def _row(
-    checkpoint: Checkpoint, dataset: Dataset, split: Split, ids: Sequence[str], person_N: NDArray[np.int64],
-    included_M: NDArray[np.bool_], delta: float, device: torch.device,
-) -> CanaryRow:  # fmt: skip
+    checkpoint: Checkpoint,
+    dataset: Dataset,
+    split: Split,
+    ids: Sequence[str],
+    person_N: NDArray[np.int64],
+    included_M: NDArray[np.bool_],
+    delta: float,
+    device: torch.device,
+) -> CanaryRow:
     where, record = str(checkpoint.path), checkpoint.record
     own = record.get("split") or {}
     if own.get("data_digest") != dataset.digest:
@@ -237,14 +310,25 @@ def _row(
     mine = {name for name, person in zip(ids, person_N.tolist(), strict=True) if included_M[person]}
     if trained.forget and set(trained.forget) != mine:
         both = set(trained.forget) & mine
-        why = f"it forgot {len(both)} of the {len(mine)} pictures of canaries, and {len(trained.forget) - len(both)} others"
+        why = (
+            f"it forgot {len(both)} of the {len(mine)} pictures of canaries, and "
+            f"{len(trained.forget) - len(both)} others"
+        )
         raise CheckpointError(where, why, f"Forget exactly those of {FORGET} in their folder")
     task = task_of(checkpoint, device=device, base=None)
-    said = predict(task.network(checkpoint.model).to(device), to_tensors(dataset, ids, task.edges, device))
+    said = predict(
+        task.network(checkpoint.model).to(device), to_tensors(dataset, ids, task.edges, device)
+    )
     score_N = strongest(said)
-    bound = canary_bound(person_scores(score_N, person_N, range(len(included_M))), included_M, delta=delta)
+    bound = canary_bound(
+        person_scores(score_N, person_N, range(len(included_M))), included_M, delta=delta
+    )
     step = record.get("forget") or {}
     return CanaryRow(
-        name=checkpoint.path.name, role=record.get("role", "original"), sha256=checkpoint.sha256,
-        method=step.get("method"), budget=(step.get("cost") or {}).get("budget"), bound=bound,
-    )  # fmt: skip
+        name=checkpoint.path.name,
+        role=record.get("role", "original"),
+        sha256=checkpoint.sha256,
+        method=step.get("method"),
+        budget=(step.get("cost") or {}).get("budget"),
+        bound=bound,
+    )

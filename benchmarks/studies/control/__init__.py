@@ -1,4 +1,6 @@
-"""Controls side by side: trained on one frozen base with the same batches, measured on the same pictures."""
+"""Controls side by side: trained on one frozen base with the same batches, measured on the same
+pictures.
+"""
 
 from unplug.core import attach
 

@@ -1,4 +1,5 @@
-"""Intervals of numbers over pictures, which are drawn again with replacement, widened by what trainings differ by.
+"""Intervals of numbers over pictures, which are drawn again with replacement, widened by what
+trainings differ by.
 
 Shapes: M pictures, S trainings, R replicates.
 """
@@ -18,10 +19,14 @@ Array = NDArray[np.float64]
 REPLICATES = 1000
 
 
-def make_draws(subjects_M: NDArray[np.int64], *, seed: int, replicates: int = REPLICATES, stream: int = 717) -> Array:
-    """How often each picture is in each replicate (R, M): whole subjects are drawn with replacement.
+def make_draws(
+    subjects_M: NDArray[np.int64], *, seed: int, replicates: int = REPLICATES, stream: int = 717
+) -> Array:
+    """How often each picture is in each replicate (R, M): whole subjects are drawn with
+    replacement.
 
-    One set of draws serves every row, so that differences are paired. `stream` keeps the draws of two sets apart.
+    One set of draws serves every row, so that differences are paired. `stream` keeps the draws of
+    two sets apart.
 
     Reference:
         Field and Welsh, Bootstrapping clustered data, 2007.
@@ -30,35 +35,50 @@ def make_draws(subjects_M: NDArray[np.int64], *, seed: int, replicates: int = RE
     return subject_weights(subjects_M, replicates, rng).astype(np.float64)
 
 
-def whole_and_draws(subjects_N: NDArray[np.int64], *, seed: int, replicates: int, stream: int) -> Array:
+def whole_and_draws(
+    subjects_N: NDArray[np.int64], *, seed: int, replicates: int, stream: int
+) -> Array:
     """`make_draws` behind a first row of ones, which is the whole set (1 + R, N)."""
-    return np.vstack([np.ones(len(subjects_N)), make_draws(subjects_N, seed=seed, replicates=replicates, stream=stream)])
+    return np.vstack(
+        [
+            np.ones(len(subjects_N)),
+            make_draws(subjects_N, seed=seed, replicates=replicates, stream=stream),
+        ]
+    )
 
 
 def with_trainings(found: Estimate, values_S: Array) -> Estimate:
-    """Widens an interval over pictures by the interval over trainings, t_{S-1} s / sqrt(S), in quadrature.
+    """Widens an interval over pictures by the interval over trainings, t_{S-1} s / sqrt(S), in
+    quadrature.
 
-    Drawing few trainings with replacement would claim too much: two trainings have three different draws. The widths are
-    added as if they were independent; part of the pictures' spread is in both, so that the interval is rather too wide.
+    Drawing few trainings with replacement would claim too much: two trainings have three different
+    draws. The widths are added as if they were independent; part of the pictures' spread is in
+    both, so that the interval is rather too wide.
 
     Args:
         found: the number and its interval over pictures.
-        values_S: the number of each training, NaN where one has none; fewer than two change nothing.
+        values_S: the number of each training, NaN where one has none; fewer than two change
+            nothing.
     """
     known_S = values_S[~np.isnan(values_S)]
     count = len(known_S)
     if count < 2 or found.low is None or found.high is None:
         return found
-    reach = float(student.ppf(0.5 + CONFIDENCE / 2, count - 1) * known_S.std(ddof=1) / np.sqrt(count))
+    reach = float(
+        student.ppf(0.5 + CONFIDENCE / 2, count - 1) * known_S.std(ddof=1) / np.sqrt(count)
+    )
     down, up = max(found.value - found.low, 0.0), max(found.high - found.value, 0.0)
     return Estimate(
-        value=found.value, low=found.value - float(np.hypot(down, reach)), high=found.value + float(np.hypot(up, reach))
+        value=found.value,
+        low=found.value - float(np.hypot(down, reach)),
+        high=found.value + float(np.hypot(up, reach)),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shares:
-    """A number that is a ratio of sums over pictures: a mean where `parts` are ones, a share where they are counts.
+    """A number that is a ratio of sums over pictures: a mean where `parts` are ones, a share where
+    they are counts.
 
     Args:
         sums_SM: numerators; 0 where `parts_SM` is 0. A row without trainings of its own has S = 1.
@@ -86,7 +106,10 @@ class Shares:
 
     def where(self, kept_SM: NDArray[np.bool_]) -> Shares:
         """The shares over some pictures alone, without the others."""
-        return Shares(sums_SM=np.where(kept_SM, self.sums_SM, 0.0), parts_SM=np.where(kept_SM, self.parts_SM, 0.0))
+        return Shares(
+            sums_SM=np.where(kept_SM, self.sums_SM, 0.0),
+            parts_SM=np.where(kept_SM, self.parts_SM, 0.0),
+        )
 
     def replicates(self, picture_RM: Array) -> Array:
         """The number in each replicate (R,); NaN where it drew no picture that counts."""
@@ -100,23 +123,33 @@ def _over(sums: Array, parts: Array) -> Array:
 
 
 def estimate(shares: Shares, picture_RM: Array) -> Estimate:
-    """The number with its percentile interval over pictures, and over trainings where there are several."""
+    """The number with its percentile interval over pictures, and over trainings where there are
+    several.
+    """
     return with_trainings(_percentiles(shares.value, shares.replicates(picture_RM)), shares.value_S)
 
 
 def difference(row: Shares, reference: Shares, picture_RM: Array) -> Estimate | None:
-    """`row` minus `reference` on the pictures that count in both, paired, training by training; None where there are none."""
+    """`row` minus `reference` on the pictures that count in both, paired, training by training;
+    None where there are none.
+    """
     own, other = _together(row, reference)
     if not own.parts_SM.any():
         return None
-    found = _percentiles(own.value - other.value, own.replicates(picture_RM) - other.replicates(picture_RM))
+    found = _percentiles(
+        own.value - other.value, own.replicates(picture_RM) - other.replicates(picture_RM)
+    )
     return with_trainings(found, own.value_S - other.value_S)
 
 
 def _together(one: Shares, two: Shares) -> tuple[Shares, Shares]:
-    kept = (one.parts_SM > 0) & (two.parts_SM > 0)  # a row with one training meets each of the other's
+    # a row with one training meets each of the other's
+    kept = (one.parts_SM > 0) & (two.parts_SM > 0)
     spread = np.broadcast_to
-    sides = (Shares(sums_SM=spread(a.sums_SM, kept.shape), parts_SM=spread(a.parts_SM, kept.shape)) for a in (one, two))
+    sides = (
+        Shares(sums_SM=spread(a.sums_SM, kept.shape), parts_SM=spread(a.parts_SM, kept.shape))
+        for a in (one, two)
+    )
     first, second = (side.where(kept) for side in sides)
     return first, second
 
@@ -133,11 +166,13 @@ def _percentiles(value: float, drawn_R: Array) -> Estimate:
 class Resampled:
     """A distance between sets of pictures: of the whole sets, and in each replicate.
 
-    Resampling itself may inflate such a number (fewer different pictures make a Fréchet distance larger), so that the
-    percentiles of its replicates need not even hold the value: the replicates are moved onto it.
+    Resampling itself may inflate such a number (fewer different pictures make a Fréchet distance
+    larger), so that the percentiles of its replicates need not even hold the value: the replicates
+    are moved onto it.
 
     Args:
-        value_S: of each training. drawn_RS: the same in each replicate, NaN where a replicate has none.
+        value_S: of each training. drawn_RS: the same in each replicate, NaN where a replicate has
+            none.
     """
 
     value_S: Array
@@ -165,7 +200,9 @@ class Resampled:
         return with_trainings(found, self.value_S - other.value_S)
 
     def over(self, other: Resampled) -> Estimate | None:
-        """Paired ratio, of sides that were each moved first; None where the other is not clearly above zero."""
+        """Paired ratio, of sides that were each moved first; None where the other is not clearly
+        above zero.
+        """
         if min(np.nanmin(other.moved_R), other.value_S.min()) <= 0:
             return None
         found = _percentiles(self.value / other.value, self.moved_R / other.moved_R)

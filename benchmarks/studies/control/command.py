@@ -13,15 +13,38 @@ from unplug.sdk.cli.options import FloatRange, data_option, out_option
 from unplug.sdk.cli.options_of import ConfiguredCommand
 
 
-@click.command("compare", cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:ControlRecipe", skip=("lr",))
+@click.command(
+    "compare",
+    cls=ConfiguredCommand,
+    config="unplug.sdk.drawing.diffusion:ControlRecipe",
+    skip=("lr",),
+)
 @data_option
-@click.option("--condition", "kind", required=True, help="face_landmark, canny, ...: see `unplug list conditions`.")
-@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the condition, such as low=100.")
 @click.option(
-    "--base", "base_name", default="small", show_default=True, help="small, a diffusers folder, or OWNER/NAME on the hub."
+    "--condition",
+    "kind",
+    required=True,
+    help="face_landmark, canny, ...: see `unplug list conditions`.",
 )
 @click.option(
-    "--controls", default="controlnet,t2i-adapter,plugin", show_default=True, help="What to compare, comma-separated."
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of the condition, such as low=100.",
+)
+@click.option(
+    "--base",
+    "base_name",
+    default="small",
+    show_default=True,
+    help="small, a diffusers folder, or OWNER/NAME on the hub.",
+)
+@click.option(
+    "--controls",
+    default="controlnet,t2i-adapter,plugin",
+    show_default=True,
+    help="What to compare, comma-separated.",
 )
 @out_option("Folder of the comparison; a second call does only what is missing there.")
 @click.option(
@@ -29,14 +52,20 @@ from unplug.sdk.cli.options_of import ConfiguredCommand
     "rates",
     multiple=True,
     metavar="NAME=VALUE[,VALUE...]",
-    help="Peak learning rate of a control; may be repeated. Of several, the one with the lowest validation loss is measured.",
+    help=(
+        "Peak learning rate of a control; may be repeated. Of several, the one with the lowest "
+        "validation loss is measured."
+    ),
 )
 @click.option(
     "--zero-rate",
     "factors",
     multiple=True,
     metavar="NAME=FACTOR[,FACTOR...]",
-    help="Factor on the learning rate of a control's kernels that start at zero; of several, each is tried with each --lr.",
+    help=(
+        "Factor on the learning rate of a control's kernels that start at zero; of several, each "
+        "is tried with each --lr."
+    ),
 )
 @click.option(
     "--control-steps",
@@ -45,7 +74,11 @@ from unplug.sdk.cli.options_of import ConfiguredCommand
     metavar="NAME=STEPS",
     help="Steps of one control instead of --steps; may be repeated. Rows say how many each had.",
 )
-@click.option("--search-steps", type=click.IntRange(1), help="Steps of trainings that only choose among rates [default: all].")
+@click.option(
+    "--search-steps",
+    type=click.IntRange(1),
+    help="Steps of trainings that only choose among rates [default: all].",
+)
 @click.option(
     "--curve-every",
     type=click.IntRange(0),
@@ -53,10 +86,24 @@ from unplug.sdk.cli.options_of import ConfiguredCommand
     show_default="none",
     help="Steps between points of the validation curve.",
 )
-@click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="Trainings of each control.")
-@click.option("--pictures", type=click.IntRange(4, 100_000), default=512, show_default=True, help="Pictures of each row.")
 @click.option(
-    "--sampling-steps", type=click.IntRange(1, 1000), help="Denoising steps of a picture [default: as the base is drawn]."
+    "--seeds",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Trainings of each control.",
+)
+@click.option(
+    "--pictures",
+    type=click.IntRange(4, 100_000),
+    default=512,
+    show_default=True,
+    help="Pictures of each row.",
+)
+@click.option(
+    "--sampling-steps",
+    type=click.IntRange(1, 1000),
+    help="Denoising steps of a picture [default: as the base is drawn].",
 )
 @click.option(
     "--guidance",
@@ -64,24 +111,57 @@ from unplug.sdk.cli.options_of import ConfiguredCommand
     help="Scale of classifier-free guidance; 1 turns it off [default: as the base is drawn].",
 )
 @click.option(
-    "--rounds", type=click.IntRange(1, 1000), default=7, show_default=True, help="Timed rounds, one picture a row each."
+    "--rounds",
+    type=click.IntRange(1, 1000),
+    default=7,
+    show_default=True,
+    help="Timed rounds, one picture a row each.",
 )
-@click.option("--judge-steps", type=click.IntRange(1), help="Training steps of the attribute judge (default 1,600).")
-@click.option("--plugin", type=click.Path(path_type=Path), help="A plugin that `unplug train plugin` trained in the same way.")
-@click.option("--split", type=click.Path(path_type=Path), help="Use this split file instead of drawing one.")
+@click.option(
+    "--judge-steps",
+    type=click.IntRange(1),
+    help="Training steps of the attribute judge (default 1,600).",
+)
+@click.option(
+    "--plugin",
+    type=click.Path(path_type=Path),
+    help="A plugin that `unplug train plugin` trained in the same way.",
+)
+@click.option(
+    "--split", type=click.Path(path_type=Path), help="Use this split file instead of drawing one."
+)
 @command
 def compare(
-    spec: str, on_bad: Any, kind: str, pairs: tuple[str, ...], base_name: str, controls: str, out: Path,
-    rates: tuple[str, ...], factors: tuple[str, ...], own_steps: tuple[str, ...], search_steps: int | None,
-    curve_every: int, seeds: int, pictures: int, sampling_steps: int | None, guidance: float | None, rounds: int,
-    judge_steps: int | None, plugin: Path | None, split: Path | None, common: Common, **recipe_options: Any,
-) -> Outcome:  # fmt: skip
+    spec: str,
+    on_bad: Any,
+    kind: str,
+    pairs: tuple[str, ...],
+    base_name: str,
+    controls: str,
+    out: Path,
+    rates: tuple[str, ...],
+    factors: tuple[str, ...],
+    own_steps: tuple[str, ...],
+    search_steps: int | None,
+    curve_every: int,
+    seeds: int,
+    pictures: int,
+    sampling_steps: int | None,
+    guidance: float | None,
+    rounds: int,
+    judge_steps: int | None,
+    plugin: Path | None,
+    split: Path | None,
+    common: Common,
+    **recipe_options: Any,
+) -> Outcome:
     """Train ControlNet, T2I-Adapter and the plugin beside one frozen base, and compare them.
 
-    All see the same batches. Held-out conditions are drawn from with the same prompts and noise; control error, Fréchet
-    distance, attributes of the prompt, noise loss, operations and seconds stand in one table, with intervals and with
-    what no control can beat. OUT gets compare.json, compare.html, compare.png, controls/ and pictures/; run the same
-    command again after a kill and it goes on.
+    All see the same batches. Held-out conditions are drawn from with the same prompts and noise;
+    control error, Fréchet distance, attributes of the prompt, noise loss, operations and seconds
+    stand in one table, with intervals and with what no control can beat. OUT gets compare.json,
+    compare.html, compare.png, controls/ and pictures/; run the same command again after a kill and
+    it goes on.
     """
     from unplug.sdk.drawing.diffusion import ControlRecipe
 
@@ -92,12 +172,27 @@ def compare(
         return {name: value for name, value in values.items() if value is not None}
 
     request = CompareRequest(
-        base=base_name, spec=spec, condition=kind, options=settings(pairs), out=out, controls=names(controls),
-        recipe=ControlRecipe(**given(**recipe_options)), lrs=_rates(rates, "--lr"), zero_rates=_rates(factors, "--zero-rate"),
-        steps=_steps(own_steps), search_steps=search_steps, curve_every=curve_every, seed=common.seed, seeds=seeds,
-        pictures=pictures, rounds=rounds, plugin=plugin, split=split, on_bad=on_bad,
+        base=base_name,
+        spec=spec,
+        condition=kind,
+        options=settings(pairs),
+        out=out,
+        controls=names(controls),
+        recipe=ControlRecipe(**given(**recipe_options)),
+        lrs=_rates(rates, "--lr"),
+        zero_rates=_rates(factors, "--zero-rate"),
+        steps=_steps(own_steps),
+        search_steps=search_steps,
+        curve_every=curve_every,
+        seed=common.seed,
+        seeds=seeds,
+        pictures=pictures,
+        rounds=rounds,
+        plugin=plugin,
+        split=split,
+        on_bad=on_bad,
         **given(sampling_steps=sampling_steps, guidance=guidance),
-    )  # fmt: skip
+    )
     if judge_steps is not None:
         request = replace(request, judge=replace(request.judge, steps=judge_steps))
     report = compare_controls(request, device=common.device, show=common.show, say=common.say)
@@ -117,7 +212,9 @@ def _rates(pairs: tuple[str, ...], option: str) -> dict[str, tuple[float, ...]]:
             values = tuple(float(value) for value in text.split(","))
         except ValueError as error:
             fix = f"Write for example {option} controlnet=0.0003,0.001"
-            raise InputError(f"{option} {pair}", "it is not NAME=VALUE or NAME=VALUE,VALUE", fix) from error
+            raise InputError(
+                f"{option} {pair}", "it is not NAME=VALUE or NAME=VALUE,VALUE", fix
+            ) from error
         found[name.strip()] = found.get(name.strip(), ()) + values
     return found
 
@@ -130,7 +227,9 @@ def _steps(pairs: tuple[str, ...]) -> dict[str, int]:
         name, _, text = pair.partition("=")
         if not text.strip().isdigit():
             raise InputError(
-                f"--control-steps {pair}", "it is not NAME=STEPS", "Write for example --control-steps controlnet=8000"
+                f"--control-steps {pair}",
+                "it is not NAME=STEPS",
+                "Write for example --control-steps controlnet=8000",
             )
         found[name.strip()] = int(text)
     return found

@@ -1,4 +1,6 @@
-"""The trained controls of a comparison: made once, or given, kept as checkpoint folders, found again by the next call."""
+"""The trained controls of a comparison: made once, or given, kept as checkpoint folders, found
+again by the next call.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,14 @@ from unplug.plugins import (
     weights_file,
     weights_sha256,
 )
-from unplug.sdk.drawing.diffusion import CONTROLS, Control, ControlRecipe, Weighting, fit_control, mean_loss
+from unplug.sdk.drawing.diffusion import (
+    CONTROLS,
+    Control,
+    ControlRecipe,
+    Weighting,
+    fit_control,
+    mean_loss,
+)
 from unplug.sdk.learning.training import check_place, describe_device, fingerprint, training_dir
 
 from .setup import Setup
@@ -31,13 +40,17 @@ from .trainings import CurvePoint, Training
 
 SCHEMA = "unplug-control/1"
 VALIDATED = 128
-"""Validation samples, at most, over which a training's loss is averaged: with the same noise for all, so that rates compare."""
+"""Validation samples, at most, over which a training's loss is averaged: with the same noise for
+all, so that rates compare.
+"""
 ON_THE_WAY = 48
 """The same for each point of a curve."""
 ATTENTION = "AttnProcessor2_0"
-"""diffusers' fused attention, with which everything but training is computed. The plain products with which a CPU trains are
-slower where nothing goes backward: a step of the small UNet in fp32 took 39.3 ms against 35.4 at batch 1 and 54.9 against 47.0
-at batch 2, which is one picture with guidance (one thread, process time, medians of 65 in turns)."""
+"""diffusers' fused attention, with which everything but training is computed. The plain products
+with which a CPU trains are slower where nothing goes backward: a step of the small UNet in fp32
+took 39.3 ms against 35.4 at batch 1 and 54.9 against 47.0 at batch 2, which is one picture with
+guidance (one thread, process time, medians of 65 in turns).
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +58,8 @@ class Contender:
     """A trained control on disk.
 
     Args:
-        setup: what it belongs to. name: of `CONTROLS`. control: its kind. folder: its checkpoint. training: how it came about.
+        setup: what it belongs to. name: of `CONTROLS`. control: its kind. folder: its checkpoint.
+            training: how it came about.
     """
 
     setup: Setup
@@ -65,7 +79,9 @@ class Contender:
         if self.training.given and setup.plugin is not None:
             network: nn.Module = setup.plugin.model
         else:
-            network = self.control.build(setup.base.unet, condition=setup.request.condition, image_size=setup.dataset.size)
+            network = self.control.build(
+                setup.base.unet, condition=setup.request.condition, image_size=setup.dataset.size
+            )
             load_weights(network, weights_file(self.folder))
         use_sampling_attention(network)
         return nn.Module.to(network, setup.device).eval()  # diffusers' own `to` warns for no reason
@@ -76,7 +92,8 @@ class Entrant:
     """A control of the comparison.
 
     Args:
-        own: its trainings, one a seed. tried: the first seed's with each pair of rates, where there were several.
+        own: its trainings, one a seed. tried: the first seed's with each pair of rates, where there
+            were several.
     """
 
     own: tuple[Contender, ...]
@@ -92,7 +109,8 @@ def use_sampling_attention(network: Any) -> None:
 
 
 def enter(setup: Setup, name: str) -> Entrant:
-    """Trains or finds the control `name` with each seed; of several rates, those that serve the first seed best.
+    """Trains or finds the control `name` with each seed; of several rates, those that serve the
+    first seed best.
 
     Raises:
         CheckpointError, TrainingError, OutputError: see `contender`.
@@ -100,7 +118,11 @@ def enter(setup: Setup, name: str) -> Entrant:
     request = setup.request
     trials, seeds = request.trials_of(name), request.training_seeds
     several = len(trials) > 1
-    tried = [contender(setup, name, seeds[0], *trial, search=True) for trial in trials] if several else []
+    tried = (
+        [contender(setup, name, seeds[0], *trial, search=True) for trial in trials]
+        if several
+        else []
+    )
     best = min(tried, key=lambda one: one.training.validation or 0.0).training if several else None
     lr, zero_rate = trials[0] if best is None else (best.lr, best.zero_rate)
     own = tuple(contender(setup, name, seed, lr, zero_rate) for seed in seeds)
@@ -119,8 +141,11 @@ def facts(setup: Setup) -> dict[str, Any]:
     }
 
 
-def contender(setup: Setup, name: str, seed: int, lr: float, zero_rate: float = 1.0, *, search: bool = False) -> Contender:
-    """The control `name` trained with `seed` and rates: the one that was given, the finished one in the folder, or a new one.
+def contender(
+    setup: Setup, name: str, seed: int, lr: float, zero_rate: float = 1.0, *, search: bool = False
+) -> Contender:
+    """The control `name` trained with `seed` and rates: the one that was given, the finished one in
+    the folder, or a new one.
 
     Args:
         setup: what it belongs to.
@@ -137,9 +162,17 @@ def contender(setup: Setup, name: str, seed: int, lr: float, zero_rate: float = 
     recipe = setup.request.recipe_with(name, lr, search=search)
     own = zero_rate == 1.0 and recipe.steps == setup.request.recipe.steps
     first = seed == setup.request.seed
-    if name == "plugin" and setup.plugin is not None and own and first and lr == given_rate(setup, setup.plugin):
+    if (
+        name == "plugin"
+        and setup.plugin is not None
+        and own
+        and first
+        and lr == given_rate(setup, setup.plugin)
+    ):
         training = given_training(setup, setup.plugin, recipe)
-        return Contender(setup=setup, name=name, control=control, folder=setup.plugin.path, training=training)
+        return Contender(
+            setup=setup, name=name, control=control, folder=setup.plugin.path, training=training
+        )
     zero = {} if zero_rate == 1.0 else {"zero_rate": zero_rate}
     parts = [name, f"seed{seed}", f"lr{lr:g}", *(f"zero{rate:g}" for rate in zero.values())]
     short = [f"steps{recipe.steps}"] if recipe.steps != setup.request.recipe.steps else []
@@ -154,11 +187,19 @@ def contender(setup: Setup, name: str, seed: int, lr: float, zero_rate: float = 
     check_binding(record.get(BINDING), weights_sha256(folder), folder / RECORD)
     try:
         training = Training(
-            seed=seed, lr=lr, wall_s=float(record["cost"]["wall_s"]), loss=float(record["loss"]),
-            validation=record["validation"], device=str(record["cost"]["device"]), sha256=record[BINDING],
-            stored=stored_type(folder), given=False, steps=recipe.steps, zero_rate=zero_rate,
+            seed=seed,
+            lr=lr,
+            wall_s=float(record["cost"]["wall_s"]),
+            loss=float(record["loss"]),
+            validation=record["validation"],
+            device=str(record["cost"]["device"]),
+            sha256=record[BINDING],
+            stored=stored_type(folder),
+            given=False,
+            steps=recipe.steps,
+            zero_rate=zero_rate,
             curve=tuple(CurvePoint(**point) for point in record.get("curve", ())),
-        )  # fmt: skip
+        )
     except (KeyError, TypeError, ValueError) as error:
         why = f"its unplug.json does not say how it was trained ({type(error).__name__}: {error})"
         raise CheckpointError(str(folder), why, "Remove that folder") from error
@@ -166,10 +207,18 @@ def contender(setup: Setup, name: str, seed: int, lr: float, zero_rate: float = 
 
 
 class _Curve:
-    """The validation loss of a training on its way, kept in a file, so that a killed run has its first points still."""
+    """The validation loss of a training on its way, kept in a file, so that a killed run has its
+    first points still.
+    """
 
     def __init__(self, setup: Setup, control: Control, weighting: Weighting, path: Path) -> None:
-        self.setup, self.control, self.weighting, self.path, self.spent_s = setup, control, weighting, path, 0.0
+        self.setup, self.control, self.weighting, self.path, self.spent_s = (
+            setup,
+            control,
+            weighting,
+            path,
+            0.0,
+        )
         self.started = time.perf_counter()
         self.points: list[dict[str, Any]] = read_json(path) if path.is_file() else []
         self.before = self.points[-1]["wall_s"] if self.points else 0.0
@@ -188,26 +237,55 @@ class _Curve:
         setup = self.setup
         control = None if network is None else self.control
         return mean_loss(
-            control, network, setup.base, setup.validation, weighting=self.weighting, device=setup.device, most=most
-        )  # fmt: skip
+            control,
+            network,
+            setup.base,
+            setup.validation,
+            weighting=self.weighting,
+            device=setup.device,
+            most=most,
+        )
 
 
 def _train(
-    setup: Setup, control: Control, name: str, seed: int, recipe: ControlRecipe, zero_rate: float, folder: Path, marks: str
+    setup: Setup,
+    control: Control,
+    name: str,
+    seed: int,
+    recipe: ControlRecipe,
+    zero_rate: float,
+    folder: Path,
+    marks: str,
 ) -> None:
     check_place(folder)
     work = training_dir(folder)
-    rates = f"learning rate {recipe.lr:g}" + ("" if zero_rate == 1.0 else f", times {zero_rate:g} where kernels start at zero")
-    setup.say(f"training {control.label}, seed {seed}: {recipe.steps} steps of {recipe.batch_size}, {rates}")
+    rates = f"learning rate {recipe.lr:g}" + (
+        "" if zero_rate == 1.0 else f", times {zero_rate:g} where kernels start at zero"
+    )
+    setup.say(
+        f"training {control.label}, seed {seed}: {recipe.steps} steps of {recipe.batch_size}, "
+        f"{rates}"
+    )
     curve = _Curve(setup, control, recipe.weighting, work / "curve.json")
     every = setup.request.curve_every if len(setup.validation) else 0
     if every and not curve.points:
         curve(None, 0)
     done = fit_control(
-        control, setup.base, setup.train, recipe, condition=setup.request.condition, image_size=setup.dataset.size, seed=seed,
-        device=setup.device, state_path=work / "state.safetensors", facts=facts(setup), show=setup.show, zero_rate=zero_rate,
-        on_sample=curve if every else None, sample_every=every,
-    )  # fmt: skip
+        control,
+        setup.base,
+        setup.train,
+        recipe,
+        condition=setup.request.condition,
+        image_size=setup.dataset.size,
+        seed=seed,
+        device=setup.device,
+        state_path=work / "state.safetensors",
+        facts=facts(setup),
+        show=setup.show,
+        zero_rate=zero_rate,
+        on_sample=curve if every else None,
+        sample_every=every,
+    )
     trained: Any = done.model
     validation = curve.loss(trained.network, VALIDATED)
     record = {
@@ -229,7 +307,12 @@ def _train(
         },
         "versions": versions(),
     }
-    save_checkpoint(trained.network.cpu(), folder, record=record, card=_CARD.format(label=control.label, **record["facts"]))
+    save_checkpoint(
+        trained.network.cpu(),
+        folder,
+        record=record,
+        card=_CARD.format(label=control.label, **record["facts"]),
+    )
     shutil.rmtree(work, ignore_errors=True)
 
 
@@ -241,7 +324,8 @@ Beside the frozen base of SHA-256 `{base:.16}`, on data of digest `{data:.16}`. 
 
 
 def stored_type(folder: Path) -> str:
-    """Type of the numbers in a checkpoint's weight file, "F32" or "F16"; several are joined by a plus.
+    """Type of the numbers in a checkpoint's weight file, "F32" or "F16"; several are joined by a
+    plus.
 
     Raises:
         CheckpointError: it cannot be read.
@@ -250,12 +334,16 @@ def stored_type(folder: Path) -> str:
         with safe_open(weights_file(folder), framework="pt") as handle:
             types = {str(handle.get_slice(name).get_dtype()) for name in handle.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError) as error:
-        raise CheckpointError(str(folder), f"its weights are no safetensors file ({error})", "Train it again") from error
+        raise CheckpointError(
+            str(folder), f"its weights are no safetensors file ({error})", "Train it again"
+        ) from error
     return "+".join(sorted(kind for kind in types if kind.startswith(("F", "BF"))))
 
 
 def given_rate(setup: Setup, plugin: Checkpoint) -> float:
-    """The learning rate among those asked for that the plugin stands for; the first, where its record names none of them."""
+    """The learning rate among those asked for that the plugin stands for; the first, where its
+    record names none of them.
+    """
     rates, recipe = setup.request.rates_of("plugin"), plugin.record.get("recipe")
     own = recipe.get("lr") if isinstance(recipe, dict) else None
     return own if own in rates else rates[0]
@@ -265,7 +353,8 @@ def given_training(setup: Setup, plugin: Checkpoint, recipe: ControlRecipe) -> T
     """The plugin's training, from its record.
 
     Raises:
-        CheckpointError: it was trained otherwise than with `recipe` on the setup's data, or its record does not say.
+        CheckpointError: it was trained otherwise than with `recipe` on the setup's data, or its
+            record does not say.
     """
     request = setup.request
     wanted = {
@@ -284,11 +373,17 @@ def given_training(setup: Setup, plugin: Checkpoint, recipe: ControlRecipe) -> T
         found, training = _recorded(plugin)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         why = f"its record does not say how it was trained ({type(error).__name__}: {error})"
-        raise CheckpointError(str(plugin.path), why, "Give a plugin of `unplug train plugin`, or leave --plugin out") from error
+        raise CheckpointError(
+            str(plugin.path), why, "Give a plugin of `unplug train plugin`, or leave --plugin out"
+        ) from error
     different = [name for name in sorted({*wanted, *found}) if wanted.get(name) != found.get(name)]
     if different:
         why = f"it was trained otherwise than the others would be ({', '.join(different)} differ)"
-        raise CheckpointError(str(plugin.path), why, "Give the options that it was trained with, or leave --plugin out")
+        raise CheckpointError(
+            str(plugin.path),
+            why,
+            "Give the options that it was trained with, or leave --plugin out",
+        )
     return training
 
 
@@ -303,13 +398,21 @@ def _recorded(plugin: Checkpoint) -> tuple[dict[str, Any], Training]:
         "seed": record["seed"],
         "condition": record["condition"]["kind"],
         "settings of the condition": record["condition"]["identity"]["settings"],
-        "samples seen": record["cost"]["forward"],  # before batches were shared, several GPUs saw more a step
+        "samples seen": record["cost"][
+            "forward"
+        ],  # before batches were shared, several GPUs saw more a step
         **record["recipe"],
     }
     validation = record["metrics"].get("validation")
     training = Training(
-        seed=int(record["seed"]), lr=float(record["recipe"]["lr"]), wall_s=float(record["cost"]["wall_s"]),
-        loss=float(record["history"][-1]["loss"]), validation=None if validation is None else float(validation["loss"]),
-        device=str(record["cost"]["device"]), sha256=plugin.sha256, stored=stored_type(plugin.path), given=True,
-    )  # fmt: skip
+        seed=int(record["seed"]),
+        lr=float(record["recipe"]["lr"]),
+        wall_s=float(record["cost"]["wall_s"]),
+        loss=float(record["history"][-1]["loss"]),
+        validation=None if validation is None else float(validation["loss"]),
+        device=str(record["cost"]["device"]),
+        sha256=plugin.sha256,
+        stored=stored_type(plugin.path),
+        given=True,
+    )
     return found, training

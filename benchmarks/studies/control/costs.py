@@ -29,7 +29,8 @@ from .setup import Setup
 def picture_macs(setup: Setup, pipe: Any, extra: Mapping[str, Any]) -> float:
     """Multiply-accumulates of one picture, text encoder and decoder included.
 
-    macs(N) = macs(1) + (N - 1) (macs(2) - macs(1)): one and two steps are run and counted; the others are like the second.
+    macs(N) = macs(1) + (N - 1) (macs(2) - macs(1)): one and two steps are run and counted; the
+    others are like the second.
 
     Args:
         setup: prompt, size and sampling.
@@ -49,15 +50,22 @@ def picture_macs(setup: Setup, pipe: Any, extra: Mapping[str, Any]) -> float:
 
 def _one(setup: Setup, pipe: Any, extra: Mapping[str, Any], sampling: Sampling) -> None:
     generate(
-        pipe, setup.prompts[:1], seeds=setup.picture_seeds[:1], size=setup.dataset.size, shared=extra, **asdict(sampling)
-    )  # fmt: skip
+        pipe,
+        setup.prompts[:1],
+        seeds=setup.picture_seeds[:1],
+        size=setup.dataset.size,
+        shared=extra,
+        **asdict(sampling),
+    )
 
 
-def time_pictures(setup: Setup, pipes: Mapping[str, tuple[Any, Mapping[str, Any]]]) -> dict[str, list[float]]:
+def time_pictures(
+    setup: Setup, pipes: Mapping[str, tuple[Any, Mapping[str, Any]]]
+) -> dict[str, list[float]]:
     """Seconds of one picture, batch 1, for each pipeline in each of the rounds.
 
-    Every round runs all pipelines, each round from another one on, so that a slow moment of the machine meets all of them
-    alike. One picture of each, not counted, goes first.
+    Every round runs all pipelines, each round from another one on, so that a slow moment of the
+    machine meets all of them alike. One picture of each, not counted, goes first.
 
     Args:
         setup: prompt, size, sampling and rounds.
@@ -92,14 +100,24 @@ def speeds(seconds: Mapping[str, Sequence[float]], base: str = "base") -> dict[s
     found = {}
     for name, values in seconds.items():
         low, median, high = np.percentile(values, [25, 50, 75]).tolist()
-        ratio_low, ratio, ratio_high = np.percentile(np.asarray(values) / own, [25, 50, 75]).tolist()
+        ratio_low, ratio, ratio_high = np.percentile(
+            np.asarray(values) / own, [25, 50, 75]
+        ).tolist()
         found[name] = Speed(
-            median=median, low=low, high=high, ratio=ratio, ratio_low=ratio_low, ratio_high=ratio_high, seconds=tuple(values)
+            median=median,
+            low=low,
+            high=high,
+            ratio=ratio,
+            ratio_low=ratio_low,
+            ratio_high=ratio_high,
+            seconds=tuple(values),
         )
     return found
 
 
-def measure_costs(setup: Setup, contenders: Mapping[str, Contender]) -> tuple[dict[str, tuple[float, Speed]], dict[str, Any]]:
+def measure_costs(
+    setup: Setup, contenders: Mapping[str, Contender]
+) -> tuple[dict[str, tuple[float, Speed]], dict[str, Any]]:
     """Multiply-accumulates and speed of the base and of each control; and how busy the machine was.
 
     Seconds that an earlier call measured of the same networks on the same machine are used again.
@@ -110,10 +128,15 @@ def measure_costs(setup: Setup, contenders: Mapping[str, Contender]) -> tuple[di
     macs = {name: picture_macs(setup, pipe, given) for name, (pipe, given) in pipes.items()}
     path, request = setup.request.out / "timing.json", setup.request
     key = fingerprint(
-        base=setup.base_sha256, controls={name: one.training.sha256 for name, one in contenders.items()},
-        rounds=request.rounds, **asdict(setup.sampling), size=setup.dataset.size,
-        device=describe_device(setup.device), versions=installed(("torch", "diffusers")), attention=ATTENTION,
-    )  # fmt: skip
+        base=setup.base_sha256,
+        controls={name: one.training.sha256 for name, one in contenders.items()},
+        rounds=request.rounds,
+        **asdict(setup.sampling),
+        size=setup.dataset.size,
+        device=describe_device(setup.device),
+        versions=installed(("torch", "diffusers")),
+        attention=ATTENTION,
+    )
     if (timing := load_timing(path, key, list(pipes), request.rounds)) is None:
         before, seconds = os.getloadavg()[0], time_pictures(setup, pipes)
         timing = {"seconds": seconds, "load_before": before, "load_after": os.getloadavg()[0]}
@@ -123,12 +146,17 @@ def measure_costs(setup: Setup, contenders: Mapping[str, Contender]) -> tuple[di
 
 
 def load_timing(path: Path, key: str, names: Sequence[str], rounds: int) -> dict[str, Any] | None:
-    """Seconds that an earlier call measured, and the load around them; None where there are none of this key."""
+    """Seconds that an earlier call measured, and the load around them; None where there are none of
+    this key.
+    """
     try:
         found = read_json(path)
         seconds = {name: [float(value) for value in found["seconds"][name]] for name in names}
         loads = {name: float(found[name]) for name in ("load_before", "load_after")}
     except (InputError, KeyError, TypeError, ValueError):
         return None
-    whole = all(len(values) == rounds and all(0 < value < 1e6 for value in values) for values in seconds.values())
+    whole = all(
+        len(values) == rounds and all(0 < value < 1e6 for value in values)
+        for values in seconds.values()
+    )
     return {"seconds": seconds, **loads} if whole and found.get("key") == key else None

@@ -1,4 +1,6 @@
-"""The picture of how fast each control learned: its validation loss against steps, and against seconds."""
+"""The picture of how fast each control learned: its validation loss against steps, and against
+seconds.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from .report import ComparisonReport, Row
 from .trainings import Training
 
 COLOURS = ("#b3541e", "#3a7d44", "#2456a6", "#7b3f98", "#555555")
-"""By the order of the controls; each stands beside its name in the legend, and lines of one control share theirs."""
+"""By the order of the controls; each stands beside its name in the legend, and lines of one control
+share theirs.
+"""
 INK, LINE = "#444444", "#d9d9d9"
 
 
@@ -20,7 +24,8 @@ def has_curves(report: ComparisonReport) -> bool:
 
 
 def curves_figure(report: ComparisonReport) -> Figure:
-    """Two plots side by side; tried rates are thin, those that are measured are strong, a line a seed.
+    """Two plots side by side; tried rates are thin, those that are measured are strong, a line a
+    seed.
 
     Args:
         report: a comparison `has_curves` holds for.
@@ -47,7 +52,11 @@ def curves_figure(report: ComparisonReport) -> Figure:
     by_steps.legend(frameon=False, labelcolor=INK)
     kind = str(report.condition.get("kind", ""))[:40]
     figure.suptitle(
-        f"{kind}: how fast each control learns (thin: rates that were only tried)", color=INK, fontsize=11, x=0.01, ha="left"
+        f"{kind}: how fast each control learns (thin: rates that were only tried)",
+        color=INK,
+        fontsize=11,
+        x=0.01,
+        ha="left",
     )
     return figure
 
@@ -60,8 +69,17 @@ def _draw(axes: Axes, row: Row, colour: str, *, seconds: bool) -> None:
             label = row.label if measured and not named else None
             named |= measured
             x, y = _line(one, seconds=seconds)
-            axes.plot(x, y, color=colour, label=label, linewidth=1.8 if measured else 0.8, alpha=1.0 if measured else 0.45)
+            axes.plot(
+                x,
+                y,
+                color=colour,
+                label=label,
+                linewidth=1.8 if measured else 0.8,
+                alpha=1.0 if measured else 0.45,
+            )
 
 
 def _line(one: Training, *, seconds: bool) -> tuple[list[float], list[float]]:
-    return [point.wall_s if seconds else float(point.step) for point in one.curve], [point.validation for point in one.curve]
+    return [point.wall_s if seconds else float(point.step) for point in one.curve], [
+        point.validation for point in one.curve
+    ]

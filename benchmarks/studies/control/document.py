@@ -1,7 +1,8 @@
-"""The tables of docs/comparison.md: ``python -m benchmarks.studies.control.document docs/comparison.md JSON...``.
+"""The tables of docs/comparison.md: ``python -m benchmarks.studies.control.document
+docs/comparison.md JSON...``.
 
-Each JSON is the compare.json of a comparison. What stands between the markers is replaced; a picture
-docs/images/compare-CONDITION.webp is shown where it is there.
+Each JSON is the compare.json of a comparison. What stands between the markers is replaced; a
+picture docs/images/compare-CONDITION.webp is shown where it is there.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ def _pictures(report: ComparisonReport, page: Path) -> str:
 
 def _section(report: ComparisonReport, page: Path) -> str:
     own = [f"{label} with {steps:,} steps" for label, steps in _own_steps(report).items()]
-    head = f"\n## {', '.join([report.condition['kind'], *own])}\n\n```console\n{command_of(report)}\n```\n\n"
+    head = (
+        f"\n## {', '.join([report.condition['kind'], *own])}\n\n```console\n{command_of(report)}\n"
+        "```\n\n"
+    )
     tables = "\n".join(markdown(block) for block in blocks(report))
     return f"{head}{_pictures(report, page)}{_facts(report)}\n\n{tables}"
 
@@ -67,33 +71,72 @@ def _facts(report: ComparisonReport) -> str:
     data, settings, timing = report.data, report.settings, report.settings["timing"]
     rises = " in the mean, rising" if settings.get("guidance_schedule") == "linear" else ""
     return (
-        f"{len(report.pictures)} pictures a row, {settings['sampling_steps']} steps, guidance {settings['guidance']:g}{rises}; "
-        f"trained on {data['train']:,} samples; Fréchet distances from {report.features.real:,} other held-out pictures. "
-        f"Times are of batch 1 on {settings['device']}, median of {settings['timing_rounds']} interleaved rounds, load average "
+        f"{len(report.pictures)} pictures a row, {settings['sampling_steps']} steps, guidance "
+        f"{settings['guidance']:g}{rises}; "
+        f"trained on {data['train']:,} samples; Fréchet distances from {report.features.real:,} "
+        "other held-out pictures. "
+        f"Times are of batch 1 on {settings['device']}, median of {settings['timing_rounds']} "
+        "interleaved rounds, load average "
         f"{timing['load_before']:.1f} before and {timing['load_after']:.1f} after."
     )
 
 
 def command_of(report: ComparisonReport) -> str:
-    """The command that makes a comparison again; folders and files go by their names, or by what they are."""
+    """The command that makes a comparison again; folders and files go by their names, or by what
+    they are.
+    """
     settings, recipe, usual = report.settings, report.recipe, ControlRecipe()
     controls = [row for row in report.rows if row.role == "control"]
     options = [("base", report.base["name"]), ("condition", report.condition["kind"])]
     options += [("set", f"{name}={value}") for name, value in report.condition["options"].items()]
     options += [("data", report.data["spec"]), ("controls", ",".join(row.name for row in controls))]
-    options += [(name.replace("_", "-"), recipe[name]) for name in OPTIONS if recipe[name] != getattr(usual, name)]
+    options += [
+        (name.replace("_", "-"), recipe[name])
+        for name in OPTIONS
+        if recipe[name] != getattr(usual, name)
+    ]
     options += [("lr", f"{row.name}={_rates(row)}") for row in controls if row.trainings]
-    options += [("zero-rate", f"{row.name}={_factors(row)}") for row in controls if _factors(row) != "1"]
-    options += [("control-steps", f"{name}={steps}") for name, steps in settings.get("control_steps", {}).items()]
-    options += [(name, value) for name in ("search-steps", "curve-every") if (value := settings.get(name.replace("-", "_")))]
+    options += [
+        ("zero-rate", f"{row.name}={_factors(row)}") for row in controls if _factors(row) != "1"
+    ]
+    options += [
+        ("control-steps", f"{name}={steps}")
+        for name, steps in settings.get("control_steps", {}).items()
+    ]
+    options += [
+        (name, value)
+        for name in ("search-steps", "curve-every")
+        if (value := settings.get(name.replace("-", "_")))
+    ]
     options += [("seeds", len(settings["training_seeds"])), ("pictures", len(report.pictures))]
-    options += [("sampling-steps", settings["sampling_steps"]), ("guidance", f"{settings['guidance']:g}")]
-    options += [("rounds", settings["timing_rounds"])] if settings["timing_rounds"] != CompareRequest.rounds else []
-    options += [("judge-steps", report.judge.steps)] if report.judge and report.judge.steps != JUDGE_RECIPE.steps else []
+    options += [
+        ("sampling-steps", settings["sampling_steps"]),
+        ("guidance", f"{settings['guidance']:g}"),
+    ]
+    options += (
+        [("rounds", settings["timing_rounds"])]
+        if settings["timing_rounds"] != CompareRequest.rounds
+        else []
+    )
+    options += (
+        [("judge-steps", report.judge.steps)]
+        if report.judge and report.judge.steps != JUDGE_RECIPE.steps
+        else []
+    )
     options += [("split", "SPLIT.json")] if report.data["split_given"] else []
-    options += [("plugin", "PLUGIN")] if any(one.given for row in controls for one in row.trainings + row.tried) else []
+    options += (
+        [("plugin", "PLUGIN")]
+        if any(one.given for row in controls for one in row.trainings + row.tried)
+        else []
+    )
     options += [("seed", settings["seed"])] if settings["seed"] else []
-    return " ".join(["python -m benchmarks.studies compare", *(f"--{name} {value}" for name, value in options), "--out DIR"])
+    return " ".join(
+        [
+            "python -m benchmarks.studies compare",
+            *(f"--{name} {value}" for name, value in options),
+            "--out DIR",
+        ]
+    )
 
 
 def _rates(row: Row) -> str:
@@ -111,7 +154,9 @@ def with_tables(text: str, reports: Sequence[ComparisonReport], page: Path) -> s
 
 def main(page: Path, sources: Sequence[Path]) -> None:
     """Reads the comparisons and writes the page."""
-    text = with_tables(page.read_text(encoding="utf-8"), [read_comparison(path) for path in sources], page)
+    text = with_tables(
+        page.read_text(encoding="utf-8"), [read_comparison(path) for path in sources], page
+    )
     with atomic_path(page) as temporary:
         temporary.write_text(text, encoding="utf-8")
 

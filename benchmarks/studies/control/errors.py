@@ -47,15 +47,19 @@ def mean_error(found_K2: Points, wanted_K2: Points, unit: float) -> float:
         True
 
     Reference:
-        Sagonas et al., 300 Faces In-The-Wild Challenge, 2016, section 4 (inter-ocular normalization).
+        Sagonas et al., 300 Faces In-The-Wild Challenge, 2016, section 4 (inter-ocular
+        normalization).
     """
     return float(np.linalg.norm(found_K2.astype(np.float64) - wanted_K2, axis=1).mean() / unit)
 
 
 def landmark_errors(
-    found: Sequence[Points | None], wanted: Sequence[Points | None], outer: tuple[int, int] = OUTER_EYES
+    found: Sequence[Points | None],
+    wanted: Sequence[Points | None],
+    outer: tuple[int, int] = OUTER_EYES,
 ) -> NDArray[np.float64]:
-    """NME of each picture (N,), over the outer eye distance of the wanted face; NaN where either has no face.
+    """NME of each picture (N,), over the outer eye distance of the wanted face; NaN where either
+    has no face.
 
     Args:
         found: (K, 2) of each generated picture, or None.
@@ -63,11 +67,19 @@ def landmark_errors(
         outer: which two of the K are the outer corners of the eyes.
     """
     pairs = zip(found, wanted, strict=True)
-    return np.array([math.nan if a is None or b is None else mean_error(a, b, eye_distance(b, outer)) for a, b in pairs])
+    return np.array(
+        [
+            math.nan if a is None or b is None else mean_error(a, b, eye_distance(b, outer))
+            for a, b in pairs
+        ]
+    )
 
 
-def under(errors_N: NDArray[np.float64], wanted: Sequence[Points | None], limit: float = FAILURE) -> NDArray[np.float64]:
-    """1 where the NME is below the limit and 0 elsewhere, also without a face (N,); NaN where none was asked for.
+def under(
+    errors_N: NDArray[np.float64], wanted: Sequence[Points | None], limit: float = FAILURE
+) -> NDArray[np.float64]:
+    """1 where the NME is below the limit and 0 elsewhere, also without a face (N,); NaN where none
+    was asked for.
 
     Example:
         >>> face = np.zeros((1, 2), np.float32)
@@ -75,14 +87,17 @@ def under(errors_N: NDArray[np.float64], wanted: Sequence[Points | None], limit:
         [1.0, 0.0, 0.0, nan]
 
     Reference:
-        Sagonas et al., 300 Faces In-The-Wild Challenge, 2016, section 4 (cumulative errors over all faces).
+        Sagonas et al., 300 Faces In-The-Wild Challenge, 2016, section 4 (cumulative errors over all
+        faces).
     """
     return np.where([one is None for one in wanted], math.nan, errors_N < limit)
 
 
 TOLERANCE = 1.0 / 128
-"""Of the picture's side: one pixel at 128. Scores at two sizes do not compare all the same, Canny's lines being a pixel thin
-at any: F1 of unrelated synthetic faces was 0.20 at 64 px, 0.30 at 128 and 0.23 at 256. Each comparison measures its own."""
+"""Of the picture's side: one pixel at 128. Scores at two sizes do not compare all the same, Canny's
+lines being a pixel thin at any: F1 of unrelated synthetic faces was 0.20 at 64 px, 0.30 at 128 and
+0.23 at 256. Each comparison measures its own.
+"""
 
 Edges = NDArray[np.bool_]
 
@@ -90,8 +105,9 @@ Edges = NDArray[np.bool_]
 def edge_scores(drawn_HW: Edges, wanted_HW: Edges, tolerance: float) -> tuple[float, float, float]:
     """Precision, recall and F1 of drawn edges against wanted ones.
 
-    P = share of drawn edge pixels at most `tolerance` from a wanted one; R = the other way round; F1 = 2 P R / (P + R).
-    Where neither has an edge all three are 1; where one has none, its share is 0.
+    P = share of drawn edge pixels at most `tolerance` from a wanted one; R = the other way round;
+    F1 = 2 P R / (P + R). Where neither has an edge all three are 1; where one has none, its share
+    is 0.
 
     Args:
         drawn_HW, wanted_HW: True on edges.
@@ -104,8 +120,8 @@ def edge_scores(drawn_HW: Edges, wanted_HW: Edges, tolerance: float) -> tuple[fl
         ((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
 
     Reference:
-        Martin et al., Learning to Detect Natural Image Boundaries, IEEE TPAMI 26(5), 2004, section 3 (with a tolerance and
-        without its one-to-one matching).
+        Martin et al., Learning to Detect Natural Image Boundaries, IEEE TPAMI 26(5), 2004, section
+        3 (with a tolerance and without its one-to-one matching).
     """
     if not drawn_HW.any() and not wanted_HW.any():
         return 1.0, 1.0, 1.0
@@ -128,7 +144,8 @@ Values = dict[str, NDArray[np.float64]]
 
 @dataclass(frozen=True, kw_only=True)
 class ControlError:
-    """Holds pictures against the condition that each was made with: M numbers by name, NaN where a picture has none.
+    """Holds pictures against the condition that each was made with: M numbers by name, NaN where a
+    picture has none.
 
     Args:
         see: M pictures (M, S, S, 3) to what was found in each (landmarks, edges).
@@ -150,14 +167,18 @@ class ControlError:
 
 
 def control_error(setup: Setup) -> ControlError:
-    """What judges pictures of the setup's condition; it gives no number for conditions other than faces and edges."""
+    """What judges pictures of the setup's condition; it gives no number for conditions other than
+    faces and edges.
+    """
     kind, options = setup.request.condition, setup.request.options
     if kind == "face_landmark":
         return _landmark_error(setup, str(options.get("task", "")))
     if kind == "canny":
         canny, wanted_NHW = build_condition("canny", options), setup.condition_NHWC[..., 0] > 0
         return ControlError(
-            see=lambda pictures: [canny.render(picture, pictures.shape[1])[..., 0] > 0 for picture in pictures],
+            see=lambda pictures: [
+                canny.render(picture, pictures.shape[1])[..., 0] > 0 for picture in pictures
+            ],
             score=lambda edges: edge_errors(edges, wanted_NHW),
             wanted=list(wanted_NHW),
         )
@@ -166,7 +187,9 @@ def control_error(setup: Setup) -> ControlError:
 
 def _landmark_error(setup: Setup, task: str) -> ControlError:
     wanted = landmarks_in_worker(setup.source_NHWC, task, show=setup.show)
-    drawn_NK2 = drawn_landmarks(setup.dataset, [int(position) for position in setup.dataset.indices(setup.sources.ids)])
+    drawn_NK2 = drawn_landmarks(
+        setup.dataset, [int(position) for position in setup.dataset.indices(setup.sources.ids)]
+    )
     return ControlError(
         see=lambda pictures: landmarks_in_worker(pictures, task, show=setup.show),
         score=lambda found: face_errors(found, wanted, drawn_NK2),
@@ -174,19 +197,31 @@ def _landmark_error(setup: Setup, task: str) -> ControlError:
     )
 
 
-def face_errors(found: Sequence[Points | None], wanted: Sequence[Points | None], drawn_NK2: Points | None) -> Values:
-    """``found`` (1 or 0), ``nme``, ``nme_8`` and, where the renderer's landmarks are known, ``true_nme``."""
+def face_errors(
+    found: Sequence[Points | None], wanted: Sequence[Points | None], drawn_NK2: Points | None
+) -> Values:
+    """``found`` (1 or 0), ``nme``, ``nme_8`` and, where the renderer's landmarks are known,
+    ``true_nme``.
+    """
     nme_M = landmark_errors(found, wanted)
-    values = {"found": np.array([float(one is not None) for one in found]), "nme": nme_M, "nme_8": under(nme_M, wanted)}
+    values = {
+        "found": np.array([float(one is not None) for one in found]),
+        "nme": nme_M,
+        "nme_8": under(nme_M, wanted),
+    }
     if drawn_NK2 is not None:
         index = [MEDIAPIPE_INDEX[name] for name in LANDMARK_NAMES]
         outer = (LANDMARK_NAMES.index("right_eye_outer"), LANDMARK_NAMES.index("left_eye_outer"))
-        values["true_nme"] = landmark_errors([None if one is None else one[index] for one in found], list(drawn_NK2), outer)
+        values["true_nme"] = landmark_errors(
+            [None if one is None else one[index] for one in found], list(drawn_NK2), outer
+        )
     return values
 
 
 def drawn_landmarks(dataset: Dataset, positions: Sequence[int]) -> Points | None:
-    """Where the renderer put its landmarks (N, K, 2) in pixels, by `LANDMARK_NAMES`; None where nothing was drawn."""
+    """Where the renderer put its landmarks (N, K, 2) in pixels, by `LANDMARK_NAMES`; None where
+    nothing was drawn.
+    """
     source = parse_spec(dataset.spec)
     if not isinstance(source, SynthSource):
         return None
@@ -195,7 +230,9 @@ def drawn_landmarks(dataset: Dataset, positions: Sequence[int]) -> Points | None
 
 
 def edge_errors(edges: Sequence[Edges], wanted_NHW: Edges) -> Values:
-    """``edge_precision``, ``edge_recall`` and ``edge_f1`` of drawn edges against those of the conditions (M,)."""
+    """``edge_precision``, ``edge_recall`` and ``edge_f1`` of drawn edges against those of the
+    conditions (M,).
+    """
     scores = [
         edge_scores(drawn_HW, wanted_HW, TOLERANCE * drawn_HW.shape[0])
         for drawn_HW, wanted_HW in zip(edges, wanted_NHW, strict=True)

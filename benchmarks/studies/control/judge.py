@@ -1,4 +1,5 @@
-"""The judge: a small classifier of synthetic faces, which gives features to the distances and reads what prompts name.
+"""The judge: a small classifier of synthetic faces, which gives features to the distances and reads
+what prompts name.
 
 Shapes: B batch, D features, A attributes.
 """
@@ -31,9 +32,18 @@ from .report import JudgeFacts
 from .setup import Setup
 
 ATTRIBUTES = (
-    "age", "expression", "skin", "hair colour", "hair style", "eyes", "beard", "glasses", "clothes", "background colour",
+    "age",
+    "expression",
+    "skin",
+    "hair colour",
+    "hair style",
+    "eyes",
+    "beard",
+    "glasses",
+    "clothes",
+    "background colour",
     "background pattern",
-)  # fmt: skip
+)
 NOT_NAMED = {"beard": "none", "glasses": "none"}
 """Words that no prompt says: it leaves such an attribute out."""
 RECEDING = "receding "
@@ -53,7 +63,10 @@ def face_words(attributes: Mapping[str, str]) -> dict[str, str]:
         ('afro', 'sky blue', 'dots')
     """
     colour, _, pattern = attributes["background"].rpartition(" ")
-    words = {name: attributes[name] for name in ("age", "expression", "skin", "eyes", "beard", "glasses", "clothes")}
+    words = {
+        name: attributes[name]
+        for name in ("age", "expression", "skin", "eyes", "beard", "glasses", "clothes")
+    }
     words |= {"background colour": colour, "background pattern": pattern}
     words["hair style"] = attributes["hair_style"].removeprefix(RECEDING)
     if words["hair style"] != "bald":
@@ -76,7 +89,9 @@ def words_of(dataset: Dataset) -> tuple[dict[str, str], ...] | None:
     source = parse_spec(dataset.spec)
     if not isinstance(source, SynthSource):
         return None
-    return tuple(face_words(attributes_of(source.params(sample.payload))) for sample in dataset.samples)
+    return tuple(
+        face_words(attributes_of(source.params(sample.payload))) for sample in dataset.samples
+    )
 
 
 FEATURES = 192
@@ -90,14 +105,17 @@ BATCH, ENCODED = 64, 32
 FORMAT = "unplug-judge/1"
 Pixels = NDArray[np.uint8]
 Agreement = dict[str, NDArray[np.float64]]
-"""For each attribute (N,): 1 where it is read as wanted, 0 where another word is, NaN where none is wanted."""
+"""For each attribute (N,): 1 where it is read as wanted, 0 where another word is, NaN where none is
+wanted.
+"""
 
 
 class Judge(nn.Module):
     """Faces to a word for each attribute: one trunk, one linear head an attribute.
 
-    Plain convolutions instead of depthwise ones: on a CPU they train several times faster, and the judge never ships. The
-    heads see where in the picture something is (eight by eight cells): clothes are at the bottom, hair is at the top.
+    Plain convolutions instead of depthwise ones: on a CPU they train several times faster, and the
+    judge never ships. The heads see where in the picture something is (eight by eight cells):
+    clothes are at the bottom, hair is at the top.
 
     Args:
         words: the words of each attribute, in the order of their logits.
@@ -111,7 +129,11 @@ class Judge(nn.Module):
         super().__init__()
         self.words = {name: tuple(options) for name, options in words.items()}
         self.body = nn.Sequential(
-            nn.PixelUnshuffle(4),  # four by four pixels at once: the fine layers are most of the cost, and words need few
+            nn.PixelUnshuffle(
+                4
+                # four by four pixels at once: the fine layers are most of the cost, and words need
+                # few
+            ),
             ConvNormAct(48, 64, kernel=1),
             ConvNormAct(64, 96, stride=2),
             ConvNormAct(96, 96),
@@ -121,8 +143,12 @@ class Judge(nn.Module):
             nn.AdaptiveAvgPool2d(CELLS),
             nn.Flatten(),
         )
-        self.neck = nn.Sequential(nn.Linear(CHANNELS * CELLS**2, FEATURES), nn.BatchNorm1d(FEATURES), nn.ReLU())
-        self.heads = nn.ModuleList(nn.Linear(FEATURES, len(options)) for options in self.words.values())
+        self.neck = nn.Sequential(
+            nn.Linear(CHANNELS * CELLS**2, FEATURES), nn.BatchNorm1d(FEATURES), nn.ReLU()
+        )
+        self.heads = nn.ModuleList(
+            nn.Linear(FEATURES, len(options)) for options in self.words.values()
+        )
         self.apply(init_weights)
 
     def features(self, image_BCHW: Tensor) -> Tensor:
@@ -163,26 +189,45 @@ class JudgeLoss(nn.Module):
         return torch.stack(parts).mean()
 
 
-def vocabulary(words: Sequence[Mapping[str, str]], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def vocabulary(
+    words: Sequence[Mapping[str, str]], names: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
     """The words of each attribute that occur, sorted; attributes that never occur are left out."""
     found = {name: tuple(sorted({own[name] for own in words if name in own})) for name in names}
     return {name: options for name, options in found.items() if options}
 
 
-def targets(words: Sequence[Mapping[str, str]], known: Mapping[str, Sequence[str]]) -> NDArray[np.int64]:
-    """Positions of the words (N, A); `IGNORED` where a face has no such attribute, or a word that is not known."""
-    number = {name: {word: index for index, word in enumerate(options)} for name, options in known.items()}
-    return np.array([[number[name].get(own.get(name, ""), IGNORED) for name in known] for own in words], np.int64)
+def targets(
+    words: Sequence[Mapping[str, str]], known: Mapping[str, Sequence[str]]
+) -> NDArray[np.int64]:
+    """Positions of the words (N, A); `IGNORED` where a face has no such attribute, or a word that
+    is not known.
+    """
+    number = {
+        name: {word: index for index, word in enumerate(options)} for name, options in known.items()
+    }
+    return np.array(
+        [[number[name].get(own.get(name, ""), IGNORED) for name in known] for own in words],
+        np.int64,
+    )
 
 
 class Faces:
-    """Draws batches of faces, shifted by up to a sixteenth of their side; half the batches are mirrored.
+    """Draws batches of faces, shifted by up to a sixteenth of their side; half the batches are
+    mirrored.
 
     Args:
-        images: (rows, S, S, 3) uint8. rows: which of them (N,). target_NA: their words. device: where they go.
+        images: (rows, S, S, 3) uint8. rows: which of them (N,). target_NA: their words. device:
+            where they go.
     """
 
-    def __init__(self, images: Pixels, rows: NDArray[np.int64], target_NA: NDArray[np.int64], device: torch.device) -> None:
+    def __init__(
+        self,
+        images: Pixels,
+        rows: NDArray[np.int64],
+        target_NA: NDArray[np.int64],
+        device: torch.device,
+    ) -> None:
         self.images, self.rows, self.device = images, rows, device
         self.target_NA = torch.from_numpy(target_NA)
 
@@ -191,7 +236,8 @@ class Faces:
         index_B = torch.randint(len(self.rows), (count,), generator=generator)
         room = self.images.shape[1] // 16
         down, right, mirrored = (
-            int(torch.randint(most, (1,), generator=generator)) for most in (2 * room + 1, 2 * room + 1, 2)
+            int(torch.randint(most, (1,), generator=generator))
+            for most in (2 * room + 1, 2 * room + 1, 2)
         )
         image_BCHW = to_unit(np.array(self.images[self.rows[index_B.numpy()]]), self.device)
         padded = F.pad(image_BCHW, (room,) * 4, mode="replicate")
@@ -210,7 +256,9 @@ def to_unit(pixels_NHWC: Pixels, device: torch.device) -> Tensor:
 
 
 @torch.no_grad()
-def examine(judge: Judge, pixels_NHWC: Pixels, device: torch.device) -> tuple[NDArray[np.float64], dict[str, list[str]]]:
+def examine(
+    judge: Judge, pixels_NHWC: Pixels, device: torch.device
+) -> tuple[NDArray[np.float64], dict[str, list[str]]]:
     """Features (N, D) of pictures, and the word read for each attribute (N each)."""
     judge.to(device).eval()
     features, read = [], dict[str, list[str]]({name: [] for name in judge.words})
@@ -225,7 +273,12 @@ def examine(judge: Judge, pixels_NHWC: Pixels, device: torch.device) -> tuple[ND
 def agreement(read: Mapping[str, Sequence[str]], wanted: Sequence[Mapping[str, str]]) -> Agreement:
     """Whether the words read in N pictures are those wanted, where one is."""
     return {
-        name: np.array([float(own[name] == word) if name in own else np.nan for word, own in zip(words, wanted, strict=True)])
+        name: np.array(
+            [
+                float(own[name] == word) if name in own else np.nan
+                for word, own in zip(words, wanted, strict=True)
+            ]
+        )
         for name, words in read.items()
     }
 
@@ -273,19 +326,38 @@ def train_judge(
     own = [words[int(position)] for position in positions]
     known = vocabulary(own, ATTRIBUTES)
     key = fingerprint(
-        format=FORMAT, data=dataset.digest, size=dataset.size, ids=list(ids), words=known, recipe=recipe.to_dict(), seed=seed
+        format=FORMAT,
+        data=dataset.digest,
+        size=dataset.size,
+        ids=list(ids),
+        words=known,
+        recipe=recipe.to_dict(),
+        seed=seed,
     )
     path = use_cache() / "diffusion" / f"judge-{key[:32]}.safetensors"
     note_people(path, dataset.spec, [dataset.samples[int(position)] for position in positions])
     with seeded(seed, 41):
         judge = Judge(known)
     if not _load(judge, path, key):
-        _fit(judge, dataset.images, dataset.rows[positions], targets(own, known), recipe, path, key, device, seed, show)
+        _fit(
+            judge,
+            dataset.images,
+            dataset.rows[positions],
+            targets(own, known),
+            recipe,
+            path,
+            key,
+            device,
+            seed,
+            show,
+        )
     return TrainedJudge(judge=judge.eval(), sha256=sha256_file(path), samples=len(own))
 
 
 def _load(judge: Judge, path: Path, key: str) -> bool:
-    """Fills in the weights; False where the cache holds nothing whole (a truncated file is trained again)."""
+    """Fills in the weights; False where the cache holds nothing whole (a truncated file is trained
+    again).
+    """
     if not path.is_file():
         return False
     try:
@@ -299,17 +371,36 @@ def _load(judge: Judge, path: Path, key: str) -> bool:
 
 
 def _fit(
-    judge: Judge, images: Pixels, rows: NDArray[np.int64], target_NA: NDArray[np.int64], recipe: StepRecipe,
-    path: Path, key: str, device: torch.device, seed: int, show: bool,
-) -> None:  # fmt: skip
+    judge: Judge,
+    images: Pixels,
+    rows: NDArray[np.int64],
+    target_NA: NDArray[np.int64],
+    recipe: StepRecipe,
+    path: Path,
+    key: str,
+    device: torch.device,
+    seed: int,
+    show: bool,
+) -> None:
     state = StateFile(path=path.with_suffix(".training"), fingerprint=f"{key}/{torch.__version__}")
-    # A copy: another memory layout rounds otherwise, and the first call must read pictures as later ones do.
+    # A copy: another memory layout rounds otherwise, and the first call must read pictures as later
+    # ones do.
     model = JudgeLoss(copy.deepcopy(judge).to(memory_format=torch.channels_last))  # type: ignore[call-overload]
     done = train_steps(
-        model, Faces(images, rows, target_NA, device), recipe, seed=seed, device=device, state=state, show=show, label="judge"
+        model,
+        Faces(images, rows, target_NA, device),
+        recipe,
+        seed=seed,
+        device=device,
+        state=state,
+        show=show,
+        label="judge",
     )
     average: Any = done.model
-    weights = {name: value.detach().cpu().contiguous() for name, value in average.judge.state_dict().items()}
+    weights = {
+        name: value.detach().cpu().contiguous()
+        for name, value in average.judge.state_dict().items()
+    }
     notes = {"key": key, "loss": done.history[-1]["loss"]}
     with atomic_path(path) as temporary, safetensors_errors(path):
         save_file(weights, temporary, metadata={"record": json.dumps(notes)})
@@ -319,11 +410,13 @@ def _fit(
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """What pictures look like to a network: features for the distances, and words where the data names attributes.
+    """What pictures look like to a network: features for the distances, and words where the data
+    names attributes.
 
     Args:
         name: of its features, for the report.
-        judge: facts about the judge; None where the base's own autoencoder gives the features and no words are read.
+        judge: facts about the judge; None where the base's own autoencoder gives the features and
+            no words are read.
         examine: pictures to features (N, D) and the word read for each attribute (N each).
         named: the words that the prompt of each source names.
     """
@@ -334,7 +427,9 @@ class Reader:
     named: Sequence[Mapping[str, str]] = ()
 
     def __call__(self, pictures_NHWC: Pixels) -> tuple[NDArray[np.float64], Agreement]:
-        """Features (M, D) of pictures made from the sources, and whether their attributes are read as the prompts name them."""
+        """Features (M, D) of pictures made from the sources, and whether their attributes are read
+        as the prompts name them.
+        """
         features, read = self.examine(pictures_NHWC)
         return features, agreement(read, self.named)
 
@@ -348,7 +443,9 @@ def posterior_means(vae: Any, pictures_NHWC: Pixels, device: torch.device) -> ND
     """Latents (N, D) of pictures: the features of data that names no attributes."""
     parts = []
     for start in range(0, len(pictures_NHWC), ENCODED):
-        image_BCHW = to_image(np.array(pictures_NHWC[start : start + ENCODED]), device).to(vae.dtype)
+        image_BCHW = to_image(np.array(pictures_NHWC[start : start + ENCODED]), device).to(
+            vae.dtype
+        )
         parts.append(vae.encode(image_BCHW).latent_dist.mean.flatten(1).double().cpu().numpy())
     return np.concatenate(parts)
 
@@ -358,15 +455,25 @@ def make_reader(setup: Setup) -> Reader:
     dataset, device, words = setup.dataset, setup.device, words_of(setup.dataset)
     if words is None:
         return Reader(
-            name="latents of the base's autoencoder (posterior means)", judge=None,
+            name="latents of the base's autoencoder (posterior means)",
+            judge=None,
             examine=lambda pictures: (posterior_means(setup.base.vae, pictures, device), {}),
-        )  # fmt: skip
+        )
     trained = train_judge(
-        dataset, words, setup.split.retain, setup.request.judge_recipe, device=device, seed=setup.request.seed, show=setup.show
+        dataset,
+        words,
+        setup.split.retain,
+        setup.request.judge_recipe,
+        device=device,
+        seed=setup.request.seed,
+        show=setup.show,
     )
     named = [named_words(one) for one in words]
     return Reader(
-        name="judge: the layer in front of the heads of a small attribute classifier trained on held-in faces",
+        name=(
+            "judge: the layer in front of the heads of a small attribute classifier trained on "
+            "held-in faces"
+        ),
         judge=_facts(setup, trained, named),
         examine=lambda pictures: examine(trained.judge, pictures, device),
         named=[named[int(position)] for position in dataset.indices(setup.sources.ids)],
@@ -382,7 +489,11 @@ def _facts(setup: Setup, trained: TrainedJudge, named: Sequence[Mapping[str, str
         for name, values in agreement(read, [named[int(position)] for position in held_out]).items()
     }
     return JudgeFacts(
-        sha256=trained.sha256, parameters=parameters(trained.judge), samples=trained.samples, steps=setup.request.judge.steps,
-        held_out=len(held_out), accuracy={name: float(values.mean()) for name, values in right.items() if len(values)},
+        sha256=trained.sha256,
+        parameters=parameters(trained.judge),
+        samples=trained.samples,
+        steps=setup.request.judge.steps,
+        held_out=len(held_out),
+        accuracy={name: float(values.mean()) for name, values in right.items() if len(values)},
         overall=float(np.concatenate(list(right.values())).mean()),
-    )  # fmt: skip
+    )

@@ -1,4 +1,6 @@
-"""Controls beside one frozen base (ControlNet, T2I-Adapter, the plugin): tables for the terminal, and the page."""
+"""Controls beside one frozen base (ControlNet, T2I-Adapter, the plugin): tables for the terminal,
+and the page.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ GROUPS = {
     "control": "With a control",
 }
 
-_COMPARED = "Controls of a frozen text-to-image base, trained alike and measured on the same pictures."
+_COMPARED = (
+    "Controls of a frozen text-to-image base, trained alike and measured on the same pictures."
+)
 
 
 def millions(value: int | None) -> str:
@@ -42,7 +46,13 @@ def giga(value: float | None) -> str:
         >>> giga(12_345_000_000.0)
         '12.3 G'
     """
-    return NONE if value is None else f"{value / 1e9:.1f} G" if value < 1e12 else f"{value / 1e9:,.0f} G"
+    return (
+        NONE
+        if value is None
+        else f"{value / 1e9:.1f} G"
+        if value < 1e12
+        else f"{value / 1e9:,.0f} G"
+    )
 
 
 def picture_seconds(row: Row) -> str:
@@ -61,7 +71,9 @@ def measure_cells(row: Row, names: Sequence[str]) -> list[str]:
     for name in names:
         item, metric = row.measures.get(name), METRICS[name]
         interval = "" if item is None else ends(item, metric)
-        cells.append(NONE if item is None else number(item, metric) + (f" ({interval})" if interval else ""))
+        cells.append(
+            NONE if item is None else number(item, metric) + (f" ({interval})" if interval else "")
+        )
     return cells
 
 
@@ -92,22 +104,41 @@ def verdict_cells(report: ComparisonReport) -> list[list[str]]:
 
 
 TRAINING_HEADER = (
-    "training", "seed", "steps", "learning rate", "validation loss", "last loss", "gained late", "took", "device", "weights",
+    "training",
+    "seed",
+    "steps",
+    "learning rate",
+    "validation loss",
+    "last loss",
+    "gained late",
+    "took",
+    "device",
+    "weights",
     "note",
-)  # fmt: skip
+)
 
 
 def training_cells(report: ComparisonReport) -> list[list[str]]:
-    """A line a training, in the columns of `TRAINING_HEADER`: those that are measured, then those of other learning rates."""
+    """A line a training, in the columns of `TRAINING_HEADER`: those that are measured, then those
+    of other learning rates.
+    """
     return [
         [
-            plain(row.label, 40), str(one.seed), _steps(report, one), _rates(one), fixed(one.validation, 4),
-            fixed(one.loss, 4), percent(one.late_gain, 0), seconds(one.wall_s), plain(one.device, 80), short(one.sha256),
+            plain(row.label, 40),
+            str(one.seed),
+            _steps(report, one),
+            _rates(one),
+            fixed(one.validation, 4),
+            fixed(one.loss, 4),
+            percent(one.late_gain, 0),
+            seconds(one.wall_s),
+            plain(one.device, 80),
+            short(one.sha256),
             ", ".join(_training_notes(row, one)),
         ]
         for row in report.rows
         for one in (*row.trainings, *(one for one in row.tried if one not in row.trainings))
-    ]  # fmt: skip
+    ]
 
 
 def _steps(report: ComparisonReport, one: Training) -> str:
@@ -116,7 +147,9 @@ def _steps(report: ComparisonReport, one: Training) -> str:
 
 def _rates(one: Training) -> str:
     """The learning rate, and what it is multiplied with where kernels start at zero."""
-    return f"{one.lr:g}" if one.zero_rate == 1.0 else f"{one.lr:g}, zero kernels × {one.zero_rate:g}"
+    return (
+        f"{one.lr:g}" if one.zero_rate == 1.0 else f"{one.lr:g}, zero kernels × {one.zero_rate:g}"
+    )
 
 
 def _training_notes(row: Row, one: Training) -> list[str]:
@@ -136,12 +169,18 @@ def rivals(report: ComparisonReport) -> list[Row]:
 
 
 def difference_columns(report: ComparisonReport) -> list[str]:
-    """Numbers in which a control is compared with the reference control; the Fréchet distances' ratio compares by itself."""
+    """Numbers in which a control is compared with the reference control; the Fréchet distances'
+    ratio compares by itself.
+    """
 
     def compared(item: Measure | None, name: str) -> bool:
         return item is not None and (item.difference is not None or name == "frechet_ratio")
 
-    return [name for name in report.columns if any(compared(row.measures.get(name), name) for row in rivals(report))]
+    return [
+        name
+        for name in report.columns
+        if any(compared(row.measures.get(name), name) for row in rivals(report))
+    ]
 
 
 def difference_header(report: ComparisonReport) -> list[str]:
@@ -158,17 +197,31 @@ def difference_cells(report: ComparisonReport, row: Row) -> list[str]:
         if name == "frechet_ratio":
             cells += measure_cells(row, [name])
         else:
-            cells.append(NONE if item is None or item.difference is None else apart(item.difference, METRICS[name]))
+            cells.append(
+                NONE
+                if item is None or item.difference is None
+                else apart(item.difference, METRICS[name])
+            )
     return cells
 
 
 def comparison_table(report: ComparisonReport) -> str:
     """Rows, differences, verdicts, trainings and notes for a terminal."""
     names = [name for name in report.columns if not METRICS[name].aside]
-    head = ["", "parameters", "MACs", *(METRICS[name].label for name in names), "s/picture", "of base"]
+    head = [
+        "",
+        "parameters",
+        "MACs",
+        *(METRICS[name].label for name in names),
+        "s/picture",
+        "of base",
+    ]
     lines = [table(head, [row_cells(row, names) for row in report.rows])]
     if report.reference is not None and (others := rivals(report)):
-        lines += ["", table(difference_header(report), [difference_cells(report, row) for row in others])]
+        lines += [
+            "",
+            table(difference_header(report), [difference_cells(report, row) for row in others]),
+        ]
     if report.verdicts:
         lines += ["", table(VERDICT_HEADER, verdict_cells(report))]
     if trainings := training_cells(report):
@@ -208,7 +261,8 @@ def render_page(report: ComparisonReport) -> str:
 
 def _section(report: ComparisonReport) -> Section:
     lead = (
-        "Each control was trained beside the same frozen base with the same batches; every row draws the same held-out samples "
+        "Each control was trained beside the same frozen base with the same batches; every row "
+        "draws the same held-out samples "
         "from the same prompts and noise."
     )
     return Section(id="comparison", heading="Controls compared", lead=lead, blocks=blocks(report))
@@ -220,19 +274,30 @@ def _numbers(report: ComparisonReport) -> list[KeyNumber]:
     if plugin is None:
         return []
     kind = _kind(report)
-    found = [KeyNumber(label=f"Plugin, {kind}", value=millions(plugin.parameters), note="parameters")]
+    found = [
+        KeyNumber(label=f"Plugin, {kind}", value=millions(plugin.parameters), note="parameters")
+    ]
     for name in ("nme", "edge_f1", "frechet_ratio"):
         if (item := plugin.measures.get(name)) is not None:
-            metric, asked = METRICS[name], report.reference is not None and item.difference is not None
+            metric, asked = (
+                METRICS[name],
+                report.reference is not None and item.difference is not None,
+            )
             note = (_reference(report, name) if asked else "") or ends(item, metric)
-            found.append(KeyNumber(label=f"{metric.label}, {kind}", value=number(item, metric), note=note))
+            found.append(
+                KeyNumber(label=f"{metric.label}, {kind}", value=number(item, metric), note=note)
+            )
     return found
 
 
 def _reference(report: ComparisonReport, name: str) -> str:
     """A number of the reference control, that a difference was taken from."""
     rival = report.row(str(report.reference))
-    return f"{plain(rival.label, 30)} {number(rival.measures[name], METRICS[name])}" if name in rival.measures else ""
+    return (
+        f"{plain(rival.label, 30)} {number(rival.measures[name], METRICS[name])}"
+        if name in rival.measures
+        else ""
+    )
 
 
 def _kind(report: ComparisonReport) -> str:
@@ -240,7 +305,9 @@ def _kind(report: ComparisonReport) -> str:
 
 
 def blocks(report: ComparisonReport) -> list[Block]:
-    """Tables of the numbers, the differences, the verdicts and the trainings, then what is to be said of them."""
+    """Tables of the numbers, the differences, the verdicts and the trainings, then what is to be
+    said of them.
+    """
     found: list[Block] = [_main(report)]
     if report.reference is not None and rivals(report):
         found.append(_differences(report))
@@ -254,7 +321,11 @@ def blocks(report: ComparisonReport) -> list[Block]:
 
 
 def _main(report: ComparisonReport) -> Table:
-    columns = [Column(label=_kind(report), number=False), Column(label="parameters"), Column(label="MACs", unit="a picture")]
+    columns = [
+        Column(label=_kind(report), number=False),
+        Column(label="parameters"),
+        Column(label="MACs", unit="a picture"),
+    ]
     columns += [Column(label=METRICS[name].label) for name in _shown(report)]
     columns += [Column(label="time", unit="s a picture"), Column(label="of the base's")]
     groups = [
@@ -264,18 +335,24 @@ def _main(report: ComparisonReport) -> Table:
     ]
     base = plain(str(report.base.get("name")), 40)
     caption = (
-        f"{count(len(report.pictures))} pictures a row, condition {_kind(report)}, base {base}; with 95 % intervals, and "
+        f"{count(len(report.pictures))} pictures a row, condition {_kind(report)}, base {base}; "
+        "with 95 % intervals, and "
         "quartiles of the times"
     )
     return Table(caption=caption, columns=columns, groups=groups)
 
 
 def _shown(report: ComparisonReport) -> list[str]:
-    return [name for name in report.columns if name != "frechet_ratio"]  # it stands among the differences
+    # it stands among the differences
+    return [name for name in report.columns if name != "frechet_ratio"]
 
 
 def _row(report: ComparisonReport, row: Row) -> list[Cell]:
-    cells = [Cell(text=plain(row.label)), Cell(text=millions(row.parameters)), Cell(text=giga(row.macs))]
+    cells = [
+        Cell(text=plain(row.label)),
+        Cell(text=millions(row.parameters)),
+        Cell(text=giga(row.macs)),
+    ]
     cells += [_cell(row.measures.get(name), name) for name in _shown(report)]
     speed = row.speed
     if speed is None:
@@ -283,25 +360,41 @@ def _row(report: ComparisonReport, row: Row) -> list[Cell]:
     return [
         *cells,
         Cell(text=picture_seconds(row), note=f"{fixed(speed.low)} to {fixed(speed.high)}"),
-        Cell(text=over_base(row), note=f"{fixed(speed.ratio_low, 2)} to {fixed(speed.ratio_high, 2)}"),
+        Cell(
+            text=over_base(row), note=f"{fixed(speed.ratio_low, 2)} to {fixed(speed.ratio_high, 2)}"
+        ),
     ]
 
 
 def _cell(item: Measure | None, name: str) -> Cell:
     metric = METRICS[name]
-    return Cell(text=NONE) if item is None else Cell(text=number(item, metric), note=ends(item, metric))
+    return (
+        Cell(text=NONE)
+        if item is None
+        else Cell(text=number(item, metric), note=ends(item, metric))
+    )
 
 
 def _differences(report: ComparisonReport) -> Table:
     names = difference_columns(report)
     reference = plain(report.row(str(report.reference)).label)
     columns = [Column(label=f"minus {reference}", number=False)]
-    columns += [Column(label=METRICS[name].label, unit=f"{METRICS[name].better} is better") for name in names]
-    rows = [[Cell(text=plain(row.label)), *(_difference(row, name) for name in names)] for row in rivals(report)]
+    columns += [
+        Column(label=METRICS[name].label, unit=f"{METRICS[name].better} is better")
+        for name in names
+    ]
+    rows = [
+        [Cell(text=plain(row.label)), *(_difference(row, name) for name in names)]
+        for row in rivals(report)
+    ]
     return Table(
-        caption=f"Paired differences from {reference} on the same pictures; percent become percentage points", columns=columns,
+        caption=(
+            f"Paired differences from {reference} on the same pictures; percent become percentage "
+            "points"
+        ),
+        columns=columns,
         groups=[("", rows)],
-    )  # fmt: skip
+    )
 
 
 def _difference(row: Row, name: str) -> Cell:
@@ -315,12 +408,21 @@ def _difference(row: Row, name: str) -> Cell:
 
 
 def _verdicts(report: ComparisonReport) -> Table:
-    columns = [Column(label="Control", number=False), *(Column(label=label, number=False) for label in ("asked", "verdict"))]
+    columns = [
+        Column(label="Control", number=False),
+        *(Column(label=label, number=False) for label in ("asked", "verdict")),
+    ]
     rows = [
-        [Cell(text=plain(label, 40)), Cell(text=plain(asked)), Cell(text=said, note=plain(why, 200), chip=CHIPS[said])]
+        [
+            Cell(text=plain(label, 40)),
+            Cell(text=plain(asked)),
+            Cell(text=said, note=plain(why, 200), chip=CHIPS[said]),
+        ]
         for label, asked, said, why in verdict_cells(report)
     ]
-    return Table(caption="Verdicts by the paired 95 % intervals", columns=columns, groups=[("", rows)])
+    return Table(
+        caption="Verdicts by the paired 95 % intervals", columns=columns, groups=[("", rows)]
+    )
 
 
 def _attributes(report: ComparisonReport) -> Table:
@@ -330,16 +432,28 @@ def _attributes(report: ComparisonReport) -> Table:
     ceiling = report.judge.accuracy if report.judge else {}
     rows = [
         [
-            Cell(text=plain(name, 40)), Cell(text=percent(ceiling.get(name))),
-            *(Cell(text=percent(row.attributes[name].value) if name in row.attributes else NONE) for row in report.rows),
+            Cell(text=plain(name, 40)),
+            Cell(text=percent(ceiling.get(name))),
+            *(
+                Cell(text=percent(row.attributes[name].value) if name in row.attributes else NONE)
+                for row in report.rows
+            ),
         ]
         for name in names
-    ]  # fmt: skip
-    return Table(caption="Share of prompts whose attribute the judge reads as named", columns=columns, groups=[("", rows)])
+    ]
+    return Table(
+        caption="Share of prompts whose attribute the judge reads as named",
+        columns=columns,
+        groups=[("", rows)],
+    )
 
 
 def _trainings(report: ComparisonReport) -> Table:
-    columns = [Column(label=label, number=0 < place < 8) for place, label in enumerate(TRAINING_HEADER)]
+    columns = [
+        Column(label=label, number=0 < place < 8) for place, label in enumerate(TRAINING_HEADER)
+    ]
     rows = [[Cell(text=text) for text in cells] for cells in training_cells(report)]
     batch = report.recipe.get("batch_size")
-    return Table(caption=f"Trainings: steps of {batch} samples", columns=columns, groups=[("", rows)])
+    return Table(
+        caption=f"Trainings: steps of {batch} samples", columns=columns, groups=[("", rows)]
+    )

@@ -1,4 +1,6 @@
-"""The pictures of each row, drawn batch by batch into one array on disk and continued after a kill; the first in a sheet."""
+"""The pictures of each row, drawn batch by batch into one array on disk and continued after a kill;
+the first in a sheet.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,14 @@ def control_pictures(setup: Setup, contender: Contender) -> Pixels:
     name = f"{contender.name}-seed{contender.training.seed}"
     conditions = [Image.fromarray(one) for one in setup.condition_NHWC]
     extra: dict[str, Any] = {"image": conditions}
+    # finished rows put no pipeline together
     return _pictures(
-        setup, name, lambda: pipeline(setup, contender), extra, f"{setup.base_sha256}/{contender.training.sha256}"
-    )  # finished rows put no pipeline together
+        setup,
+        name,
+        lambda: pipeline(setup, contender),
+        extra,
+        f"{setup.base_sha256}/{contender.training.sha256}",
+    )
 
 
 def pipeline(setup: Setup, contender: Contender) -> Any:
@@ -46,25 +53,41 @@ def pipeline(setup: Setup, contender: Contender) -> Any:
     return pipe
 
 
-def _pictures(setup: Setup, name: str, make: Callable[[], Any], extra: Mapping[str, list[Any]], weights: str) -> Pixels:
+def _pictures(
+    setup: Setup, name: str, make: Callable[[], Any], extra: Mapping[str, list[Any]], weights: str
+) -> Pixels:
     size = setup.dataset.size
     path = setup.request.out / "pictures" / f"{name}.npy"
     shape = (len(setup.sources), size, size, 3)
     conditions = hashlib.sha256(setup.condition_NHWC.tobytes()).hexdigest() if extra else ""
     key = fingerprint(
-        weights=weights, prompts=setup.prompts, seeds=setup.picture_seeds, **asdict(setup.sampling), conditions=conditions,
-        device=setup.device.type, shape=shape, captions=setup.captions,
-    )  # fmt: skip
+        weights=weights,
+        prompts=setup.prompts,
+        seeds=setup.picture_seeds,
+        **asdict(setup.sampling),
+        conditions=conditions,
+        device=setup.device.type,
+        shape=shape,
+        captions=setup.captions,
+    )
     if (finished := load_finished(path, key, shape)) is None:
         _draw(setup, path, key, shape, make(), extra, name)
         finished = load_finished(path, key, shape)
     if finished is None:
-        raise OutputError(str(path), "it changed while it was written", "Let one comparison at a time use --out")
+        raise OutputError(
+            str(path), "it changed while it was written", "Let one comparison at a time use --out"
+        )
     return finished[0]
 
 
 def _draw(
-    setup: Setup, path: Path, key: str, shape: Sequence[int], pipe: Any, extra: Mapping[str, list[Any]], name: str
+    setup: Setup,
+    path: Path,
+    key: str,
+    shape: Sequence[int],
+    pipe: Any,
+    extra: Mapping[str, list[Any]],
+    name: str,
 ) -> None:
     count = int(shape[0])
     with (
@@ -74,9 +97,14 @@ def _draw(
         for start in range(rows.done, count, BATCH):
             part = slice(start, start + BATCH)
             drawn = generate(
-                pipe, setup.prompts[part], seeds=setup.picture_seeds[part], size=int(shape[1]), **asdict(setup.sampling),
-                progress=bar, shared={key: values[part] for key, values in extra.items()},
-            )  # fmt: skip
+                pipe,
+                setup.prompts[part],
+                seeds=setup.picture_seeds[part],
+                size=int(shape[1]),
+                **asdict(setup.sampling),
+                progress=bar,
+                shared={key: values[part] for key, values in extra.items()},
+            )
             pixels_NHWC = np.stack([np.asarray(picture.convert("RGB")) for picture in drawn])
             rows.append(pixels_NHWC, np.ones(len(pixels_NHWC), bool))
         rows.finish(path, {"key": key})
@@ -84,10 +112,14 @@ def _draw(
 
 @torch.no_grad()
 def through_autoencoder(setup: Setup) -> Pixels:
-    """The source pictures encoded and decoded again: the best that anything behind this autoencoder can do."""
+    """The source pictures encoded and decoded again: the best that anything behind this autoencoder
+    can do.
+    """
     vae, parts = setup.base.vae, []
     for start in range(0, len(setup.source_NHWC), BATCH):
-        image_BCHW = to_image(np.array(setup.source_NHWC[start : start + BATCH]), setup.device).to(vae.dtype)
+        image_BCHW = to_image(np.array(setup.source_NHWC[start : start + BATCH]), setup.device).to(
+            vae.dtype
+        )
         parts.append(to_pixels(vae.decode(vae.encode(image_BCHW).latent_dist.mean).sample.float()))
     return np.concatenate(parts)
 
@@ -98,7 +130,8 @@ SIDE = 160
 
 
 def comparison_sheet(setup: Setup, shown: Mapping[str, NDArray[np.uint8]]) -> Image.Image:
-    """A row for the conditions and one for each way, the first `COLUMNS` pictures of the comparison: none is picked by hand.
+    """A row for the conditions and one for each way, the first `COLUMNS` pictures of the
+    comparison: none is picked by hand.
 
     Args:
         setup: its conditions.
@@ -106,5 +139,8 @@ def comparison_sheet(setup: Setup, shown: Mapping[str, NDArray[np.uint8]]) -> Im
     """
     rows = {"condition": setup.condition_NHWC, **shown}
     side = max(SIDE, setup.dataset.size)
-    cells = [[Image.fromarray(np.asarray(one)) for one in pictures[:COLUMNS]] for pictures in rows.values()]
+    cells = [
+        [Image.fromarray(np.asarray(one)) for one in pictures[:COLUMNS]]
+        for pictures in rows.values()
+    ]
     return image_grid(cells, labels=list(rows), side=side, gap=6, font_size=16)

@@ -1,4 +1,6 @@
-"""The comparison's file, ``unplug-compare/1``: a row for each way to make pictures, raw numbers of every picture kept."""
+"""The comparison's file, ``unplug-compare/1``: a row for each way to make pictures, raw numbers of
+every picture kept.
+"""
 
 from __future__ import annotations
 
@@ -38,72 +40,123 @@ class Metric:
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {
         "found": Metric(
-            label="faces found", better="higher", percent=True, digits=1,
+            label="faces found",
+            better="higher",
+            percent=True,
+            digits=1,
             says="share of pictures in which the Face Landmarker finds a face",
         ),
         "nme": Metric(
-            label="NME", better="lower", percent=True, digits=2,
+            label="NME",
+            better="lower",
+            percent=True,
+            digits=2,
             says="mean distance of the 478 landmarks from the source picture's, over the source's outer eye distance, where a "
             "face is found",
         ),
         "nme_8": Metric(
-            label="NME under 8 %", better="higher", percent=True, digits=1,
-            says="share of pictures in which a face is found with an NME under 8 %; a missing face fails",
+            label="NME under 8 %",
+            better="higher",
+            percent=True,
+            digits=1,
+            says=(
+                "share of pictures in which a face is found with an NME under 8 %; a missing face "
+                "fails"
+            ),
         ),
         "true_nme": Metric(
-            label="NME, drawn landmarks", better="lower", percent=True, digits=2, aside=True,
+            label="NME, drawn landmarks",
+            better="lower",
+            percent=True,
+            digits=2,
+            aside=True,
             says="the same against where the renderer put its named landmarks; the source row has what the two conventions "
             "differ by",
         ),
         "edge_f1": Metric(
-            label="edge F1", better="higher",
+            label="edge F1",
+            better="higher",
             says="harmonic mean of edge precision and edge recall, mean over pictures",
         ),
         "edge_precision": Metric(
-            label="edge precision", better="higher", aside=True,
-            says="share of the picture's Canny edges that lie at one of the condition, within a pixel at 128",
+            label="edge precision",
+            better="higher",
+            aside=True,
+            says=(
+                "share of the picture's Canny edges that lie at one of the condition, within a "
+                "pixel at 128"
+            ),
         ),
         "edge_recall": Metric(
-            label="edge recall", better="higher", aside=True,
+            label="edge recall",
+            better="higher",
+            aside=True,
             says="share of the condition's edges at which the picture has one",
         ),
         "frechet": Metric(
-            label="Fréchet distance", better="lower", digits=2,
+            label="Fréchet distance",
+            better="lower",
+            digits=2,
             says="between Gaussians fitted to features of the row's pictures and of other held-out pictures, extrapolated to "
             "endless samples",
         ),
         "frechet_ratio": Metric(
-            label="Fréchet, of ControlNet's", better="lower", aside=True,
+            label="Fréchet, of ControlNet's",
+            better="lower",
+            aside=True,
             says="the row's Fréchet distance over the reference control's",
         ),
         "frechet_finite": Metric(
-            label="Fréchet, not extrapolated", better="lower", digits=2, aside=True,
+            label="Fréchet, not extrapolated",
+            better="lower",
+            digits=2,
+            aside=True,
             says="the same at this number of pictures, biased upwards",
         ),
         "kid": Metric(
-            label="KID", better="lower", digits=4,
-            says="kernel distance between the same pictures in all features, kernel (x.y/d + 1)^3, unbiased",
+            label="KID",
+            better="lower",
+            digits=4,
+            says=(
+                "kernel distance between the same pictures in all features, kernel (x.y/d + 1)^3, "
+                "unbiased"
+            ),
         ),
         "consistency": Metric(
-            label="prompt kept", better="higher", percent=True, digits=1,
+            label="prompt kept",
+            better="higher",
+            percent=True,
+            digits=1,
             says="share of the attributes named in the prompts that the judge reads as named; what was not asked for is not "
             "judged",
         ),
         "loss": Metric(
-            label="noise loss", better="lower", digits=4,
-            says="squared error of the predicted noise on held-out samples, mean over eight noise levels",
+            label="noise loss",
+            better="lower",
+            digits=4,
+            says=(
+                "squared error of the predicted noise on held-out samples, mean over eight noise "
+                "levels"
+            ),
         ),
     }
-)  # fmt: skip
+)
 """In the order of the columns. Seconds, parameters and operations have fields of their own."""
 
 CONTROL_ERROR: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"face_landmark": ("found", "nme", "nme_8", "true_nme"), "canny": ("edge_f1", "edge_precision", "edge_recall")}
+    {
+        "face_landmark": ("found", "nme", "nme_8", "true_nme"),
+        "canny": ("edge_f1", "edge_precision", "edge_recall"),
+    }
 )
 """What says how well a picture follows a condition; other conditions have no such number."""
 
-JUDGED: Mapping[str, tuple[str, ...]] = MappingProxyType({"face_landmark": ("nme", "nme_8"), "canny": ("edge_f1",)})
-"""Those of `CONTROL_ERROR` that the verdict goes by: NME alone would reward a control that loses the difficult faces."""
+JUDGED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"face_landmark": ("nme", "nme_8"), "canny": ("edge_f1",)}
+)
+"""Those of `CONTROL_ERROR` that the verdict goes by: NME alone would reward a control that loses
+the difficult faces.
+"""
 
 SCHEMA: Literal["unplug-compare/1"] = "unplug-compare/1"
 MAX_BYTES, MAX_ROWS, MAX_TEXT = 64 * 2**20, 100, 4000
@@ -117,10 +170,11 @@ class Measure:
 
     Args:
         value: over all its pictures.
-        low, high: 95 % interval over pictures, widened by Student's t over trainings where there are several; null where it
-            has none.
+        low, high: 95 % interval over pictures, widened by Student's t over trainings where there
+            are several; null where it has none.
         pictures: that count in it, over all trainings.
-        difference: minus the reference control's, on pictures that count in both, paired; null for that row and without one.
+        difference: minus the reference control's, on pictures that count in both, paired; null for
+            that row and without one.
     """
 
     value: float
@@ -132,7 +186,9 @@ class Measure:
 
 def number(item: Measure | Estimate, metric: Metric) -> str:
     """A value without its interval."""
-    return percent(item.value, metric.digits) if metric.percent else fixed(item.value, metric.digits)
+    return (
+        percent(item.value, metric.digits) if metric.percent else fixed(item.value, metric.digits)
+    )
 
 
 def ends(item: Measure | Estimate, metric: Metric, *, sign: bool = False) -> str:
@@ -146,7 +202,9 @@ def ends(item: Measure | Estimate, metric: Metric, *, sign: bool = False) -> str
         return ""
     factor = 100.0 if metric.percent else 1.0
     write = signed if sign else fixed
-    return f"{write(item.low * factor, metric.digits)} to {write(item.high * factor, metric.digits)}"
+    return (
+        f"{write(item.low * factor, metric.digits)} to {write(item.high * factor, metric.digits)}"
+    )
 
 
 def apart(item: Estimate, metric: Metric) -> str:
@@ -180,16 +238,20 @@ class Row:
     Args:
         name: "source", "shuffled", "autoencoder", "base", or of a control.
         label: in tables.
-        role: a floor is not made by the base: real pictures, those of other samples, and real ones through the autoencoder.
+        role: a floor is not made by the base: real pictures, those of other samples, and real ones
+            through the autoencoder.
         every_step: of a control: whether it runs at each step of sampling.
         parameters: of the control alone; of the base for the base.
-        macs: multiply-accumulates of one picture, everything included; null where they were not counted.
+        macs: multiply-accumulates of one picture, everything included; null where they were not
+            counted.
         trainings: of the control, one a seed.
-        tried: the first seed's trainings with each learning rate, where there were several; one of them is in `trainings`.
+        tried: the first seed's trainings with each learning rate, where there were several; one of
+            them is in `trainings`.
         speed: null for floors.
         measures: by the names of `METRICS`.
         attributes: share read as named, for each attribute that prompts name.
-        raw: by name of the number, (trainings, pictures); null where a picture has none. ``attribute:NAME`` is 1 or 0.
+        raw: by name of the number, (trainings, pictures); null where a picture has none.
+            ``attribute:NAME`` is 1 or 0.
         missing: why a number is not there.
     """
 
@@ -215,7 +277,8 @@ class Verdict:
     Args:
         row: name of the control's row.
         claim: what is asked.
-        outcome: by the paired 95 % interval: all of it on the good side, all on the other, or neither.
+        outcome: by the paired 95 % interval: all of it on the good side, all on the other, or
+            neither.
         why: the numbers, or what is missing.
     """
 
@@ -239,8 +302,10 @@ class JudgeFacts:
     """The classifier that reads attributes, and how well it does on real held-out faces.
 
     Args:
-        sha256: of its weights. parameters: how many. samples: faces that it learned from. steps: of its training.
-        held_out: real faces that it was examined on. accuracy: for each attribute, the ceiling of the rows.
+        sha256: of its weights. parameters: how many. samples: faces that it learned from. steps: of
+            its training.
+        held_out: real faces that it was examined on. accuracy: for each attribute, the ceiling of
+            the rows.
         overall: over all of them together.
     """
 
@@ -258,8 +323,9 @@ class FeatureFacts:
     """What the distances are taken in.
 
     Args:
-        name: of the features. width: how many there are. components: how many of their principal components the Fréchet
-            distance is in, or null for all. variance: share of the real pictures' variance in those.
+        name: of the features. width: how many there are. components: how many of their principal
+            components the Fréchet distance is in, or null for all. variance: share of the real
+            pictures' variance in those.
         real: pictures that every row is held against.
     """
 
@@ -343,14 +409,19 @@ def check_comparison(report: ComparisonReport, where: str) -> None:
     """Raises `ReportError` where a report does not hold together."""
     names = [row.name for row in report.rows]
     found = list(_estimates(report))
-    numbers = [value for item in found for value in (item.value, item.low, item.high) if value is not None]
+    numbers = [
+        value for item in found for value in (item.value, item.low, item.high) if value is not None
+    ]
     problems = {
         f"it has no row, or over {MAX_ROWS}": not 0 < len(names) <= MAX_ROWS,
         "two rows share a name": len(set(names)) != len(names),
         "its reference is no row": report.reference is not None and report.reference not in names,
-        "a number is unknown": any(name not in METRICS for row in report.rows for name in row.measures),
+        "a number is unknown": any(
+            name not in METRICS for row in report.rows for name in row.measures
+        ),
         "an interval is upside down": any(
-            item.low is not None and item.high is not None and item.low > item.high for item in found
+            item.low is not None and item.high is not None and item.low > item.high
+            for item in found
         ),
         "a number is too large": any(abs(value) > MAX_NUMBER for value in numbers),
         "a verdict is on no row": any(verdict.row not in names for verdict in report.verdicts),
@@ -359,17 +430,31 @@ def check_comparison(report: ComparisonReport, where: str) -> None:
     }
     for why, wrong in problems.items():
         if wrong:
-            raise ReportError(where, why, "Write it again with this version of unplug, or restore it from a copy")
+            raise ReportError(
+                where, why, "Write it again with this version of unplug, or restore it from a copy"
+            )
 
 
 def _estimates(report: ComparisonReport) -> Iterator[Measure | Estimate]:
-    for item in (one for row in report.rows for one in (*row.measures.values(), *row.attributes.values())):
+    for item in (
+        one for row in report.rows for one in (*row.measures.values(), *row.attributes.values())
+    ):
         yield item
         if item.difference is not None:
             yield item.difference
 
 
 def _texts(report: ComparisonReport) -> list[str]:
-    rows = [text for row in report.rows for text in (row.name, row.label, *row.attributes, *row.missing.values())]
+    rows = [
+        text
+        for row in report.rows
+        for text in (row.name, row.label, *row.attributes, *row.missing.values())
+    ]
     verdicts = (text for verdict in report.verdicts for text in (verdict.claim, verdict.why))
-    return [*rows, *verdicts, *report.notes, report.features.name, *(picture.prompt for picture in report.pictures)]
+    return [
+        *rows,
+        *verdicts,
+        *report.notes,
+        report.features.name,
+        *(picture.prompt for picture in report.pictures),
+    ]

@@ -39,11 +39,17 @@ DECODED = Row(name="autoencoder", label="source through autoencoder", role="floo
 
 
 def compare_controls(
-    request: CompareRequest, *, device: torch.device, show: bool = True, say: Callable[[str], None] = lambda _: None
+    request: CompareRequest,
+    *,
+    device: torch.device,
+    show: bool = True,
+    say: Callable[[str], None] = lambda _: None,
 ) -> ComparisonReport:
-    """Trains the controls, draws pictures with each, measures them, and writes compare.json, compare.png and curves.png.
+    """Trains the controls, draws pictures with each, measures them, and writes compare.json,
+    compare.png and curves.png.
 
-    What a killed or an earlier call has finished in ``request.out`` (trainings, pictures, timings) is used again.
+    What a killed or an earlier call has finished in ``request.out`` (trainings, pictures, timings)
+    is used again.
 
     Args:
         request: what to compare.
@@ -53,7 +59,8 @@ def compare_controls(
 
     Raises:
         InputError, DataError, CheckpointError: see `prepare` and `contender`.
-        TrainingError, ConversionError, OutputError: what training, the Face Landmarker and the disk raise.
+        TrainingError, ConversionError, OutputError: what training, the Face Landmarker and the disk
+            raise.
     """
     setup = prepare(request, device=device, show=show, say=say)
     entrants = {name: enter(setup, name) for name in request.controls}
@@ -62,9 +69,16 @@ def compare_controls(
     reader = make_reader(setup)
     drafts, shown = draw_drafts(setup, entrants, reader)
     say("counting and timing")
-    costs, timing = measure_costs(setup, {name: entrant.own[0] for name, entrant in entrants.items()})
+    costs, timing = measure_costs(
+        setup, {name: entrant.own[0] for name, entrant in entrants.items()}
+    )
     rows, features = finished_rows(setup, drafts, reader)
-    rows = [replace(row, macs=costs[row.name][0], speed=costs[row.name][1]) if row.name in costs else row for row in rows]
+    rows = [
+        replace(row, macs=costs[row.name][0], speed=costs[row.name][1])
+        if row.name in costs
+        else row
+        for row in rows
+    ]
     report = report_of(setup, tuple(rows), features, reader.judge, timing)
     with atomic_path(request.out / "compare.png") as temporary:
         comparison_sheet(setup, shown).save(temporary, format="PNG")
@@ -96,12 +110,19 @@ class Draft:
         found = {name: Shares.of_values(values_SM) for name, values_SM in self.values.items()}
         if self.attributes:
             parts = [Shares.of_values(values_SM) for values_SM in self.attributes.values()]
-            sums_SM, parts_SM = sum(part.sums_SM for part in parts), sum(part.parts_SM for part in parts)
-            found["consistency"] = Shares(sums_SM=np.asarray(sums_SM), parts_SM=np.asarray(parts_SM))
+            sums_SM, parts_SM = (
+                sum(part.sums_SM for part in parts),
+                sum(part.parts_SM for part in parts),
+            )
+            found["consistency"] = Shares(
+                sums_SM=np.asarray(sums_SM), parts_SM=np.asarray(parts_SM)
+            )
         return found
 
 
-def draw_drafts(setup: Setup, entrants: Mapping[str, Entrant], reader: Reader) -> tuple[list[Draft], dict[str, Pixels]]:
+def draw_drafts(
+    setup: Setup, entrants: Mapping[str, Entrant], reader: Reader
+) -> tuple[list[Draft], dict[str, Pixels]]:
     """Draws all pictures and measures each of them.
 
     Args:
@@ -110,20 +131,30 @@ def draw_drafts(setup: Setup, entrants: Mapping[str, Entrant], reader: Reader) -
         reader: reads features and attributes.
 
     Returns:
-        A draft a row; and the pictures of the base and of each control's first training by label, for the grid.
+        A draft a row; and the pictures of the base and of each control's first training by label,
+        for the grid.
     """
     error = control_error(setup)
 
-    def draft(row: Row, pictures: Sequence[Pixels], loss_SM: Array | None = None, known: Values | None = None) -> Draft:
+    def draft(
+        row: Row,
+        pictures: Sequence[Pixels],
+        loss_SM: Array | None = None,
+        known: Values | None = None,
+    ) -> Draft:
         values = [error(one) for one in pictures] if known is None else [known]
         stacked = {name: np.stack([own[name] for own in values]) for name in values[0]}
         seen = [reader(one) for one in pictures]
         if loss_SM is not None:
             stacked["loss"] = loss_SM
         attributes = {name: np.stack([own[name] for _, own in seen]) for name in seen[0][1]}
-        return Draft(row=row, values=stacked, attributes=attributes, features=[one for one, _ in seen])
+        return Draft(
+            row=row, values=stacked, attributes=attributes, features=[one for one, _ in seen]
+        )
 
-    setup.say(f"drawing {len(setup.sources)} pictures with each of {1 + len(entrants)} ways to make them")
+    setup.say(
+        f"drawing {len(setup.sources)} pictures with each of {1 + len(entrants)} ways to make them"
+    )
     order, moved = range(len(setup.sources)), shuffled(setup.subjects(setup.sources))
     plain = base_pictures(setup)
     drafts = [
@@ -137,22 +168,31 @@ def draw_drafts(setup: Setup, entrants: Mapping[str, Entrant], reader: Reader) -
         own, control = entrant.own, entrant.own[0].control
         pictures = [control_pictures(setup, one) for one in own]
         row = Row(
-            name=name, label=control.label, role="control", every_step=control.every_step,
-            parameters=parameters(own[0].network), trainings=tuple(one.training for one in own), tried=entrant.tried,
-        )  # fmt: skip
+            name=name,
+            label=control.label,
+            role="control",
+            every_step=control.every_step,
+            parameters=parameters(own[0].network),
+            trainings=tuple(one.training for one in own),
+            tried=entrant.tried,
+        )
         drafts.append(draft(row, pictures, np.stack([_losses(setup, one) for one in own])))
         shown[control.label] = pictures[0]
     return drafts, shown
 
 
 def shuffled(subject_M: NDArray[np.int64]) -> list[int]:
-    """For each sample another one, by a turn of the list that meets the same person as seldom as any.
+    """For each sample another one, by a turn of the list that meets the same person as seldom as
+    any.
 
     Example:
         >>> shuffled(np.array([0, 1, 2, 0]))
         [2, 3, 0, 1]
     """
-    shift = min(range(1, len(subject_M)), key=lambda turn: int((subject_M == np.roll(subject_M, turn)).sum()))
+    shift = min(
+        range(1, len(subject_M)),
+        key=lambda turn: int((subject_M == np.roll(subject_M, turn)).sum()),
+    )
     return [int(index) for index in np.roll(np.arange(len(subject_M)), shift)]
 
 
@@ -165,11 +205,15 @@ def _base_row(setup: Setup) -> Row:
 def _losses(setup: Setup, one: Contender | None) -> Array:
     """Noise prediction loss of each source (M,), mean over noise levels; None is the bare base."""
     control, network = (None, None) if one is None else (one.control, one.network)
-    found = losses(control, network, setup.base, setup.sources, device=setup.device, seed=setup.request.seed)
+    found = losses(
+        control, network, setup.base, setup.sources, device=setup.device, seed=setup.request.seed
+    )
     return np.asarray(found.mean(dim=1).double().numpy(), np.float64)
 
 
-def finished_rows(setup: Setup, drafts: list[Draft], reader: Reader) -> tuple[list[Row], FeatureFacts]:
+def finished_rows(
+    setup: Setup, drafts: list[Draft], reader: Reader
+) -> tuple[list[Row], FeatureFacts]:
     request = setup.request
     subjects, others = setup.subjects(setup.sources), setup.subjects(setup.others)
     draws = make_draws(subjects, seed=request.seed)
@@ -177,25 +221,36 @@ def finished_rows(setup: Setup, drafts: list[Draft], reader: Reader) -> tuple[li
     real_ND = reader.features(setup.other_NHWC)
     reduce = projection(real_ND, len(setup.sources))
     frechet = frechet_rows(
-        {draft.row.name: [reduce(one) for one in draft.features] for draft in drafts}, reduce(real_ND),
-        row_subjects=subjects, real_subjects=others, seed=request.seed,
-    )  # fmt: skip
-    kid = kid_rows(
-        {draft.row.name: draft.features for draft in drafts}, real_ND, row_subjects=subjects, real_subjects=others,
+        {draft.row.name: [reduce(one) for one in draft.features] for draft in drafts},
+        reduce(real_ND),
+        row_subjects=subjects,
+        real_subjects=others,
         seed=request.seed,
-    )  # fmt: skip
+    )
+    kid = kid_rows(
+        {draft.row.name: draft.features for draft in drafts},
+        real_ND,
+        row_subjects=subjects,
+        real_subjects=others,
+        seed=request.seed,
+    )
     rows = []
     for draft in drafts:
         name, rival = draft.row.name, None
         if reference is not None and draft is not reference and draft.row.role != "floor":
             rival = frechet[reference.row.name], kid[reference.row.name]
         count = sum(len(one) for one in draft.features)
-        rows.append(with_distances(finish(draft, reference, draws), frechet[name], kid[name], rival, count))
+        rows.append(
+            with_distances(finish(draft, reference, draws), frechet[name], kid[name], rival, count)
+        )
     width, components = reduce.axes_DK.shape
     facts = FeatureFacts(
-        name=reader.name, width=width, components=None if components == width else components, variance=reduce.kept,
+        name=reader.name,
+        width=width,
+        components=None if components == width else components,
+        variance=reduce.kept,
         real=len(real_ND),
-    )  # fmt: skip
+    )
     return rows, facts
 
 
@@ -207,7 +262,9 @@ def finish(draft: Draft, reference: Draft | None, draws: Array) -> Row:
         reference: that control's, or None.
         draws: of `make_draws`, the same for all rows.
     """
-    others = reference.shares() if reference is not None and reference.row.name != draft.row.name else {}
+    others = (
+        reference.shares() if reference is not None and reference.row.name != draft.row.name else {}
+    )
     measures, missing = dict[str, Measure](), dict(draft.row.missing)
     for name, shares in draft.shares().items():
         if (found := _measure(shares, others.get(name), draws)) is None:
@@ -229,29 +286,44 @@ def _measure(shares: Shares, reference: Shares | None, draws: Array) -> Measure 
         return None
     found = estimate(shares, draws)
     return Measure(
-        value=found.value, low=found.low, high=found.high, pictures=int((shares.parts_SM > 0).sum()),
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        pictures=int((shares.parts_SM > 0).sum()),
         difference=None if reference is None else difference(shares, reference, draws),
-    )  # fmt: skip
+    )
 
 
 def with_distances(
-    row: Row, frechet: Frechet, kid: Resampled, reference: tuple[Frechet, Resampled] | None, pictures: int
+    row: Row,
+    frechet: Frechet,
+    kid: Resampled,
+    reference: tuple[Frechet, Resampled] | None,
+    pictures: int,
 ) -> Row:
-    """The row with its distances from real pictures, and how these stand to the reference control's."""
+    """The row with its distances from real pictures, and how these stand to the reference
+    control's.
+    """
     rivals = (None, None) if reference is None else (reference[0].apart, reference[1])
     measures, missing = dict(row.measures), dict(row.missing)
     for name, own, rival in (("frechet", frechet.apart, rivals[0]), ("kid", kid, rivals[1])):
         found, apart = own.estimate, None if rival is None else own.minus(rival)
-        measures[name] = Measure(value=found.value, low=found.low, high=found.high, pictures=pictures, difference=apart)
+        measures[name] = Measure(
+            value=found.value, low=found.low, high=found.high, pictures=pictures, difference=apart
+        )
     measures["frechet_finite"] = Measure(value=frechet.finite, pictures=pictures)
     if rivals[0] is not None:
         if (ratio := frechet.apart.over(rivals[0])) is None:
             missing["frechet_ratio"] = NO_RATIO
         else:
-            measures["frechet_ratio"] = Measure(value=ratio.value, low=ratio.low, high=ratio.high, pictures=pictures)
+            measures["frechet_ratio"] = Measure(
+                value=ratio.value, low=ratio.low, high=ratio.high, pictures=pictures
+            )
     return replace(row, measures=measures, missing=missing)
 
 
 def as_raw(values_SM: Array) -> Raw:
     """Numbers for JSON: NaN becomes null."""
-    return tuple(tuple(None if np.isnan(value) else float(value) for value in row) for row in values_SM)
+    return tuple(
+        tuple(None if np.isnan(value) else float(value) for value in row) for row in values_SM
+    )

@@ -1,4 +1,6 @@
-"""What a comparison says of itself besides its rows: verdicts, what went in, and what a reader must know."""
+"""What a comparison says of itself besides its rows: verdicts, what went in, and what a reader must
+know.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +53,13 @@ def verdicts_of(rows: Sequence[Row], reference: str | None, condition: str) -> t
     found = []
     for row in rows:
         if row.role == "control" and row.name != reference:
-            for claim, (outcome, why) in ((NO_WORSE, _control_error(row, condition)), (WITHIN, _distance(row))):
-                found.append(Verdict(row=row.name, claim=claim.format(label), outcome=outcome, why=why))
+            for claim, (outcome, why) in (
+                (NO_WORSE, _control_error(row, condition)),
+                (WITHIN, _distance(row)),
+            ):
+                found.append(
+                    Verdict(row=row.name, claim=claim.format(label), outcome=outcome, why=why)
+                )
     return tuple(found)
 
 
@@ -78,7 +85,9 @@ def _control_error(row: Row, condition: str) -> tuple[Outcome, str]:
             outcomes.add("cannot tell")
             reasons.append(f"{metric.label}: {row.missing.get(name, 'no picture counts in both')}")
             continue
-        worse = (gap.low, gap.high) if metric.better == "lower" else (_minus(gap.high), _minus(gap.low))
+        worse = (
+            (gap.low, gap.high) if metric.better == "lower" else (_minus(gap.high), _minus(gap.low))
+        )
         outcomes.add(decide(*worse, 0.0))
         reasons.append(f"{metric.label} {apart(gap, metric)}{' points' if metric.percent else ''}")
     if not outcomes:
@@ -90,7 +99,9 @@ def _distance(row: Row) -> tuple[Outcome, str]:
     item = row.measures.get("frechet_ratio")
     if item is not None:
         metric = METRICS["frechet_ratio"]
-        return decide(item.low, item.high, MOST_RATIO), f"ratio {number(item, metric)} ({ends(item, metric)})"
+        return decide(
+            item.low, item.high, MOST_RATIO
+        ), f"ratio {number(item, metric)} ({ends(item, metric)})"
     return "cannot tell", row.missing.get("frechet_ratio", "no Fréchet distance")
 
 
@@ -99,7 +110,9 @@ def _minus(value: float | None) -> float | None:
 
 
 def seen_by_base(setup: Setup) -> str | None:
-    """What the base's record says about the held-out samples, in a sentence; None where it says nothing of the kind."""
+    """What the base's record says about the held-out samples, in a sentence; None where it says
+    nothing of the kind.
+    """
     record = base_record(setup.request.base)
     data = record.get("data")
     if not isinstance(data, dict):
@@ -110,12 +123,20 @@ def seen_by_base(setup: Setup) -> str | None:
             return None
         same = f"The base was trained on synthetic faces of the same seed ({seed})"
         return f"{same}: the same faces can be in both, alike in every row."
-    held_out, known = (*setup.sources.ids, *setup.others.ids), _trained_on(setup, record.get("split"))
+    held_out, known = (
+        (*setup.sources.ids, *setup.others.ids),
+        _trained_on(setup, record.get("split")),
+    )
     if known is None:
-        return "The base was trained on the same data and may have seen any of the held-out pictures, alike in every row."
+        return (
+            "The base was trained on the same data and may have seen any of the held-out pictures, "
+            "alike in every row."
+        )
     return (
-        f"The base was trained on the same data: {len(known.intersection(held_out))} of the {len(held_out)} held-out samples "
-        f"are in its training set, {len(known.intersection(setup.sources.ids))} of them among the {len(setup.sources)} that "
+        f"The base was trained on the same data: {len(known.intersection(held_out))} of the "
+        f"{len(held_out)} held-out samples "
+        f"are in its training set, {len(known.intersection(setup.sources.ids))} of them among the "
+        f"{len(setup.sources)} that "
         "pictures are made from, alike in every row."
     )
 
@@ -126,18 +147,29 @@ def _synth_seed(spec: str) -> int | None:
 
 
 def _trained_on(setup: Setup, split: Any) -> set[str] | None:
-    """Ids of the base's training set, split again by the seed and the sizes in its record; None where that fails."""
+    """Ids of the base's training set, split again by the seed and the sizes in its record; None
+    where that fails.
+    """
     total = len(setup.dataset)
     try:
-        validation, test = int(split["validation"]), total - int(split["train"]) - int(split["validation"])
-        made = make_split(setup.dataset, seed=int(split["seed"]), validation=validation / total, test=test / total)
+        validation, test = (
+            int(split["validation"]),
+            total - int(split["train"]) - int(split["validation"]),
+        )
+        made = make_split(
+            setup.dataset, seed=int(split["seed"]), validation=validation / total, test=test / total
+        )
     except (KeyError, TypeError, ValueError, DataError):
         return None
     return set(made.train) if made.sha256 == split.get("sha256") else None
 
 
 def report_of(
-    setup: Setup, rows: tuple[Row, ...], features: FeatureFacts, judge: JudgeFacts | None, timing: dict[str, Any]
+    setup: Setup,
+    rows: tuple[Row, ...],
+    features: FeatureFacts,
+    judge: JudgeFacts | None,
+    timing: dict[str, Any],
 ) -> ComparisonReport:
     """The whole report from what every contender drew and took."""
     request, dataset = setup.request, setup.dataset
@@ -146,17 +178,29 @@ def report_of(
     named = zip(setup.sources.ids, setup.prompts, setup.picture_seeds, strict=True)
     return ComparisonReport(
         condition={
-            "kind": request.condition, "settings": setup.condition, "without": setup.missing,
+            "kind": request.condition,
+            "settings": setup.condition,
+            "without": setup.missing,
             "options": portable(build_condition(request.condition, request.options)),
         },
         base={
-            "name": request.base.rstrip("/").rpartition("/")[2], "sha256": setup.base_sha256, "image_size": dataset.size,
-            "parameters": {name: parameters(getattr(base, name)) for name in ("unet", "vae", "text_encoder")},
+            "name": request.base.rstrip("/").rpartition("/")[2],
+            "sha256": setup.base_sha256,
+            "image_size": dataset.size,
+            "parameters": {
+                name: parameters(getattr(base, name)) for name in ("unet", "vae", "text_encoder")
+            },
         },
         data={
-            "spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset), "split": setup.split.sha256,
-            "train": len(setup.train), "pictures": len(setup.sources), "real": len(setup.others),
-            "unusable": len(dataset.problems), "split_given": request.split is not None,
+            "spec": dataset.spec,
+            "digest": dataset.digest,
+            "samples": len(dataset),
+            "split": setup.split.sha256,
+            "train": len(setup.train),
+            "pictures": len(setup.sources),
+            "real": len(setup.others),
+            "unusable": len(dataset.problems),
+            "split_given": request.split is not None,
         },
         recipe=recipe,
         reference=request.reference,
@@ -167,8 +211,10 @@ def report_of(
         judge=judge,
         notes=tuple(_notes(setup, rows, features, judge)),
         settings=_settings(setup) | {"timing": timing},
-        versions=versions() | installed(("diffusers", "transformers")) | {"machine": platform.machine()},
-    )  # fmt: skip
+        versions=versions()
+        | installed(("diffusers", "transformers"))
+        | {"machine": platform.machine()},
+    )
 
 
 def _settings(setup: Setup) -> dict[str, Any]:
@@ -193,65 +239,92 @@ def _settings(setup: Setup) -> dict[str, Any]:
     }
 
 
-def _notes(setup: Setup, rows: tuple[Row, ...], features: FeatureFacts, judge: JudgeFacts | None) -> list[str]:
+def _notes(
+    setup: Setup, rows: tuple[Row, ...], features: FeatureFacts, judge: JudgeFacts | None
+) -> list[str]:
     request = setup.request
     notes = [
-        f"All controls were trained beside the same frozen base on the same {len(setup.train)} samples, with the same batches, "
-        f"noise and noise levels; learning rates differ and stand in the table of trainings.",
+        f"All controls were trained beside the same frozen base on the same {len(setup.train)} "
+        "samples, with the same batches, "
+        f"noise and noise levels; learning rates differ and stand in the table of trainings."
     ]
     others = {name: steps for name, steps in request.steps.items() if steps != request.recipe.steps}
     if others:
         own = ", ".join(f"{CONTROLS.get(name)().label} {steps:,}" for name, steps in others.items())
         notes.append(
-            f"Steps of its own ({own}); all others have {request.recipe.steps:,}, and see the first of the same batches."
+            f"Steps of its own ({own}); all others have {request.recipe.steps:,}, and see the "
+            "first of the same batches."
         )
     if any(row.tried for row in rows):
         notes.append(
-            f"Of several learning rates the one with the lowest loss on {min(len(setup.validation), VALIDATED)} "
+            "Of several learning rates the one with the lowest loss on "
+            f"{min(len(setup.validation), VALIDATED)} "
             "validation samples was measured; no row draws from those."
         )
     if request.search_steps is not None and any(row.tried for row in rows):
-        notes.append(f"Rates were chosen by trainings of {request.search_steps:,} steps with the first seed.")
+        notes.append(
+            f"Rates were chosen by trainings of {request.search_steps:,} steps with the first seed."
+        )
     if request.curve_every:
         notes.append(
-            "Gained late: share of what the validation loss lost in training that it lost in the last third of the steps; flat "
-            f"is {100 * FLAT:.0f} % or less. The learning rate falls to a hundredth, which flattens any curve at its end: flat "
+            "Gained late: share of what the validation loss lost in training that it lost in the "
+            "last third of the steps; flat "
+            f"is {100 * FLAT:.0f} % or less. The learning rate falls to a hundredth, which "
+            "flattens any curve at its end: flat "
             "says that these steps were used up, not that more of them would have gained nothing."
         )
     if request.seeds == 1:
         notes.append(
-            "Each control was trained once: intervals are over pictures, and differences between trainings are not in them."
+            "Each control was trained once: intervals are over pictures, and differences between "
+            "trainings are not in them."
         )
     else:
         notes.append(
-            f"Intervals are over pictures, widened by Student's t with {request.seeds - 1} degrees of freedom over "
-            f"{request.seeds} trainings of each control; differences are taken training by training."
+            f"Intervals are over pictures, widened by Student's t with {request.seeds - 1} degrees "
+            "of freedom over "
+            f"{request.seeds} trainings of each control; differences are taken training by "
+            "training."
         )
     notes += [*_distance_notes(setup, features), *_judge_notes(judge)]
     if request.condition not in CONTROL_ERROR:
         notes.append(f"There is no control error for the condition {request.condition}.")
     if setup.missing:
-        notes.append(f"{setup.missing} samples in which the condition was not found were left out everywhere.")
+        notes.append(
+            f"{setup.missing} samples in which the condition was not found were left out "
+            "everywhere."
+        )
     if (seen := seen_by_base(setup)) is not None:
         notes.append(seen)
     if setup.plugin is not None:
         stored = next(one.stored for row in rows for one in row.trainings + row.tried if one.given)
         half = f" Its weights were stored in half precision ({stored})." if stored != "F32" else ""
-        notes.append(f"A plugin was not trained here; its record says that it was trained in the same way.{half}")
+        notes.append(
+            "A plugin was not trained here; its record says that it was trained in the same "
+            f"way.{half}"
+        )
     return notes
 
 
 def _distance_notes(setup: Setup, features: FeatureFacts) -> list[str]:
-    kept = "" if features.components is None else (
-        f", in their first {features.components} principal components ({100 * features.variance:.0f} % of the real pictures' "
-        f"variance; {len(setup.sources)} pictures are too few for all)"
-    )  # fmt: skip
+    kept = (
+        ""
+        if features.components is None
+        else (
+            f", in their first {features.components} principal components "
+            f"({100 * features.variance:.0f} % of the real pictures' "
+            f"variance; {len(setup.sources)} pictures are too few for all)"
+        )
+    )
     return [
-        f"Fréchet distances are in {features.width} features{kept}; KID is in all {features.width}. Features: {features.name}. "
+        f"Fréchet distances are in {features.width} features{kept}; KID is in all "
+        f"{features.width}. Features: {features.name}. "
         "They are not those of published FID numbers, and only rows of this table can be compared.",
-        f"Fréchet distances are extrapolated from {len(setup.sources)} pictures a row and {features.real} real ones to endless "
-        "samples (twice the whole's minus the mean of six halves'), and can come out below zero where there is no distance: "
-        "the row of the source pictures says how far real pictures are from other real ones. Intervals are the spread of the "
+        f"Fréchet distances are extrapolated from {len(setup.sources)} pictures a row and "
+        f"{features.real} real ones to endless "
+        "samples (twice the whole's minus the mean of six halves'), and can come out below zero "
+        "where there is no distance: "
+        "the row of the source pictures says how far real pictures are from other real ones. "
+        "Intervals are the spread of the "
         "replicates moved onto the value: resampling alone makes any Fréchet distance larger.",
     ]
 
@@ -259,11 +332,15 @@ def _distance_notes(setup: Setup, features: FeatureFacts) -> list[str]:
 def _judge_notes(judge: JudgeFacts | None) -> list[str]:
     if judge is None:
         return [
-            "The data names no attributes, so there is no judge and nothing on how well prompts are kept.",
-            "The features are those of the autoencoder that made the pictures, which favours what it can draw.",
+            "The data names no attributes, so there is no judge and nothing on how well prompts "
+            "are kept.",
+            "The features are those of the autoencoder that made the pictures, which favours what "
+            "it can draw.",
         ]
     return [
-        f"The judge reads {100 * judge.overall:.1f} % of what prompts name on {judge.held_out} real held-out faces: that and "
-        "the row of the source pictures are the ceiling of every row, the row of other samples' pictures is its floor. What a "
+        f"The judge reads {100 * judge.overall:.1f} % of what prompts name on {judge.held_out} "
+        "real held-out faces: that and "
+        "the row of the source pictures are the ceiling of every row, the row of other samples' "
+        "pictures is its floor. What a "
         "prompt does not name (no glasses, no beard) is not judged."
     ]

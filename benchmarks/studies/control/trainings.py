@@ -1,4 +1,6 @@
-"""How one control came about: its rates, its cost, its validation loss on the way, and whether that was flat at the end."""
+"""How one control came about: its rates, its cost, its validation loss on the way, and whether that
+was flat at the end.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,12 @@ class CurvePoint:
 
 
 LEARNED = 0.02
-"""Share of the base's loss that a training must have taken off to be said to have learned anything."""
+"""Share of the base's loss that a training must have taken off to be said to have learned anything.
+"""
 FLAT = 0.05
-"""A loss is called flat where no more than this share of all that was gained came in the last third of the steps."""
+"""A loss is called flat where no more than this share of all that was gained came in the last third
+of the steps.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +40,8 @@ class Training:
         lr: peak learning rate.
         wall_s: seconds that it took.
         loss: of its last steps.
-        validation: its loss on the validation set, by which one of several learning rates is taken; null without such a set.
+        validation: its loss on the validation set, by which one of several learning rates is taken;
+            null without such a set.
         device: it ran on.
         sha256: of the weights.
         stored: type of the numbers in the weight file, as safetensors names it.
@@ -64,8 +70,9 @@ class Training:
 
         Null without a curve, and where less than `LEARNED` of it was lost at all.
 
-        A learning rate that falls to nothing flattens any curve at its end, so a share of a few percent says that these steps
-        were used up, and not that more of them would have gained nothing.
+        A learning rate that falls to nothing flattens any curve at its end, so a share of a few
+        percent says that these steps were used up, and not that more of them would have gained
+        nothing.
 
         Example:
             >>> points = [CurvePoint(step=step, wall_s=0.0, validation=loss) for step, loss in ((0, 1.0), (60, 0.6), (90, 0.5))]
@@ -77,12 +84,18 @@ class Training:
         if len(self.curve) < 3:
             return None
         start, end = self.curve[0].validation, self.curve[-1].validation
-        before = next(point.validation for point in reversed(self.curve) if point.step <= 2 / 3 * self.curve[-1].step)
+        before = next(
+            point.validation
+            for point in reversed(self.curve)
+            if point.step <= 2 / 3 * self.curve[-1].step
+        )
         return None if start - end < LEARNED * start else (before - end) / (start - end)
 
     @property
     def converged(self) -> bool | None:
-        """Whether the loss was flat at the end (`FLAT`); null without a curve. What gained nothing has not converged."""
+        """Whether the loss was flat at the end (`FLAT`); null without a curve. What gained nothing
+        has not converged.
+        """
         if len(self.curve) < 3:
             return None
         return self.late_gain is not None and self.late_gain <= FLAT

@@ -1,4 +1,6 @@
-"""Results of a leaderboard are bound to weights: each names those that it was measured on, and those that it was made from."""
+"""Results of a leaderboard are bound to weights: each names those that it was measured on, and
+those that it was made from.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ def arrays_of(model: nn.Module) -> dict[str, NDArray[Any]]:
 
 def weights_of(result: Result) -> dict[str, NDArray[Any]]:
     """The weights that a result keeps, by their names in the network; empty where it keeps none."""
-    return {name.removeprefix(WEIGHT): value for name, value in result.tensors.items() if name.startswith(WEIGHT)}
+    return {
+        name.removeprefix(WEIGHT): value
+        for name, value in result.tensors.items()
+        if name.startswith(WEIGHT)
+    }
 
 
 def weights_sha256(arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -55,14 +61,21 @@ def bound_sha256(result: Result, name: str, original_sha256: str | None = None) 
         original_sha256: of the original that it must have been made from; None asks for none.
 
     Raises:
-        InputError: it names no weights, keeps others than it names, or was made from another original.
+        InputError: it names no weights, keeps others than it names, or was made from another
+            original.
     """
     claimed = result.facts.get("weights_sha256")
     if not isinstance(claimed, str) or not SHA256.fullmatch(claimed):
         raise InputError(f"result {name}", "it does not say which weights it describes", AGAIN)
     kept = weights_of(result)
     if kept and (found := weights_sha256(kept)) != claimed:
-        raise InputError(f"result {name}", f"it describes other weights ({claimed:.12}) than it keeps ({found:.12})", AGAIN)
+        raise InputError(
+            f"result {name}",
+            f"it describes other weights ({claimed:.12}) than it keeps ({found:.12})",
+            AGAIN,
+        )
     if original_sha256 is not None and result.facts.get("original_sha256") != original_sha256:
-        raise InputError(f"result {name}", "it was made from another original than the one in this folder", AGAIN)
+        raise InputError(
+            f"result {name}", "it was made from another original than the one in this folder", AGAIN
+        )
     return claimed

@@ -20,15 +20,34 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "class": ("test_accuracy_gap",),
     "cost": ("compute", "wall"),
     "attacks": (
-        "loss_auc", "logistic_accuracy", "attack_distance", "rmia_auc", "ulira_auc", "two_versions_auc", "views_auc",
-        "rounded_auc", "relearn",
+        "loss_auc",
+        "logistic_accuracy",
+        "attack_distance",
+        "rmia_auc",
+        "ulira_auc",
+        "two_versions_auc",
+        "views_auc",
+        "rounded_auc",
+        "relearn",
     ),
-    "distances": ("klom_forget", "klom_validation", "klom_retain", "distance_forget", "distance_test"),
+    "distances": (
+        "klom_forget",
+        "klom_validation",
+        "klom_retain",
+        "distance_forget",
+        "distance_test",
+    ),
     "utility": (
-        "test_accuracy", "test_accuracy_gap", "test_mae", "test_mae_gap", "retain_mae_gap", "retain_ratio",
-        "test_ratio", "nomus",
+        "test_accuracy",
+        "test_accuracy_gap",
+        "test_mae",
+        "test_mae_gap",
+        "retain_mae_gap",
+        "retain_ratio",
+        "test_ratio",
+        "nomus",
     ),
-}  # fmt: skip
+}
 
 CLASS_METHODS = frozenset({"unsir"})
 """What was published for forgetting a whole class, and is asked to forget people here."""
@@ -64,7 +83,9 @@ def interval_note(item: Measure | None, metric: Metric | None) -> str:
     """An interval as its column writes it; empty where there is none."""
     if item is None or metric is None:
         return ""
-    return span(item.low, item.high, metric.digits, sign=metric.sign, scale=100.0 if metric.percent else 1.0)
+    return span(
+        item.low, item.high, metric.digits, sign=metric.sign, scale=100.0 if metric.percent else 1.0
+    )
 
 
 def cell(row: Row, name: str) -> Cell:
@@ -79,7 +100,11 @@ def reason(row: Row, rank: str) -> str:
     """Why a method has no rank; empty where it has one."""
     if row.rank is not None or row.role != "unlearned":
         return ""
-    return f"refused, {row.refused}" if row.refused else row.note or row.missing.get(rank, "no model came out")
+    return (
+        f"refused, {row.refused}"
+        if row.refused
+        else row.note or row.missing.get(rank, "no model came out")
+    )
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
@@ -93,28 +118,53 @@ def settings_text(settings: Mapping[str, Any]) -> str:
 
 
 def leaderboard_markdown(report: LeaderboardReport) -> str:
-    """The ranking as a Markdown table, with intervals, the original and the oracle below, and what was refused."""
+    """The ranking as a Markdown table, with intervals, the original and the oracle below, and what
+    was refused.
+    """
     names = main_columns(report)
-    heads = [METRICS[name].label + (f" ({METRICS[name].unit})" if METRICS[name].unit else "") for name in names]
+    heads = [
+        METRICS[name].label + (f" ({METRICS[name].unit})" if METRICS[name].unit else "")
+        for name in names
+    ]
     lines = [f"Ranked by {RANKED_BY[report.rank]}.", ""]
     lines += [_line(["#", "method", *heads]), _line(["--:", "---", *("--:" for _ in names)])]
     for row in report.rows:
         if row.metrics:
             place = "" if row.rank is None else str(row.rank)
-            lines.append(_line([place, _escape(title_of(row)), *(_markdown_number(row, name) for name in names)]))
+            lines.append(
+                _line(
+                    [
+                        place,
+                        _escape(title_of(row)),
+                        *(_markdown_number(row, name) for name in names),
+                    ]
+                )
+            )
     reasons = {row.name: reason(row, RANKING[report.rank]) for row in report.rows}
-    stated = [f"- {_escape(plain(name))}: {_escape(plain(why, 300))}" for name, why in reasons.items() if why]
+    stated = [
+        f"- {_escape(plain(name))}: {_escape(plain(why, 300))}"
+        for name, why in reasons.items()
+        if why
+    ]
     if stated:
         lines += ["", "Not ranked:", "", *stated]
     if report.published:
         heads = ["model", "number", "published", "here", "here minus published"]
-        lines += ["", "Published numbers beside these:", "", _line(heads), _line(["---", "---", "--:", "--:", "--:"])]
+        lines += [
+            "",
+            "Published numbers beside these:",
+            "",
+            _line(heads),
+            _line(["---", "---", "--:", "--:", "--:"]),
+        ]
         lines += [_line([_escape(text) for text in line]) for line in published_cells(report)]
     return "\n".join(lines) + "\n"
 
 
 def published_cells(report: LeaderboardReport) -> list[list[str]]:
-    """Model, number, what others report, what came out here (with its interval), and the difference."""
+    """Model, number, what others report, what came out here (with its interval), and the
+    difference.
+    """
     rows = {row.name: row for row in report.rows}
     lines = []
     for item in report.published:
@@ -124,7 +174,10 @@ def published_cells(report: LeaderboardReport) -> list[list[str]]:
             label, digits = metric.label, metric.digits
             if own is not None:
                 note = interval_note(own, metric)
-                here, gap = number(own, metric) + (f" ({note})" if note else ""), signed(own.value - item.value, digits)
+                here, gap = (
+                    number(own, metric) + (f" ({note})" if note else ""),
+                    signed(own.value - item.value, digits),
+                )
         lines.append([plain(item.model), label, fixed(item.value, digits), here, gap])
     return lines
 

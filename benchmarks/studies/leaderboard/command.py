@@ -18,15 +18,26 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "--protocol", required=True, metavar="NAME", help="people, people-wide, challenge, starting-kit, mufac, mucac or utkface."
+    "--protocol",
+    required=True,
+    metavar="NAME",
+    help="people, people-wide, challenge, starting-kit, mufac, mucac or utkface.",
 )
-@click.option("--data", "spec", metavar="SPEC", help="Data, for example utkface:DIR (default: the protocol's, if it has any).")
+@click.option(
+    "--data",
+    "spec",
+    metavar="SPEC",
+    help="Data, for example utkface:DIR (default: the protocol's, if it has any).",
+)
 @click.option(
     "--forget",
     "forget_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Forget file of the forget set (sample ids, subject:NAME), instead of what the protocol picks.",
+    help=(
+        "Forget file of the forget set (sample ids, subject:NAME), instead of what the protocol "
+        "picks."
+    ),
 )
 @click.option(
     "--methods",
@@ -34,12 +45,26 @@ if TYPE_CHECKING:
     show_default=True,
     help="Comma-separated, or all; see `unplug list methods`. msg@TAG is msg once more.",
 )
-@click.option("--models", type=click.IntRange(4, 100_000), help="N: retrained models, and unlearned models of each method.")
-@click.option("--originals", type=click.IntRange(1, 100_000), help="K: originals of different training seeds.")
-@click.option("--budget", type=FloatRange(0, 100, min_open=True), help="Fraction of retraining that a method may cost.")
-@click.option("--image-size", type=int, help="Side of the images in pixels, instead of the protocol's.")
+@click.option(
+    "--models",
+    type=click.IntRange(4, 100_000),
+    help="N: retrained models, and unlearned models of each method.",
+)
+@click.option(
+    "--originals", type=click.IntRange(1, 100_000), help="K: originals of different training seeds."
+)
+@click.option(
+    "--budget",
+    type=FloatRange(0, 100, min_open=True),
+    help="Fraction of retraining that a method may cost.",
+)
+@click.option(
+    "--image-size", type=int, help="Side of the images in pixels, instead of the protocol's."
+)
 @click.option("--epochs", type=int, help="Of training, instead of the protocol's.")
-@click.option("--size", help="Of the age predictor: nano, small or base, instead of the protocol's.")
+@click.option(
+    "--size", help="Of the age predictor: nano, small or base, instead of the protocol's."
+)
 @click.option(
     "--set",
     "pairs",
@@ -58,13 +83,19 @@ if TYPE_CHECKING:
     "--submission",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Score a folder of predictions on the finished leaderboard in --out, one file an original; see docs/leaderboard.md.",
+    help=(
+        "Score a folder of predictions on the finished leaderboard in --out, one file an original; "
+        "see docs/leaderboard.md."
+    ),
 )
 @click.option(
     "--models-out",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Write the originals of the finished leaderboard in --out as checkpoints, with the split, for others' methods.",
+    help=(
+        "Write the originals of the finished leaderboard in --out as checkpoints, with the split, "
+        "for others' methods."
+    ),
 )
 @click.option(
     "--challenge-rule",
@@ -72,26 +103,55 @@ if TYPE_CHECKING:
     type=click.Choice(["code", "spec"]),
     default="code",
     show_default=True,
-    help="How F finds its windows: as the released scorer does, or every window as the challenge's text has it.",
+    help=(
+        "How F finds its windows: as the released scorer does, or every window as the challenge's "
+        "text has it."
+    ),
 )
 @click.option(
-    "--backend", default="processes", show_default=True, help="processes, loop, ray, or stacked-train (many at once)."
+    "--backend",
+    default="processes",
+    show_default=True,
+    help="processes, loop, ray, or stacked-train (many at once).",
 )
-@click.option("--workers", type=click.IntRange(1, 4096), help="How many at once (default: one per core).")
-@click.option("--cluster", metavar="ADDRESS", help="Of a Ray cluster; --out must be a folder that all its machines share.")
+@click.option(
+    "--workers", type=click.IntRange(1, 4096), help="How many at once (default: one per core)."
+)
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Of a Ray cluster; --out must be a folder that all its machines share.",
+)
 @out_option("Folder of the leaderboard; a second call does only what is missing there.")
 @command
 def leaderboard(
-    protocol: str, spec: str | None, forget_file: Path | None, methods: str, models: int | None, originals: int | None,
-    budget: float | None, image_size: int | None, epochs: int | None, size: str | None, pairs: tuple[str, ...],
-    file: Path | None, submission: Path | None, models_out: Path | None, rule: Any, backend: str,
-    workers: int | None, cluster: str | None, out: Path, common: Common,
-) -> Outcome:  # fmt: skip
+    protocol: str,
+    spec: str | None,
+    forget_file: Path | None,
+    methods: str,
+    models: int | None,
+    originals: int | None,
+    budget: float | None,
+    image_size: int | None,
+    epochs: int | None,
+    size: str | None,
+    pairs: tuple[str, ...],
+    file: Path | None,
+    submission: Path | None,
+    models_out: Path | None,
+    rule: Any,
+    backend: str,
+    workers: int | None,
+    cluster: str | None,
+    out: Path,
+    common: Common,
+) -> Outcome:
     """Run every method under one protocol and rank them.
 
-    Originals, retrained models and unlearning runs each have seeds of their own. Every number stands beside the retrained
-    models'. OUT gets leaderboard.json, leaderboard.html and models/. What is there already is used again: asking for more
-    models or methods later adds to it. With --models-out or --submission nothing is trained: the leaderboard in OUT is read.
+    Originals, retrained models and unlearning runs each have seeds of their own. Every number
+    stands beside the retrained models'. OUT gets leaderboard.json, leaderboard.html and models/.
+    What is there already is used again: asking for more models or methods later adds to it. With
+    --models-out or --submission nothing is trained: the leaderboard in OUT is read.
     """
     if submission is not None or models_out is not None:
         return _open_to_others(out, protocol, submission, models_out)
@@ -101,41 +161,70 @@ def leaderboard(
     from .page import write_page
 
     if budget is not None and math.isnan(budget):
-        raise InputError("--budget nan", "not a number", "Give a fraction of retraining such as 0.05")
+        raise InputError(
+            "--budget nan", "not a number", "Give a fraction of retraining such as 0.05"
+        )
     if cluster is not None and backend != "ray":
         raise InputError(f"--cluster {cluster}", f"the backend is {backend}", "Add --backend ray")
     chosen_methods, changed = _methods(methods), _settings(pairs)
     if idle := sorted(set(changed) - set(chosen_methods)):
-        raise InputError(f"--set {idle[0]}:...", "that method is not among --methods", "Add it there, or leave the setting out")
-    changed = {name: {**_in_file(file).get(name, {}), **changed.get(name, {})} for name in chosen_methods}
+        raise InputError(
+            f"--set {idle[0]}:...",
+            "that method is not among --methods",
+            "Add it there, or leave the setting out",
+        )
+    changed = {
+        name: {**_in_file(file).get(name, {}), **changed.get(name, {})} for name in chosen_methods
+    }
     recipe = {"image_size": image_size, "epochs": epochs, "size": size}
-    chosen = PROTOCOLS.get(protocol).with_(recipe=recipe, models=models, originals=originals, budget=budget)
+    chosen = PROTOCOLS.get(protocol).with_(
+        recipe=recipe, models=models, originals=originals, budget=budget
+    )
     config = LeaderboardConfig(
-        protocol=chosen, spec=spec, forget=forget_file, methods=chosen_methods, settings=changed, out=out, seed=common.seed,
-        device=common.device, backend=backend, workers=workers, cluster=cluster, rule=rule,
-    )  # fmt: skip
+        protocol=chosen,
+        spec=spec,
+        forget=forget_file,
+        methods=chosen_methods,
+        settings=changed,
+        out=out,
+        seed=common.seed,
+        device=common.device,
+        backend=backend,
+        workers=workers,
+        cluster=cluster,
+        rule=rule,
+    )
     report = run_leaderboard(config, common.say, show=common.show)
     write_page(report, out / "leaderboard.html")
     lines = [text_table(report), f"saved {out / 'leaderboard.json'} and {out / 'leaderboard.html'}"]
     return Outcome(value=report.to_dict(), text="\n".join(lines))
 
 
-def _open_to_others(out: Path, protocol: str, submission: Path | None, models_out: Path | None) -> Outcome:
+def _open_to_others(
+    out: Path, protocol: str, submission: Path | None, models_out: Path | None
+) -> Outcome:
     """Writes the originals for others, or scores what others made of them."""
     from unplug.core import InputError
 
     from . import Board, score_submission, write_originals
 
     if submission is not None and models_out is not None:
-        raise InputError("--models-out --submission", "the one comes before the other", "Give one of them")
+        raise InputError(
+            "--models-out --submission", "the one comes before the other", "Give one of them"
+        )
     board = Board.open(out)
     if board.report.protocol != protocol:
         raise InputError(
-            str(out), f"it is a leaderboard of {board.report.protocol}", f"Give --protocol {board.report.protocol}"
+            str(out),
+            f"it is a leaderboard of {board.report.protocol}",
+            f"Give --protocol {board.report.protocol}",
         )
     if models_out is not None:
         count = write_originals(board, models_out)
-        return Outcome(value={"originals": count, "out": str(models_out)}, text=f"saved {count} originals in {models_out}")
+        return Outcome(
+            value={"originals": count, "out": str(models_out)},
+            text=f"saved {count} originals in {models_out}",
+        )
     assert submission is not None
     report, name = score_submission(board, submission)
     path = out / f"submission-{name}.json"
@@ -149,7 +238,11 @@ def _methods(text: str) -> tuple[str, ...]:
     from . import ORACLE, all_methods
 
     given = names(text)
-    chosen = tuple(dict.fromkeys(own for name in given for own in (all_methods() if name == "all" else (name,))))
+    chosen = tuple(
+        dict.fromkeys(
+            own for name in given for own in (all_methods() if name == "all" else (name,))
+        )
+    )
     if not chosen or ORACLE in chosen:
         why = "retraining is the oracle and always there" if chosen else "it names no method"
         raise InputError(f"--methods {text}", why, "Name methods of `unplug list methods`, or all")
@@ -162,7 +255,8 @@ def _in_file(file: Path | None) -> dict[str, dict[str, str]]:
 
     given = {} if file is None else read_json(file)
     if not isinstance(given, dict) or not all(
-        isinstance(own, dict) and all(isinstance(value, str) for value in own.values()) for own in given.values()
+        isinstance(own, dict) and all(isinstance(value, str) for value in own.values())
+        for own in given.values()
     ):
         why = "it is not a JSON object of methods and their settings"
         raise InputError(str(file), why, 'Write {"msg": {"lr": "0.001"}}')
@@ -176,7 +270,11 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, dict[str, str]]:
     for pair, value in settings(pairs).items():
         method, colon, key = pair.partition(":")
         if not colon or not key:
-            raise InputError(f"--set {pair}={value}", "it is not METHOD:KEY=VALUE", "Write for example --set msg:lr=0.001")
+            raise InputError(
+                f"--set {pair}={value}",
+                "it is not METHOD:KEY=VALUE",
+                "Write for example --set msg:lr=0.001",
+            )
         found.setdefault(method, {})[key] = value
     return found
 
@@ -192,7 +290,10 @@ def text_table(report: LeaderboardReport) -> str:
         cells: list[Any] = [cell(row, name) for name in columns]
         written = [f"{item.text} ({item.note})" if item.note else item.text for item in cells]
         rows.append(("" if row.rank is None else str(row.rank), title_of(row), *written))
-    heads = [METRICS[name].label + (f", {METRICS[name].unit}" if METRICS[name].sign else "") for name in columns]
+    heads = [
+        METRICS[name].label + (f", {METRICS[name].unit}" if METRICS[name].sign else "")
+        for name in columns
+    ]
     lines = [table(("#", "method", *heads), rows)]
     why = {row.name: reason(row, RANKING[report.rank]) for row in report.rows}
     lines += [f"not ranked: {name}: {text}" for name, text in why.items() if text]

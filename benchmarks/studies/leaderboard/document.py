@@ -1,4 +1,5 @@
-"""The tables of docs/leaderboard.md: ``python -m benchmarks.studies.leaderboard.document docs/leaderboard.md BOARD DESIGNS``.
+"""The tables of docs/leaderboard.md: ``python -m benchmarks.studies.leaderboard.document
+docs/leaderboard.md BOARD DESIGNS``.
 
 BOARD is the leaderboard.json of ``python -m benchmarks.studies leaderboard``, DESIGNS what
 ``benchmarks.studies.exact_designs`` wrote. What stands between the markers of the page is
@@ -40,7 +41,16 @@ BESIDE = (
     "test_ratio",
     "wall_s",
 )
-ORDERS = ("score", "f_ratio", "phi_shift", "loss_auc", "rmia_auc", "ulira_auc", "klom_forget", "test_mae_gap")
+ORDERS = (
+    "score",
+    "f_ratio",
+    "phi_shift",
+    "loss_auc",
+    "rmia_auc",
+    "ulira_auc",
+    "klom_forget",
+    "test_mae_gap",
+)
 RECIPE = ("size", "image_size", "epochs")
 """What the command can change of a recipe."""
 
@@ -59,19 +69,28 @@ def board_markdown(report: LeaderboardReport) -> str:
     forget, seeds = report.forget, report.seeds
     groups = ", ".join(f"{name}: {count}" for name, count in dict(forget.get("groups", {})).items())
     facts = (
-        f"Data `{report.data.get('spec')}`; forget set: {forget.get('samples')} samples, {forget.get('subjects')} subjects "
-        f"({groups}). {len(seeds['originals'])} originals, {len(seeds['retrained'])} retrained models, as many unlearned ones "
-        f"per method: {report.recipe['size']} at {report.recipe['image_size']} px, {report.recipe['epochs']} epochs. One "
-        f"retraining took {seconds(float(report.retraining['wall_s']))} on {report.data.get('device')}."
+        f"Data `{report.data.get('spec')}`; forget set: {forget.get('samples')} samples, "
+        f"{forget.get('subjects')} subjects "
+        f"({groups}). {len(seeds['originals'])} originals, {len(seeds['retrained'])} retrained "
+        "models, as many unlearned ones "
+        f"per method: {report.recipe['size']} at {report.recipe['image_size']} px, "
+        f"{report.recipe['epochs']} epochs. One "
+        f"retraining took {seconds(float(report.retraining['wall_s']))} on "
+        f"{report.data.get('device')}."
     )
     notes = "".join(f"\n{note}\n" for note in report.notes)
     command = f"```console\n{command_of(report)}\n```\n"
     table = leaderboard_markdown(report) + numbers(report) + agreement(report) + standing(report)
-    return f"\n## {report.protocol}\n\n{first(report)}{report.summary}\n\n{command}\n{facts}\n{notes}\n{table}"
+    return (
+        f"\n## {report.protocol}\n\n{first(report)}{report.summary}\n\n{command}\n{facts}\n"
+        f"{notes}\n{table}"
+    )
 
 
 def first(report: LeaderboardReport) -> str:
-    """Where our own method does not lead, before anything else is said; and whether an exact method scores as it has to."""
+    """Where our own method does not lead, before anything else is said; and whether an exact method
+    scores as it has to.
+    """
     ranked = {row.rank: row for row in report.rows if row.rank is not None}
     own = next((row for row in ranked.values() if row.name == OWN), None)
     lines = []
@@ -79,20 +98,29 @@ def first(report: LeaderboardReport) -> str:
         gap = own.metrics["score_gap"]
         away = "" if gap.high is not None and gap.high < 0 else ", which chance may explain"
         lines.append(
-            f"**Ours does not lead.** `{OWN}` is place {own.rank} of {len(ranked)}; the first is `{ranked[1].name}`, and the "
+            f"**Ours does not lead.** `{OWN}` is place {own.rank} of {len(ranked)}; the first is "
+            f"`{ranked[1].name}`, and the "
             f"difference of their scores is {_with_interval('score_gap', gap)}{away}."
         )
     again = None if own is None else own.metrics.get("relearn")
-    if again is not None and again.oracle is not None and again.high is not None and again.high < again.oracle:
+    if (
+        again is not None
+        and again.oracle is not None
+        and again.high is not None
+        and again.high < again.oracle
+    ):
         lines.append(
-            f"**Ours leaves traces.** After {_with_interval('relearn', again)} epochs of fine-tuning on the forget set `{OWN}` "
+            f"**Ours leaves traces.** After {_with_interval('relearn', again)} epochs of "
+            f"fine-tuning on the forget set `{OWN}` "
             f"has the original's loss on it back; a retrained model needs {again.oracle:.1f}."
         )
     exact = next((row for row in report.rows if row.name == EXACT), None)
     if exact is not None and "f_ratio" in exact.metrics:
         lines.append(
-            f"The board's check of itself: {exact.models} more models that were retrained, entered as if they were a method "
-            f"(`{EXACT}`), have F / F_null {_with_interval('f_ratio', exact.metrics['f_ratio'])} and a shift of phi of "
+            f"The board's check of itself: {exact.models} more models that were retrained, entered "
+            "as if they were a method "
+            f"(`{EXACT}`), have F / F_null {_with_interval('f_ratio', exact.metrics['f_ratio'])} "
+            "and a shift of phi of "
             f"{_with_interval('phi_shift', exact.metrics['phi_shift'])}."
         )
     return "".join(f"{line}\n\n" for line in lines)
@@ -104,17 +132,28 @@ def _with_interval(name: str, item: Measure) -> str:
 
 
 def numbers(report: LeaderboardReport) -> str:
-    """What stands beside the ranking: attacks and the retain side, without intervals, which are in the JSON."""
+    """What stands beside the ranking: attacks and the retain side, without intervals, which are in
+    the JSON.
+    """
     there = [name for name in BESIDE if any(name in row.metrics for row in report.rows)]
     if not there:
         return ""
-    heads = [METRICS[name].label + (f" ({METRICS[name].unit})" if METRICS[name].unit else "") for name in there]
+    heads = [
+        METRICS[name].label + (f" ({METRICS[name].unit})" if METRICS[name].unit else "")
+        for name in there
+    ]
     lines = [f"| method | {' | '.join(heads)} |", f"|---|{'--:|' * len(heads)}"]
     for row in report.rows:
-        cells = [number(row.metrics[name], METRICS[name]) if name in row.metrics else NONE for name in there]
+        cells = [
+            number(row.metrics[name], METRICS[name]) if name in row.metrics else NONE
+            for name in there
+        ]
         if row.metrics:
             lines.append(f"| {title_of(row)} | {' | '.join(cells)} |")
-    head = "\nBeside the ranking (intervals are in the JSON); of attacks the retrained models' value is the aim:\n\n"
+    head = (
+        "\nBeside the ranking (intervals are in the JSON); of attacks the retrained models' value "
+        "is the aim:\n\n"
+    )
     return head + "\n".join(lines) + "\n"
 
 
@@ -124,17 +163,30 @@ def agreement(report: LeaderboardReport) -> str:
     names = [name for name in ORDERS if all(name in row.metrics for row in ranked)]
     if len(ranked) < 5 or len(names) < 2:
         return ""
-    values = {name: [_badness(row.metrics[name], METRICS[name].better) for row in ranked] for name in names}
-    lines = [f"| | {' | '.join(METRICS[name].label for name in names)} |", f"|---|{'--:|' * len(names)}"]
+    values = {
+        name: [_badness(row.metrics[name], METRICS[name].better) for row in ranked]
+        for name in names
+    }
+    lines = [
+        f"| | {' | '.join(METRICS[name].label for name in names)} |",
+        f"|---|{'--:|' * len(names)}",
+    ]
     for name in names:
-        cells = [f"{float(kendalltau(values[name], values[other]).statistic):.2f}" for other in names]
+        cells = [
+            f"{float(kendalltau(values[name], values[other]).statistic):.2f}" for other in names
+        ]
         lines.append(f"| {METRICS[name].label} | {' | '.join(cells)} |")
-    head = f"\nDo the numbers agree? Kendall's tau between the orders of the {len(ranked)} ranked methods:\n\n"
+    head = (
+        f"\nDo the numbers agree? Kendall's tau between the orders of the {len(ranked)} ranked "
+        "methods:\n\n"
+    )
     return head + "\n".join(lines) + "\n"
 
 
 def standing(report: LeaderboardReport) -> str:
-    """Where our own method stands by every number, not by the ranking's alone; a wrecked model may lead by some."""
+    """Where our own method stands by every number, not by the ranking's alone; a wrecked model may
+    lead by some.
+    """
     ranked = {row.name: row.metrics for row in report.rows if row.rank is not None}
     if OWN not in ranked or len(ranked) < 2:
         return ""
@@ -148,10 +200,16 @@ def standing(report: LeaderboardReport) -> str:
         oracle = NONE if aim is None else number(replace(found[OWN], value=aim), metric)
         best = f"{order[0]}, {number(found[order[0]], metric)}"
         lines.append(
-            f"| {metric.label} | {metric.better} | {order.index(OWN) + 1} | {number(found[OWN], metric)} | {best} | {oracle} |"
+            f"| {metric.label} | {metric.better} | {order.index(OWN) + 1} | "
+            f"{number(found[OWN], metric)} | {best} | {oracle} |"
         )
     head = f"\n### Where `{OWN}` stands among the {len(ranked)} ranked methods, by every number\n\n"
-    return head + f"| number | better | place | {OWN} | best | oracle |\n|---|---|--:|--:|---|--:|\n" + "\n".join(lines) + "\n"
+    return (
+        head
+        + f"| number | better | place | {OWN} | best | oracle |\n|---|---|--:|--:|---|--:|\n"
+        + "\n".join(lines)
+        + "\n"
+    )
 
 
 def _badness(item: Measure, better: str) -> float:
@@ -161,7 +219,9 @@ def _badness(item: Measure, better: str) -> float:
 
 
 def command_of(report: LeaderboardReport) -> str:
-    """The command that makes a report again; settings that were given with --set are in the report's rows."""
+    """The command that makes a report again; settings that were given with --set are in the
+    report's rows.
+    """
     protocol = PROTOCOLS.get(report.protocol)
     usual, settings, seeds = protocol.recipe.to_dict(), report.settings, report.seeds
     ran = [row.name for row in report.rows if row.role == "unlearned"]
@@ -173,12 +233,27 @@ def command_of(report: LeaderboardReport) -> str:
         "originals": len(seeds["originals"]),
         "budget": None if settings["budget"] == protocol.budget else settings["budget"],
         **{name: value for name in RECIPE if (value := report.recipe.get(name)) != usual[name]},
-        "settings": "docs/data/leaderboard-settings.json" if report.protocol in ("people", "people-wide") else None,
-        "challenge-rule": None if settings["challenge_rule"] == "code" else settings["challenge_rule"],
+        "settings": "docs/data/leaderboard-settings.json"
+        if report.protocol in ("people", "people-wide")
+        else None,
+        "challenge-rule": None
+        if settings["challenge_rule"] == "code"
+        else settings["challenge_rule"],
         "seed": seeds["split"][0] or None,
     }
-    given = [f"--{name.replace('_', '-')} {value}" for name, value in options.items() if value is not None]
-    return " ".join(["python -m benchmarks.studies leaderboard --protocol", report.protocol, *given, "--out DIR"])
+    given = [
+        f"--{name.replace('_', '-')} {value}"
+        for name, value in options.items()
+        if value is not None
+    ]
+    return " ".join(
+        [
+            "python -m benchmarks.studies leaderboard --protocol",
+            report.protocol,
+            *given,
+            "--out DIR",
+        ]
+    )
 
 
 def _methods(ran: list[str]) -> str | None:

@@ -1,4 +1,6 @@
-"""A finished leaderboard's folder, opened again: its originals to unlearn from, its retrained models to score against."""
+"""A finished leaderboard's folder, opened again: its originals to unlearn from, its retrained
+models to score against.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,23 @@ class Board:
         """
         report, run = read_leaderboard(folder / "leaderboard.json"), read_json(folder / RUN_FILE)
         arguments = {
-            "protocol": report.protocol, "spec": report.data["spec"], "recipe": report.recipe, "width": run["recipe"]["width"],
-            "seed": report.seeds["split"][0], "device": "cpu", "models": str((folder / "models").resolve()),
+            "protocol": report.protocol,
+            "spec": report.data["spec"],
+            "recipe": report.recipe,
+            "width": run["recipe"]["width"],
+            "seed": report.seeds["split"][0],
+            "device": "cpu",
+            "models": str((folder / "models").resolve()),
             "forget": run.get("forget"),
-        }  # fmt: skip
+        }
         local = bench(**arguments)
-        if (local.dataset.digest, local.split.sha256) != (report.data["digest"], report.data["split_sha256"]):
-            raise InputError(str(folder), "its data or split changed", "Restore the data, or run the leaderboard")
+        if (local.dataset.digest, local.split.sha256) != (
+            report.data["digest"],
+            report.data["split_sha256"],
+        ):
+            raise InputError(
+                str(folder), "its data or split changed", "Restore the data, or run the leaderboard"
+            )
         return cls(folder=folder, report=report, arguments=arguments, local=local)
 
     @property
@@ -88,24 +100,37 @@ class Board:
     def unlearned(self, row: Row) -> Pool:
         """The models of a method's row."""
         known = Entry(
-            method=row.name.partition("@")[0], label=row.name, given={}, settings=row.settings, needs=row.needs,
+            method=row.name.partition("@")[0],
+            label=row.name,
+            given={},
+            settings=row.settings,
+            needs=row.needs,
             budget=self.budget if row.budget is None else row.budget,
-        )  # fmt: skip
+        )
         names = unlearned_names(known, self.seed, self.originals, len(self.oracle.pool))
         return read_pool(self.folder / "models", names, self.truths)[0]
 
     def run(self, jobs: Sequence[FleetJob], into: str, **fleet: Any) -> FleetSummary:
         """Runs the jobs that have no result in the folder `into` of the board yet."""
-        context = Context(target="benchmarks.studies.leaderboard.jobs:bench", arguments=self.arguments)
-        return run_jobs(jobs, context, self.folder / into, fingerprint=self.report.data["digest"], **fleet)
+        context = Context(
+            target="benchmarks.studies.leaderboard.jobs:bench", arguments=self.arguments
+        )
+        return run_jobs(
+            jobs, context, self.folder / into, fingerprint=self.report.data["digest"], **fleet
+        )
 
-    def pool(self, into: str, names: Sequence[tuple[str, int]], done: FleetSummary) -> tuple[Pool, dict[str, str]]:
+    def pool(
+        self, into: str, names: Sequence[tuple[str, int]], done: FleetSummary
+    ) -> tuple[Pool, dict[str, str]]:
         """What the jobs gave: (name, original's seed) of each; and why those are missing that are."""
         return read_pool(self.folder / into, names, self.truths, done.failed)
 
     def facts(self) -> dict[str, Any]:
         """For a report: what was unlearned from and scored against."""
         return {
-            "protocol": self.report.protocol, "data": self.report.data, "budget": self.budget, "originals": self.originals,
+            "protocol": self.report.protocol,
+            "data": self.report.data,
+            "budget": self.budget,
+            "originals": self.originals,
             "retrained": len(self.oracle.pool),
-        }  # fmt: skip
+        }

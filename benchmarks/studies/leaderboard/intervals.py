@@ -1,6 +1,8 @@
-"""Intervals of a leaderboard's numbers: means over models that share originals, and over evaluation seeds.
+"""Intervals of a leaderboard's numbers: means over models that share originals, and over evaluation
+seeds.
 
-Seeds of unlearning from one original are no independent samples, so an original is one cluster of models.
+Seeds of unlearning from one original are no independent samples, so an original is one cluster of
+models.
 
 Shapes: M models, K clusters (originals).
 """
@@ -46,17 +48,23 @@ class Mean:
         return self.value - half, self.value + half
 
     def plus_variance(self, extra: float) -> Mean:
-        """The same mean with the variance that comes from the samples added to that from the models.
+        """The same mean with the variance that comes from the samples added to that from the
+        models.
 
         Degrees of freedom stay those of the models, which is on the safe side.
         """
-        return self if self.variance is None else Mean(value=self.value, variance=self.variance + extra, freedom=self.freedom)
+        return (
+            self
+            if self.variance is None
+            else Mean(value=self.value, variance=self.variance + extra, freedom=self.freedom)
+        )
 
 
 def cluster_mean(values_M: Sequence[float] | Array, clusters_M: Sequence[int]) -> Mean:
     """Mean of the cluster means, s^2 / K its variance, K - 1 degrees of freedom.
 
-    With one cluster every model stands for itself: the interval is then over unlearning seeds alone.
+    With one cluster every model stands for itself: the interval is then over unlearning seeds
+    alone.
 
     Example:
         >>> cluster_mean([1.0, 3.0, 5.0, 7.0], [0, 0, 1, 1])
@@ -64,7 +72,9 @@ def cluster_mean(values_M: Sequence[float] | Array, clusters_M: Sequence[int]) -
     """
     values, clusters = np.asarray(values_M, np.float64), np.asarray(clusters_M)
     names = np.unique(clusters)
-    means_K = values if len(names) == 1 else np.array([values[clusters == name].mean() for name in names])
+    means_K = (
+        values if len(names) == 1 else np.array([values[clusters == name].mean() for name in names])
+    )
     count = len(means_K)
     variance = float(means_K.var(ddof=1)) / count if count > 1 else None
     return Mean(value=float(means_K.mean()), variance=variance, freedom=count - 1)
@@ -98,15 +108,21 @@ def as_measure(mean: Mean, oracle: float | None, spread: float | None = None) ->
 
 
 def over_seeds(means: Sequence[Mean]) -> tuple[Mean, float]:
-    """Mean over evaluation seeds, with the variance of a single one (they share the models), and the spread between them."""
+    """Mean over evaluation seeds, with the variance of a single one (they share the models), and
+    the spread between them.
+    """
     values = [item.value for item in means]
     variances = [item.variance for item in means if item.variance is not None]
     variance = float(np.mean(variances)) if len(variances) == len(means) else None
-    return replace(means[0], value=float(np.mean(values)), variance=variance), float(np.std(values, ddof=1))
+    return replace(means[0], value=float(np.mean(values)), variance=variance), float(
+        np.std(values, ddof=1)
+    )
 
 
 def of_estimates(found: Sequence[Estimate], oracle: float | None) -> Measure:
-    """The mean of estimates of several evaluation seeds, of their limits too; the spread is between them."""
+    """The mean of estimates of several evaluation seeds, of their limits too; the spread is between
+    them.
+    """
     values = [item.value for item in found]
     lows = [item.low for item in found if item.low is not None]
     highs = [item.high for item in found if item.high is not None]
@@ -120,6 +136,8 @@ def of_estimates(found: Sequence[Estimate], oracle: float | None) -> Measure:
 
 
 def of_comparisons(found: Sequence[PopulationComparison], oracle_row: bool) -> Measure:
-    """The unlearned side of comparisons with the oracle's beside it; of the oracle's own row, the oracle's side."""
+    """The unlearned side of comparisons with the oracle's beside it; of the oracle's own row, the
+    oracle's side.
+    """
     theirs = float(np.mean([item.oracle.value for item in found]))
     return of_estimates([item.oracle if oracle_row else item.unlearned for item in found], theirs)

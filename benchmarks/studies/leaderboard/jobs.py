@@ -1,4 +1,5 @@
-"""What the workers of a leaderboard do: train a model (or a stack of them), unlearn one, measure it. One result a model.
+"""What the workers of a leaderboard do: train a model (or a stack of them), unlearn one, measure
+it. One result a model.
 
 Shapes: F forget, T test, V validation, R retain samples; G groups or classes.
 """
@@ -41,7 +42,18 @@ from unplug.sdk.forgetting.unlearning import (
     summary,
 )
 from unplug.sdk.learning.data import Dataset, Split, load_dataset
-from unplug.sdk.learning.training import ImageSet, Recipe, Sets, Task, fit_new, load_sets, new_model, pictures, predict, seeded
+from unplug.sdk.learning.training import (
+    ImageSet,
+    Recipe,
+    Sets,
+    Task,
+    fit_new,
+    load_sets,
+    new_model,
+    pictures,
+    predict,
+    seeded,
+)
 
 from .binding import WEIGHT, arrays_of, bound_sha256, weights_of, weights_sha256
 from .plan import original_name
@@ -51,7 +63,9 @@ from .protocols import listed
 ORIGINALS = ("original",)
 MAX_CACHED = 64  # originals in memory per worker
 KEPT = 150_000
-"""Weights up to which every result keeps its model: whoever wants to attack a board's models finds them there."""
+"""Weights up to which every result keeps its model: whoever wants to attack a board's models finds
+them there.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +93,13 @@ class Bench:
     def whole(self) -> ImageSet:
         """Retain and forget set together: what an original is trained on."""
         everything = Split(
-            data_digest=self.split.data_digest, seed=self.split.seed, subject_disjoint=self.split.subject_disjoint,
-            train=self.split.train, validation=(), test=(),
-        )  # fmt: skip
+            data_digest=self.split.data_digest,
+            seed=self.split.seed,
+            subject_disjoint=self.split.subject_disjoint,
+            train=self.split.train,
+            validation=(),
+            test=(),
+        )
         edges = self.task.edges if self.kind == "age" else None
         return pictures(load_sets(self.dataset, everything, edges, self.device).train)
 
@@ -96,19 +114,24 @@ class Bench:
 
     @cached_property
     def retrain(self) -> RetrainCost:
-        """What retraining costs here and now; timed once per worker, with the other workers at work beside it."""
+        """What retraining costs here and now; timed once per worker, with the other workers at work
+        beside it.
+        """
         return estimate_retraining(new_model(self.task, self.sets.train, 0), self.sets, self.task)
 
     def original(self, seed: int) -> nn.Module:
         """The original of a training seed, as its job left it; must not be changed.
 
         Raises:
-            InputError: its result is not there, of another network, or of other weights than it keeps.
+            InputError: its result is not there, of another network, or of other weights than it
+                keeps.
         """
         return self._cached(f"{seed}", lambda: self._load(seed))
 
     def hooked(self, method: TrainingHook, name: str, seed: int) -> nn.Module:
-        """The original that a method with a training-time hook needs; trained anew in every worker, from the seed alone."""
+        """The original that a method with a training-time hook needs; trained anew in every worker,
+        from the seed alone.
+        """
         return self._cached(f"{name} {method!r} {seed}", lambda: self._train_with(method, seed))
 
     def _cached(self, key: str, make: Any) -> nn.Module:
@@ -127,23 +150,37 @@ class Bench:
         try:
             model.load_state_dict(state)
         except RuntimeError as error:
-            raise InputError(f"result {name}", f"it is of another network ({error})", "Choose another --out") from error
+            raise InputError(
+                f"result {name}", f"it is of another network ({error})", "Choose another --out"
+            ) from error
         return model.eval()
 
     def _train_with(self, method: TrainingHook, seed: int) -> nn.Module:
         empty = self.sets.forget.subset([])
         with seeded(seed, -3) as generator:
             problem = ForgetProblem(
-                retain=self.whole, forget=empty, validation=self.sets.validation, task=self.task,
-                meter=Meter(self.retrain, None), seed=seed, generator=generator,
-            )  # fmt: skip
+                retain=self.whole,
+                forget=empty,
+                validation=self.sets.validation,
+                task=self.task,
+                meter=Meter(self.retrain, None),
+                seed=seed,
+                generator=generator,
+            )
             return method.train(problem).eval()
 
 
 def bench(
-    *, protocol: str, spec: str, recipe: Mapping[str, Any], width: int, seed: int, device: str, models: str,
+    *,
+    protocol: str,
+    spec: str,
+    recipe: Mapping[str, Any],
+    width: int,
+    seed: int,
+    device: str,
+    models: str,
     forget: Sequence[str] | None = None,
-) -> Bench:  # fmt: skip
+) -> Bench:
     """The context of the jobs; all arguments are JSON.
 
     Args:
@@ -166,7 +203,9 @@ def bench(
     split = chosen.forget_split(dataset, seed)
     task, place = chosen.task(dataset), torch.device(device)
     sets = load_sets(dataset, split, task.edges if chosen.kind == "age" else None, place)
-    return Bench(task=task, sets=sets, split=split, dataset=dataset, models=Path(models), device=place)
+    return Bench(
+        task=task, sets=sets, split=split, dataset=dataset, models=Path(models), device=place
+    )
 
 
 def train(context: Bench, *, role: str, seed: int) -> Result:
@@ -176,21 +215,34 @@ def train(context: Bench, *, role: str, seed: int) -> Result:
 
 
 def trained(context: Bench, role: str, seed: int, model: nn.Module, wall_s: float) -> Result:
-    """The result of a training, bound to the weights that came of it; originals keep them, and all small models."""
+    """The result of a training, bound to the weights that came of it; originals keep them, and all
+    small models.
+    """
     tensors, weights = measure(model, context.sets), arrays_of(model)
     if role in ORIGINALS or _small(weights):
         tensors |= _kept(weights)
     facts = {
-        "role": role, "seed": seed, "wall_s": wall_s, "passes": context.task.recipe.epochs * len(context.training_set(role)),
+        "role": role,
+        "seed": seed,
+        "wall_s": wall_s,
+        "passes": context.task.recipe.epochs * len(context.training_set(role)),
         "weights_sha256": weights_sha256(weights),
-    }  # fmt: skip
+    }
     return Result(tensors=tensors, facts=facts)
 
 
 def unlearn(
-    context: Bench, *, method: str, settings: Mapping[str, str], budget: float | None, original: int, seed: int
+    context: Bench,
+    *,
+    method: str,
+    settings: Mapping[str, str],
+    budget: float | None,
+    original: int,
+    seed: int,
 ) -> Result:
-    """Runs a method on an original within its budget and measures what comes out; refusals are typed errors."""
+    """Runs a method on an original within its budget and measures what comes out; refusals are
+    typed errors.
+    """
     built: Method = build_method(method, settings)
     hook = built if isinstance(built, TrainingHook) else None
     retrain = context.retrain
@@ -198,13 +250,20 @@ def unlearn(
         passes = hook.price(context.whole.ids, context.sets.train.ids, context.task, original)
         Meter(retrain, budget).charge(forward=passes, backward=passes)
     before = context.original(original) if hook is None else context.hooked(hook, method, original)
-    model, cost = apply_method(built, before, context.sets, context.task, retrain, budget, seed=seed)
+    model, cost = apply_method(
+        built, before, context.sets, context.task, retrain, budget, seed=seed
+    )
     weights = arrays_of(model)
     facts = {
-        "role": "unlearned", "method": method, "original": original, "seed": seed, "wall_s": cost.wall_s,
-        "cost": summary(cost, retrain, budget), "weights_sha256": weights_sha256(weights),
+        "role": "unlearned",
+        "method": method,
+        "original": original,
+        "seed": seed,
+        "wall_s": cost.wall_s,
+        "cost": summary(cost, retrain, budget),
+        "weights_sha256": weights_sha256(weights),
         "original_sha256": None if hook is not None else weights_sha256(arrays_of(before)),
-    }  # fmt: skip
+    }
     kept = _kept(weights) if _small(weights) else {}
     return Result(tensors={**measure(model, context.sets), **kept}, facts=facts)
 
@@ -221,11 +280,17 @@ def measure(model: nn.Module, sets: Sets) -> dict[str, np.ndarray]:
     """All that scoring needs of a model.
 
     Returns:
-        Per set ``NAME_logits`` (N, G) of forget, test and validation; ``retain_margin`` (R,) = ln p_y - ln(1 - p_y) and
-        ``retain_correct`` (R,); and ``NAME_age`` (N,) in years where the model predicts ages. All float32 or boolean.
+        Per set ``NAME_logits`` (N, G) of forget, test and validation; ``retain_margin`` (R,) = ln
+        p_y - ln(1 - p_y) and ``retain_correct`` (R,); and ``NAME_age`` (N,) in years where the
+        model predicts ages. All float32 or boolean.
     """
     tensors: dict[str, np.ndarray] = {}
-    for name, part in (("forget", sets.forget), ("test", sets.test), ("validation", sets.validation), ("retain", sets.train)):
+    for name, part in (
+        ("forget", sets.forget),
+        ("test", sets.test),
+        ("validation", sets.validation),
+        ("retain", sets.train),
+    ):
         says = predict(model, pictures(part))
         if name == "retain":
             tensors["retain_margin"] = says.confidence_N.astype(np.float32)
@@ -237,8 +302,11 @@ def measure(model: nn.Module, sets: Sets) -> dict[str, np.ndarray]:
     return tensors
 
 
-def train_stacked(context: Bench, jobs: Sequence[FleetJob], given: str, *, show: bool = False) -> float:
-    """Carries out training jobs, a stack after the other; each stack is written when it is finished.
+def train_stacked(
+    context: Bench, jobs: Sequence[FleetJob], given: str, *, show: bool = False
+) -> float:
+    """Carries out training jobs, a stack after the other; each stack is written when it is
+    finished.
 
     Args:
         context: data, task and folder.
@@ -262,11 +330,17 @@ def train_stacked(context: Bench, jobs: Sequence[FleetJob], given: str, *, show:
     return time.monotonic() - began
 
 
-def _train_part(context: Bench, role: str, jobs: Sequence[FleetJob], given: str, show: bool) -> None:
+def _train_part(
+    context: Bench, role: str, jobs: Sequence[FleetJob], given: str, show: bool
+) -> None:
     seeds = [int(job.arguments["seed"]) for job in jobs]
     began = time.monotonic()
-    models = fit_stacked(context.task, context.training_set(role), context.sets.validation, seeds=seeds, show=show)
+    models = fit_stacked(
+        context.task, context.training_set(role), context.sets.validation, seeds=seeds, show=show
+    )
     each = (time.monotonic() - began) / len(jobs)
     for job, seed, model in zip(jobs, seeds, models, strict=True):
         order = Order(job=job, fingerprint=job_fingerprint(job, None, given), given=given)
-        write_result(context.models, job.name, pack(trained(context, role, seed, model, each), order))
+        write_result(
+            context.models, job.name, pack(trained(context, role, seed, model, each), order)
+        )

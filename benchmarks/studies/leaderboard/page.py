@@ -1,4 +1,6 @@
-"""The leaderboard as one HTML document, drawn by the report's own template and style; no script, no outside address."""
+"""The leaderboard as one HTML document, drawn by the report's own template and style; no script, no
+outside address.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,18 @@ from functools import partial
 from pathlib import Path
 
 from unplug.core import NONE, count, percent, plain, seconds
-from unplug.sdk.report.page import Block, Cell, Column, Figure, FigureGrid, KeyNumber, Notes, Section, Table, both_widths
+from unplug.sdk.report.page import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    FigureGrid,
+    KeyNumber,
+    Notes,
+    Section,
+    Table,
+    both_widths,
+)
 from unplug.sdk.report.plots.audit import ForestRow, forest_svg
 from unplug.sdk.report.plots.pareto import Axis, Point, pareto_front, pareto_svg, robust_limits
 from unplug.sdk.report.verdict import Verdict
@@ -38,24 +51,39 @@ class Good:
     best: float | None = None
 
     def of(self, row: Row) -> float:
-        """The metric of a row, turned so that larger is better and nothing beyond the best value counts."""
+        """The metric of a row, turned so that larger is better and nothing beyond the best value
+        counts.
+        """
         value = row.metrics[self.metric].value
         value = -value if self.flip else value
         return value if self.best is None else min(value, self.best)
 
 
-_DISTANCE = Good(metric="attack_distance", label="attack accuracy, distance to retrained", flip=True)
+_DISTANCE = Good(
+    metric="attack_distance", label="attack accuracy, distance to retrained", flip=True
+)
 _LOSS_ATTACK = ("logistic_accuracy", "accuracy of the loss attack; dashed: retrained models")
 UTILITY = {
     "age": Good(metric="test_mae_gap", label="test MAE above retrained, years", flip=True),
-    "class": Good(metric="test_accuracy_gap", label="test accuracy minus retrained, points", flip=False, scale=100.0),
+    "class": Good(
+        metric="test_accuracy_gap",
+        label="test accuracy minus retrained, points",
+        flip=False,
+        scale=100.0,
+    ),
 }
 FORGETTING = {
-    "challenge": Good(metric="f_ratio", label="forgetting, F / F_null; 1 is perfect", flip=False, best=1.0),
+    "challenge": Good(
+        metric="f_ratio", label="forgetting, F / F_null; 1 is perfect", flip=False, best=1.0
+    ),
     "nomus": _DISTANCE,
     "attack": _DISTANCE,
 }
-FOREST = {"challenge": ("f_ratio", "F / F_null; dashed: retrained models"), "nomus": _LOSS_ATTACK, "attack": _LOSS_ATTACK}
+FOREST = {
+    "challenge": ("f_ratio", "F / F_null; dashed: retrained models"),
+    "nomus": _LOSS_ATTACK,
+    "attack": _LOSS_ATTACK,
+}
 COST: dict[Role, float] = {"original": 0.0, "retrained": 1.0, "unlearned": 0.0}
 AREA = (26.0, 190.0)  # of marks, in square pixels: nothing spent, the most spent
 REFERENCE_AREA = 70.0  # of the original and the oracle
@@ -63,12 +91,27 @@ WIDTHS = (1000, 480)
 HEIGHTS = {1000: 540, 480: 440}  # of the Pareto chart
 MAX_LABEL = 18
 TABLES: tuple[tuple[str, str, str, str], ...] = (
-    ("attacks", "Attacks", "attacks", "Membership attacks on single models, forget set against unseen samples of the same "
-     "groups. The aim is the oracle's value: below it the forget set stands out too."),
-    ("distances", "Distance to the oracle", "distances", "How far the distribution over models is from that over retrained "
-     "models; the oracle's row is the distance between retrained models themselves."),
-    ("utility", "Utility", "utility", "Forgetting must not cost use. The test set was seen by no model."),
-)  # fmt: skip
+    (
+        "attacks",
+        "Attacks",
+        "attacks",
+        "Membership attacks on single models, forget set against unseen samples of the same "
+        "groups. The aim is the oracle's value: below it the forget set stands out too.",
+    ),
+    (
+        "distances",
+        "Distance to the oracle",
+        "distances",
+        "How far the distribution over models is from that over retrained "
+        "models; the oracle's row is the distance between retrained models themselves.",
+    ),
+    (
+        "utility",
+        "Utility",
+        "utility",
+        "Forgetting must not cost use. The test set was seen by no model.",
+    ),
+)
 
 
 def render_page(report: LeaderboardReport) -> str:
@@ -77,7 +120,13 @@ def render_page(report: LeaderboardReport) -> str:
     Raises:
         ReportError: it would be larger than 2 MB.
     """
-    sections = [_ranking(report), _plots(report), *_tables(report), _settings(report), *_published(report)]
+    sections = [
+        _ranking(report),
+        _plots(report),
+        *_tables(report),
+        _settings(report),
+        *_published(report),
+    ]
     return study_page(
         "leaderboard",
         "Rank fewer methods",
@@ -104,17 +153,26 @@ def _verdict(report: LeaderboardReport) -> Verdict:
     best = next((row for row in report.rows if row.rank == 1), None)
     ranked = sum(row.rank is not None for row in report.rows)
     methods = sum(row.role == "unlearned" for row in report.rows)
-    lead = f"{plain(best.name)} ranks first of {ranked} methods{_level(report)}." if best else "No method could be ranked."
+    lead = (
+        f"{plain(best.name)} ranks first of {ranked} methods{_level(report)}."
+        if best
+        else "No method could be ranked."
+    )
     return Verdict(
-        word=f"{ranked} of {methods} ranked", chip="neutral", lead=lead,
-        sentence=f"Ranked by {RANKED_BY[report.rank]}.", facts=(plain(report.summary, 1000),),
-    )  # fmt: skip
+        word=f"{ranked} of {methods} ranked",
+        chip="neutral",
+        lead=lead,
+        sentence=f"Ranked by {RANKED_BY[report.rank]}.",
+        facts=(plain(report.summary, 1000),),
+    )
 
 
 def _level(report: LeaderboardReport) -> str:
     """Who may be as good as the first: the interval of the paired difference reaches zero."""
     gaps = {
-        row.name: row.metrics["score_gap"].high for row in report.rows if row.rank is not None and "score_gap" in row.metrics
+        row.name: row.metrics["score_gap"].high
+        for row in report.rows
+        if row.rank is not None and "score_gap" in row.metrics
     }
     level = [name for name, high in gaps.items() if high is not None and high >= 0]
     if not level:
@@ -132,36 +190,52 @@ def _numbers(report: LeaderboardReport) -> list[KeyNumber]:
     return [
         KeyNumber(label="Methods", value=count(methods), note=f"{refused} refused, shown below"),
         KeyNumber(
-            label="Models", value=count(sum(row.models for row in report.rows)),
-            note=f"{len(seeds.get('originals', []))} originals, {oracle.models} retrained, {oracle.models} per method",
+            label="Models",
+            value=count(sum(row.models for row in report.rows)),
+            note=(
+                f"{len(seeds.get('originals', []))} originals, {oracle.models} retrained, "
+                f"{oracle.models} per method"
+            ),
         ),
         KeyNumber(
-            label="Forget set", value=_whole(report.forget.get("samples")),
-            note=f"{percent(share if isinstance(share, float) else None)} of training, {_groups(report)}",
+            label="Forget set",
+            value=_whole(report.forget.get("samples")),
+            note=(
+                f"{percent(share if isinstance(share, float) else None)} of training, "
+                f"{_groups(report)}"
+            ),
         ),
         KeyNumber(
-            label="One retraining", value=seconds(_number(report.retraining.get("wall_s"))),
+            label="One retraining",
+            value=seconds(_number(report.retraining.get("wall_s"))),
             note=f"{_whole(report.retraining.get('passes'))} samples forward and backward",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _groups(report: LeaderboardReport) -> str:
     groups = report.forget.get("groups")
     if not isinstance(groups, dict) or not groups:
         return "groups unknown"
-    return f"groups {', '.join(plain(str(name), 20) for name in groups)}" if len(groups) <= 3 else f"{len(groups)} groups"
+    return (
+        f"groups {', '.join(plain(str(name), 20) for name in groups)}"
+        if len(groups) <= 3
+        else f"{len(groups)} groups"
+    )
 
 
 def _ranking(report: LeaderboardReport) -> Section:
     names = main_columns(report)
-    blocks: list[Block] = [_table("Best first; 95 % intervals below each number", names, report, places=True)]
+    blocks: list[Block] = [
+        _table("Best first; 95 % intervals below each number", names, report, places=True)
+    ]
     if why := _unranked(report):
         blocks.append(why)
     if report.notes:
         blocks.append(Notes(lines=[plain(note, 500) for note in report.notes]))
     lead = (
-        "Every method had the same data, the same originals and the same budget. Refused runs are kept and shown, not ranked."
+        "Every method had the same data, the same originals and the same budget. Refused runs are "
+        "kept and shown, not ranked."
     )
     return Section(id="ranking", heading="Ranking", lead=lead, blocks=blocks)
 
@@ -169,24 +243,35 @@ def _ranking(report: LeaderboardReport) -> Section:
 def _unranked(report: LeaderboardReport) -> Table | None:
     """Why methods have no rank."""
     reasons = {row.name: reason(row, RANKING[report.rank]) for row in report.rows}
-    rows = [[Cell(text=plain(name)), Cell(text=plain(why, 400))] for name, why in reasons.items() if why]
+    rows = [
+        [Cell(text=plain(name)), Cell(text=plain(why, 400))] for name, why in reasons.items() if why
+    ]
     columns = [Column(label="Method", number=False), Column(label="why", number=False, wide=True)]
     return Table(caption="Not ranked", columns=columns, groups=[("", rows)]) if rows else None
 
 
 def _plots(report: LeaderboardReport) -> Section:
-    """Cost, forgetting and utility of every row in one plot, and every interval of a number that says who forgot."""
+    """Cost, forgetting and utility of every row in one plot, and every interval of a number that
+    says who forgot.
+    """
     rows = plotted_rows(report)
     blocks: list[Block] = [Notes(lines=["No method was measured."])]
     if rows:
         caption = (
-            "Best is the upper right. Larger marks spent more; filled ones are on the front: no other method is at least as "
-            "good in cost, forgetting and utility and better in one. Thin lines are their 95 % intervals; border marks lie "
+            "Best is the upper right. Larger marks spent more; filled ones are on the front: no "
+            "other method is at least as "
+            "good in cost, forgetting and utility and better in one. Thin lines are their 95 % "
+            "intervals; border marks lie "
             "outside."
         )
         blocks = [
             FigureGrid(
-                figures=[both_widths(partial(_pareto, report, rows), WIDTHS, name="pareto", caption=caption)], columns=1
+                figures=[
+                    both_widths(
+                        partial(_pareto, report, rows), WIDTHS, name="pareto", caption=caption
+                    )
+                ],
+                columns=1,
             ),
             FigureGrid(figures=[_forest(report)], columns=1),
         ]
@@ -197,7 +282,9 @@ def plotted_rows(report: LeaderboardReport) -> list[tuple[Row, bool]]:
     """Every row that has both numbers, and whether it is on the front of the methods."""
     x, y = UTILITY[report.kind], FORGETTING[report.rank]
     rows = [row for row in report.rows if x.metric in row.metrics and y.metric in row.metrics]
-    goods = {row.name: (x.of(row), y.of(row), -_cost(row)) for row in rows if row.role == "unlearned"}
+    goods = {
+        row.name: (x.of(row), y.of(row), -_cost(row)) for row in rows if row.role == "unlearned"
+    }
     front = dict(zip(goods, pareto_front(list(goods.values())), strict=True))
     return [(row, front.get(row.name, False)) for row in rows]
 
@@ -207,25 +294,40 @@ def _cost(row: Row) -> float:
     return COST[row.role] if item is None else item.value
 
 
-def _pareto(report: LeaderboardReport, rows: Sequence[tuple[Row, bool]], *, name: str, width: int) -> str:
+def _pareto(
+    report: LeaderboardReport, rows: Sequence[tuple[Row, bool]], *, name: str, width: int
+) -> str:
     x, y = UTILITY[report.kind], FORGETTING[report.rank]
     x_limits, y_limits = (_limits([row for row, _ in rows], good.metric) for good in (x, y))
     most = max((_cost(row) for row, _ in rows if row.role == "unlearned"), default=0.0)
     points = [_point(row, front, most, x, x_limits, y, y_limits) for row, front in rows]
-    points.sort(key=lambda point: (point.role == "unlearned", not point.front))  # who finds room for a name first
+    # who finds room for a name first
+    points.sort(key=lambda point: (point.role == "unlearned", not point.front))
     x_axis, y_axis = (
-        Axis(label=f"{good.label}  (better \N{RIGHTWARDS ARROW})", ends=ends[::-1] if good.flip else ends, scale=good.scale)
+        Axis(
+            label=f"{good.label}  (better \N{RIGHTWARDS ARROW})",
+            ends=ends[::-1] if good.flip else ends,
+            scale=good.scale,
+        )
         for good, ends in ((x, x_limits), (y, y_limits))
     )
     best = [
-        f"{title_of(row)} {row.metrics[x.metric].value * x.scale:.3g}, {row.metrics[y.metric].value * y.scale:.3g}"
+        f"{title_of(row)} {row.metrics[x.metric].value * x.scale:.3g}, "
+        f"{row.metrics[y.metric].value * y.scale:.3g}"
         for row, front in rows
         if front
     ]
     return pareto_svg(
-        points, x_axis, y_axis, name=name, spoken=f"{x.label} against {y.label}. On the Pareto front: {'; '.join(best)}.",
-        width=width, height=HEIGHTS[width], legend=_legend(most), legend_columns=5 if width == max(WIDTHS) else 2,
-    )  # fmt: skip
+        points,
+        x_axis,
+        y_axis,
+        name=name,
+        spoken=f"{x.label} against {y.label}. On the Pareto front: {'; '.join(best)}.",
+        width=width,
+        height=HEIGHTS[width],
+        legend=_legend(most),
+        legend_columns=5 if width == max(WIDTHS) else 2,
+    )
 
 
 def _limits(rows: Sequence[Row], metric: str) -> tuple[float, float]:
@@ -234,11 +336,23 @@ def _limits(rows: Sequence[Row], metric: str) -> tuple[float, float]:
 
 
 def _point(
-    row: Row, front: bool, most: float, x: Good, x_limits: tuple[float, float], y: Good, y_limits: tuple[float, float]
+    row: Row,
+    front: bool,
+    most: float,
+    x: Good,
+    x_limits: tuple[float, float],
+    y: Good,
+    y_limits: tuple[float, float],
 ) -> Point:
-    """A row's mark, at the border where its place lies outside; intervals of all would hide the marks."""
+    """A row's mark, at the border where its place lies outside; intervals of all would hide the
+    marks.
+    """
     filled = front or row.role != "unlearned"
-    area = AREA[0] + (AREA[1] - AREA[0]) * _cost(row) / max(most, 1e-12) if row.role == "unlearned" else REFERENCE_AREA
+    area = (
+        AREA[0] + (AREA[1] - AREA[0]) * _cost(row) / max(most, 1e-12)
+        if row.role == "unlearned"
+        else REFERENCE_AREA
+    )
     at: list[float] = []
     ends: list[tuple[float, float] | None] = []
     for good, (low, high) in ((x, x_limits), (y, y_limits)):
@@ -247,9 +361,16 @@ def _point(
         known = (item.low, item.high) if item.low is not None and item.high is not None else None
         ends.append(known if filled and at[-1] == item.value else None)
     return Point(
-        label=plain(title_of(row), MAX_LABEL), x=at[0], y=at[1], diameter=area**0.5, front=filled, role=row.role,
-        optional=True, x_ends=ends[0], y_ends=ends[1],
-    )  # fmt: skip
+        label=plain(title_of(row), MAX_LABEL),
+        x=at[0],
+        y=at[1],
+        diameter=area**0.5,
+        front=filled,
+        role=row.role,
+        optional=True,
+        x_ends=ends[0],
+        y_ends=ends[1],
+    )
 
 
 def _legend(most: float) -> list[tuple[Point, str]]:
@@ -263,7 +384,9 @@ def _legend(most: float) -> list[tuple[Point, str]]:
         (mark("retrained", 50.0), "retrained (oracle)"),
     ]
     if most > 0:
-        handles.append((mark("unlearned", AREA[1], front=False), f"{100 * most:.3g} % of retraining"))
+        handles.append(
+            (mark("unlearned", AREA[1], front=False), f"{100 * most:.3g} % of retraining")
+        )
     return handles
 
 
@@ -271,28 +394,46 @@ def _forest(report: LeaderboardReport) -> Figure:
     name, x = FOREST[report.rank]
     found = [(row, item) for row in report.rows if (item := row.metrics.get(name)) is not None]
     rows = [
-        ForestRow(label=plain(title_of(row), MAX_LABEL), role=row.role, value=item.value, low=item.low, high=item.high)
+        ForestRow(
+            label=plain(title_of(row), MAX_LABEL),
+            role=row.role,
+            value=item.value,
+            low=item.low,
+            high=item.high,
+        )
         for row, item in found
     ]
     aim = next((row.value for row in rows if row.role == "retrained"), rows[-1].value)
     title = f"{METRICS[name].label} and 95 % interval"
     spoken = "; ".join(f"{row.label} {row.value:.3g}" for row in rows)
     return both_widths(
-        partial(forest_svg, rows, title=title, x=x, spoken=f"{title}: {spoken}.", aim=aim, pitch=24), WIDTHS, name="forest"
+        partial(
+            forest_svg, rows, title=title, x=x, spoken=f"{title}: {spoken}.", aim=aim, pitch=24
+        ),
+        WIDTHS,
+        name="forest",
     )
 
 
 def _tables(report: LeaderboardReport) -> list[Section]:
     made = []
     for name, heading, group, lead in TABLES:
-        columns = [metric for metric in COLUMNS[group] if any(metric in row.metrics for row in report.rows)]
+        columns = [
+            metric for metric in COLUMNS[group] if any(metric in row.metrics for row in report.rows)
+        ]
         if columns:
-            table = _table("; ".join(f"{METRICS[item].label}: {METRICS[item].says}" for item in columns), columns, report)
+            table = _table(
+                "; ".join(f"{METRICS[item].label}: {METRICS[item].says}" for item in columns),
+                columns,
+                report,
+            )
             made.append(Section(id=name, heading=heading, lead=lead, blocks=[table]))
     return made
 
 
-def _table(caption: str, names: Sequence[str], report: LeaderboardReport, *, places: bool = False) -> Table:
+def _table(
+    caption: str, names: Sequence[str], report: LeaderboardReport, *, places: bool = False
+) -> Table:
     heads = [Column(label=METRICS[name].label, unit=METRICS[name].unit) for name in names]
     first = [Column(label="Method", number=False), *([Column(label="rank")] if places else [])]
 
@@ -304,7 +445,11 @@ def _table(caption: str, names: Sequence[str], report: LeaderboardReport, *, pla
     parts = {
         "Oracle and original": [row for row in report.rows if row.role != "unlearned"][::-1],
         "Ranked": [row for row in report.rows if row.rank is not None],
-        "Not ranked": [row for row in report.rows if row.role == "unlearned" and row.rank is None and row.metrics],
+        "Not ranked": [
+            row
+            for row in report.rows
+            if row.role == "unlearned" and row.rank is None and row.metrics
+        ],
     }
     groups = [(heading, [cells(row) for row in rows]) for heading, rows in parts.items() if rows]
     return Table(caption=caption, columns=[*first, *heads], groups=groups)
@@ -313,16 +458,22 @@ def _table(caption: str, names: Sequence[str], report: LeaderboardReport, *, pla
 def _settings(report: LeaderboardReport) -> Section:
     rows = [
         [
-            Cell(text=plain(row.name)), Cell(text=percent(row.budget)), Cell(text=count(row.models)),
-            Cell(text=plain(", ".join(row.needs), 120)), Cell(text=plain(settings_text(row.settings), 240)),
+            Cell(text=plain(row.name)),
+            Cell(text=percent(row.budget)),
+            Cell(text=count(row.models)),
+            Cell(text=plain(", ".join(row.needs), 120)),
+            Cell(text=plain(settings_text(row.settings), 240)),
         ]
         for row in report.rows
         if row.role == "unlearned"
-    ]  # fmt: skip
+    ]
     columns = [
-        Column(label="Method", number=False), Column(label="budget"), Column(label="models"),
-        Column(label="reads", number=False, wide=True), Column(label="settings", number=False, wide=True),
-    ]  # fmt: skip
+        Column(label="Method", number=False),
+        Column(label="budget"),
+        Column(label="models"),
+        Column(label="reads", number=False, wide=True),
+        Column(label="settings", number=False, wide=True),
+    ]
     table = Table(caption="What each method ran with", columns=columns, groups=[("", rows)])
     return Section(id="settings", heading="Settings", lead="", blocks=[table])
 
@@ -332,10 +483,15 @@ def _published(report: LeaderboardReport) -> list[Section]:
         return []
     rows = [[Cell(text=text) for text in line] for line in published_cells(report)]
     columns = [
-        Column(label="Method", number=False), Column(label="number", number=False), Column(label="published"),
-        Column(label="here"), Column(label="here minus published"),
-    ]  # fmt: skip
-    table = Table(caption="Published numbers beside these", columns=columns, groups=[("", rows)], compact=True)
+        Column(label="Method", number=False),
+        Column(label="number", number=False),
+        Column(label="published"),
+        Column(label="here"),
+        Column(label="here minus published"),
+    ]
+    table = Table(
+        caption="Published numbers beside these", columns=columns, groups=[("", rows)], compact=True
+    )
     lead = "Others' networks and recipes differ, so only the order is comparable."
     return [Section(id="published", heading="Published", lead=lead, blocks=[table])]
 

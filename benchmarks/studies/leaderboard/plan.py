@@ -1,6 +1,8 @@
-"""Which models a leaderboard needs: names, seeds and jobs. The same configuration always gives the same names.
+"""Which models a leaderboard needs: names, seeds and jobs. The same configuration always gives the
+same names.
 
-Asking for more models later leaves those that are there: model number i has original i mod K and unlearning seed i.
+Asking for more models later leaves those that are there: model number i has original i mod K and
+unlearning seed i.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class Entry:
         settings: every hyperparameter.
         needs: what it reads.
         budget: fraction of retraining.
-        hooked: whether it takes part in training, so that its runs start from originals of their own.
+        hooked: whether it takes part in training, so that its runs start from originals of their
+            own.
     """
 
     method: str
@@ -59,12 +62,19 @@ class Entry:
 
 
 def all_methods() -> tuple[str, ...]:
-    """Every method that a board ranks: without the oracle, and without those that need a fleet, which a board has not."""
-    return tuple(name for name in METHODS if name != ORACLE and "out-of-fold answers" not in METHODS.get(name)().needs)
+    """Every method that a board ranks: without the oracle, and without those that need a fleet,
+    which a board has not.
+    """
+    return tuple(
+        name
+        for name in METHODS
+        if name != ORACLE and "out-of-fold answers" not in METHODS.get(name)().needs
+    )
 
 
 def entry(protocol: BenchmarkProtocol, label: str, given: Mapping[str, str]) -> Entry:
-    """A method with the protocol's settings and the caller's over them; ``budget`` among them is the method's own budget.
+    """A method with the protocol's settings and the caller's over them; ``budget`` among them is
+    the method's own budget.
 
     A label of ``NAME@TAG`` is the method NAME, in a row of its own.
 
@@ -73,24 +83,36 @@ def entry(protocol: BenchmarkProtocol, label: str, given: Mapping[str, str]) -> 
     """
     method, at, tag = label.partition("@")
     if at and not TAG.fullmatch(tag):
-        raise InputError(f"method {label!r}", "what stands behind the @ is no short name", "Write for example msg@published")
+        raise InputError(
+            f"method {label!r}",
+            "what stands behind the @ is no short name",
+            "Write for example msg@published",
+        )
     text = protocol.settings_of(method, given)
     own = text.pop("budget", None)
     built: Any = build_method(method, text)
     return Entry(
-        method=method, label=label, given=text, settings={item.name: getattr(built, item.name) for item in fields(built)},
-        needs=tuple(built.needs), budget=protocol.budget_of(method) if own is None else _budget(method, own),
+        method=method,
+        label=label,
+        given=text,
+        settings={item.name: getattr(built, item.name) for item in fields(built)},
+        needs=tuple(built.needs),
+        budget=protocol.budget_of(method) if own is None else _budget(method, own),
         hooked=isinstance(built, TrainingHook),
-    )  # fmt: skip
+    )
 
 
 def _budget(method: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError as error:
-        raise InputError(f"{method}:budget={text}", "not a number", "Give a fraction of retraining such as 0.05") from error
+        raise InputError(
+            f"{method}:budget={text}", "not a number", "Give a fraction of retraining such as 0.05"
+        ) from error
     if not 0.0 < value <= MAX_BUDGET:
-        raise InputError(f"{method}:budget={text}", "out of range", "Give a fraction of retraining such as 0.05")
+        raise InputError(
+            f"{method}:budget={text}", "out of range", "Give a fraction of retraining such as 0.05"
+        )
     return value
 
 
@@ -128,15 +150,23 @@ def training_jobs(seed: int, originals: int, models: int) -> list[FleetJob]:
     """One job per original and per retrained model."""
     jobs = {original_name(value): ("original", value) for value in original_seeds(seed, originals)}
     jobs |= {retrained_name(value): ("retrained", value) for value in retrained_seeds(seed, models)}
-    return [FleetJob(name=name, target=TRAIN, arguments={"role": role, "seed": value}) for name, (role, value) in jobs.items()]
+    return [
+        FleetJob(name=name, target=TRAIN, arguments={"role": role, "seed": value})
+        for name, (role, value) in jobs.items()
+    ]
 
 
 def unlearned_names(item: Entry, seed: int, originals: int, models: int) -> list[tuple[str, int]]:
     """(name of the result, training seed of its original) of every model of a method."""
-    return [(f"{item.key}-{original}-{own}", original) for original, own in unlearning_seeds(seed, originals, models)]
+    return [
+        (f"{item.key}-{original}-{own}", original)
+        for original, own in unlearning_seeds(seed, originals, models)
+    ]
 
 
-def unlearning_jobs(entries: Sequence[Entry], seed: int, originals: int, models: int) -> list[FleetJob]:
+def unlearning_jobs(
+    entries: Sequence[Entry], seed: int, originals: int, models: int
+) -> list[FleetJob]:
     """One job per method, original and unlearning seed; those of one original stand together."""
     pairs = sorted(unlearning_seeds(seed, originals, models))
     return [
@@ -144,9 +174,13 @@ def unlearning_jobs(entries: Sequence[Entry], seed: int, originals: int, models:
             name=f"{item.key}-{original}-{own}",
             target="benchmarks.studies.leaderboard.jobs:unlearn",
             arguments={
-                "method": item.method, "settings": item.given, "budget": item.budget, "original": original, "seed": own,
+                "method": item.method,
+                "settings": item.given,
+                "budget": item.budget,
+                "original": original,
+                "seed": own,
             },
         )
         for item in entries
         for original, own in pairs
-    ]  # fmt: skip
+    ]

@@ -53,7 +53,12 @@ class Truths:
     @classmethod
     def of(cls, sets: Sets) -> Truths:
         """The labels of a set without its pixels."""
-        parts = {"forget": sets.forget, "test": sets.test, "validation": sets.validation, "retain": sets.train}
+        parts = {
+            "forget": sets.forget,
+            "test": sets.test,
+            "validation": sets.validation,
+            "retain": sets.train,
+        }
         return cls(**{name: _truth(pictures(part)) for name, part in parts.items()})
 
 
@@ -79,12 +84,17 @@ class Pool:
     @cached_property
     def says(self) -> tuple[dict[str, ClassPredictions], ...]:
         """Predictions of every model on forget, test and validation."""
-        return tuple({part: _predictions(model, part, getattr(self.truths, part)) for part in PARTS} for model in self.models)
+        return tuple(
+            {part: _predictions(model, part, getattr(self.truths, part)) for part in PARTS}
+            for model in self.models
+        )
 
     def margin(self, part: str) -> Array:
         """phi of every model on a set (M, N)."""
         if part == "retain":
-            return np.stack([model.tensors["retain_margin"].astype(np.float64) for model in self.models])
+            return np.stack(
+                [model.tensors["retain_margin"].astype(np.float64) for model in self.models]
+            )
         return np.stack([own[part].confidence_N for own in self.says])
 
     def age(self, part: str) -> Array:
@@ -92,10 +102,14 @@ class Pool:
         return np.stack([own[part].age_N for own in self.says])
 
     def per_model(self, name: str) -> Array:
-        """A number of every model (M,): retain_accuracy, retain_mae, test_accuracy, test_mae, compute, wall or wall_s."""
+        """A number of every model (M,): retain_accuracy, retain_mae, test_accuracy, test_mae,
+        compute, wall or wall_s.
+        """
         makers = {
             "retain_accuracy": lambda number: self.models[number].tensors["retain_correct"].mean(),
-            "retain_mae": lambda number: abs(self.models[number].tensors["retain_age"] - self.truths.retain.age_N).mean(),
+            "retain_mae": lambda number: abs(
+                self.models[number].tensors["retain_age"] - self.truths.retain.age_N
+            ).mean(),
             "test_accuracy": lambda number: self.says[number]["test"].correct_N.mean(),
             "test_mae": lambda number: self.says[number]["test"].error_N.mean(),
             "compute": lambda number: self.models[number].facts["cost"]["compute_fraction"],
@@ -108,17 +122,22 @@ class Pool:
         """What the attacks read, on some forget and some test samples; the retain set is empty."""
         return tuple(
             Signals(
-                forget=_pick(own["forget"], forget), unseen=_pick(own["test"], unseen), population=own["validation"],
+                forget=_pick(own["forget"], forget),
+                unseen=_pick(own["test"], unseen),
+                population=own["validation"],
                 retain=_pick(own["test"], np.zeros(0, np.int64)),
             )
             for own in self.says
-        )  # fmt: skip
+        )
 
 
 def read_pool(
-    folder: Path, names: Sequence[tuple[str, int]], truths: Truths, failed: Mapping[str, str] = MappingProxyType({}),
+    folder: Path,
+    names: Sequence[tuple[str, int]],
+    truths: Truths,
+    failed: Mapping[str, str] = MappingProxyType({}),
     originals: Mapping[int, str] = MappingProxyType({}),
-) -> tuple[Pool, dict[str, str]]:  # fmt: skip
+) -> tuple[Pool, dict[str, str]]:
     """Reads the results of a row.
 
     Args:
@@ -132,7 +151,8 @@ def read_pool(
         The models that came out, and why others did not, by name.
 
     Raises:
-        InputError: a result that is not of this data, not bound to weights, or made from another original.
+        InputError: a result that is not of this data, not bound to weights, or made from another
+            original.
     """
     found: list[tuple[Result, int, str]] = []
     refused: dict[str, str] = {}
@@ -154,17 +174,27 @@ def _check(result: Result, truths: Truths, name: str) -> None:
     groups = len(np.unique(truths.retain.group_N))
     for part in PARTS:
         logits = result.tensors.get(f"{part}_logits")
-        whole = logits is not None and logits.ndim == 2 and len(logits) == len(getattr(truths, part))
+        whole = (
+            logits is not None and logits.ndim == 2 and len(logits) == len(getattr(truths, part))
+        )
         if not whole or logits is None or logits.shape[1] < groups or not np.isfinite(logits).all():
-            raise InputError(f"result {name}", f"its {part} logits are not of this data", "Remove it and run again")
+            raise InputError(
+                f"result {name}",
+                f"its {part} logits are not of this data",
+                "Remove it and run again",
+            )
     retain = result.tensors.get("retain_margin"), result.tensors.get("retain_correct")
     if any(value is None or value.shape != (len(truths.retain),) for value in retain):
-        raise InputError(f"result {name}", "its retain margins are not of this data", "Remove it and run again")
+        raise InputError(
+            f"result {name}", "its retain margins are not of this data", "Remove it and run again"
+        )
 
 
 def _truth(part: ImageSet) -> Truth:
     return Truth(
-        group_N=part.group_N.cpu().numpy(), age_N=part.age_N.double().cpu().numpy(), subject_N=np.asarray(part.subject_N)
+        group_N=part.group_N.cpu().numpy(),
+        age_N=part.age_N.double().cpu().numpy(),
+        subject_N=np.asarray(part.subject_N),
     )
 
 
@@ -180,6 +210,9 @@ def _predictions(model: Result, part: str, truth: Truth) -> ClassPredictions:
 
 def _pick(says: ClassPredictions, index: NDArray[np.int64]) -> ClassPredictions:
     return replace(
-        says, logits_NG=says.logits_NG[index], age_N=says.age_N[index], true_age_N=says.true_age_N[index],
+        says,
+        logits_NG=says.logits_NG[index],
+        age_N=says.age_N[index],
+        true_age_N=says.true_age_N[index],
         true_group_N=says.true_group_N[index],
-    )  # fmt: skip
+    )

@@ -17,7 +17,9 @@ from unplug.sdk.learning.training import Recipe, Task
 from .metrics import Kind, PublishedNumber, Rank
 
 TEN_GROUPS = (0.0, 5.0, 13.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 100.0)
-"""Borders of the age groups of all rankings: those of the models that were ranked first, whatever the default is today."""
+"""Borders of the age groups of all rankings: those of the models that were ranked first, whatever
+the default is today.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,8 @@ class Override:
 
     Args:
         settings: hyperparameters as text, as ``--set`` takes them.
-        epochs: of a published repair; the budget is then what so many epochs need. None keeps the protocol's budget.
+        epochs: of a published repair; the budget is then what so many epochs need. None keeps the
+            protocol's budget.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -49,7 +52,8 @@ class BenchmarkProtocol:
         data_help: what to give as ``--data``.
         budget: fraction of retraining that a method may cost.
         originals: K originals, each of its own training seed.
-        models: N retrained models, and N unlearned models of each method, spread over the originals.
+        models: N retrained models, and N unlearned models of each method, spread over the
+            originals.
         width: of the ResNet-18 (class protocols).
         network: of recipes of size "adopted", as `unplug.plugins.Adopted` is written down.
         overrides: per method.
@@ -79,9 +83,10 @@ class BenchmarkProtocol:
     def __post_init__(self) -> None:
         if not 1 <= self.originals <= self.models or self.models < MIN_MODELS:
             raise InputError(
-                f"{self.originals} originals, {self.models} models", "out of range",
+                f"{self.originals} originals, {self.models} models",
+                "out of range",
                 f"Use {MIN_MODELS} models or more, and no more originals than models",
-            )  # fmt: skip
+            )
 
     def data(self, spec: str | None) -> str:
         """The data spec to use.
@@ -91,7 +96,11 @@ class BenchmarkProtocol:
         """
         chosen = spec or self.default_data
         if chosen is None:
-            raise InputError(f"protocol {self.name}", "it brings no data of its own", f"Give --data {self.data_help}")
+            raise InputError(
+                f"protocol {self.name}",
+                "it brings no data of its own",
+                f"Give --data {self.data_help}",
+            )
         return chosen
 
     def task(self, dataset: Dataset) -> Task:
@@ -104,7 +113,9 @@ class BenchmarkProtocol:
             adopted = self.network if self.recipe.size == ADOPTED else None
             return AgeTask(recipe=self.recipe, edges=borders(dataset), adopted=adopted)
         if not dataset.classes:
-            raise InputError(f"data {dataset.spec}", "it has no classes", f"Give --data {self.data_help}")
+            raise InputError(
+                f"data {dataset.spec}", "it has no classes", f"Give --data {self.data_help}"
+            )
         return ClassTask.of(recipe=self.recipe, classes=len(dataset.classes), width=self.width)
 
     def settings_of(self, method: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -124,7 +135,9 @@ class BenchmarkProtocol:
         split = self.split(dataset, seed)
         return split.with_forget(self.pick(dataset, split, seed))
 
-    def with_(self, *, recipe: Mapping[str, Any] | None = None, **changes: Any) -> BenchmarkProtocol:
+    def with_(
+        self, *, recipe: Mapping[str, Any] | None = None, **changes: Any
+    ) -> BenchmarkProtocol:
         """A variation; None keeps a value.
 
         Raises:

@@ -1,4 +1,6 @@
-"""The seven protocols that come with unplug, after the splits and forget sets that they are made of."""
+"""The seven protocols that come with unplug, after the splits and forget sets that they are made
+of.
+"""
 
 from __future__ import annotations
 
@@ -19,28 +21,41 @@ Pick = Callable[[Dataset, Split, int], tuple[str, ...]]
 
 
 def random_split(dataset: Dataset, seed: int) -> Split:
-    """10 % validation, 20 % test, by subject where subjects are known, by the official partition where there is one."""
+    """10 % validation, 20 % test, by subject where subjects are known, by the official partition
+    where there is one.
+    """
     return make_split(dataset, seed=seed)
 
 
 def halved_test(dataset: Dataset, seed: int) -> Split:
-    """Train is the official train set; a random half of the official test set is validation, the other half test.
+    """Train is the official train set; a random half of the official test set is validation, the
+    other half test.
 
     Raises:
         DataError: the data has no official train and test sets.
     """
-    parts = {part: [sample.id for sample in dataset.samples if sample.partition == part] for part in ("train", "test")}
+    parts = {
+        part: [sample.id for sample in dataset.samples if sample.partition == part]
+        for part in ("train", "test")
+    }
     if not parts["train"] or len(parts["test"]) < 2:
         raise DataError(
-            f"data {dataset.spec}", "it has no official train and test sets", "Give data that has, such as cifar10:DIR"
+            f"data {dataset.spec}",
+            "it has no official train and test sets",
+            "Give data that has, such as cifar10:DIR",
         )
     held = parts["test"]
-    validation = set(np.random.default_rng([seed, 51]).permutation(len(held))[: len(held) // 2].tolist())
+    validation = set(
+        np.random.default_rng([seed, 51]).permutation(len(held))[: len(held) // 2].tolist()
+    )
     return Split(
-        data_digest=dataset.digest, seed=seed, subject_disjoint=False, train=tuple(parts["train"]),
+        data_digest=dataset.digest,
+        seed=seed,
+        subject_disjoint=False,
+        train=tuple(parts["train"]),
         validation=tuple(name for index, name in enumerate(held) if index in validation),
         test=tuple(name for index, name in enumerate(held) if index not in validation),
-    )  # fmt: skip
+    )
 
 
 def fraction(share: float) -> Pick:
@@ -54,10 +69,14 @@ def fraction(share: float) -> Pick:
 
 
 def first_rows(count: int) -> Pick:
-    """Picks the first `count` samples of train, in the data's order; a tenth where train is smaller than twice that."""
+    """Picks the first `count` samples of train, in the data's order; a tenth where train is smaller
+    than twice that.
+    """
 
     def pick(dataset: Dataset, split: Split, seed: int) -> tuple[str, ...]:
-        return split.train[: count if len(split.train) >= 2 * count else max(1, len(split.train) // 10)]
+        return split.train[
+            : count if len(split.train) >= 2 * count else max(1, len(split.train) // 10)
+        ]
 
     return pick
 
@@ -68,8 +87,13 @@ def listed(names: Sequence[str]) -> Pick:
     def pick(dataset: Dataset, split: Split, seed: int) -> tuple[str, ...]:
         ids = resolve_names(names, dataset, "forget set")
         if held := sorted(set(ids) - set(split.train)):
-            why = f"{len(held)} of its {len(ids)} samples are not in the training set (first: {held[0]})"
-            raise DataError("forget set", why, "Name samples of train, or of people who are in train alone")
+            why = (
+                f"{len(held)} of its {len(ids)} samples are not in the training set (first: "
+                f"{held[0]})"
+            )
+            raise DataError(
+                "forget set", why, "Name samples of train, or of people who are in train alone"
+            )
         chosen = set(ids)
         return tuple(name for name in split.train if name in chosen)
 
@@ -90,7 +114,11 @@ def youngest(share: float, groups: int) -> Pick:
         people: dict[str, list[str]] = {}
         for name in split.train:
             people.setdefault(by_id[name].person, []).append(name)
-        young = [key for key, names in sorted(people.items()) if all(_age(by_id[name].age) < border for name in names)]
+        young = [
+            key
+            for key, names in sorted(people.items())
+            if all(_age(by_id[name].age) < border for name in names)
+        ]
         if not young:
             raise DataError(
                 f"data {dataset.spec}",
@@ -106,7 +134,9 @@ def _age(age: float | None) -> float:
     return float("nan") if age is None else age
 
 
-def _take(people: dict[str, list[str]], keys: Sequence[str], wanted: int, seed: int, split: Split) -> tuple[str, ...]:
+def _take(
+    people: dict[str, list[str]], keys: Sequence[str], wanted: int, seed: int, split: Split
+) -> tuple[str, ...]:
     chosen: set[str] = set()
     for index in np.random.default_rng([seed, 78]).permutation(len(keys)):
         if len(chosen) >= wanted:
@@ -116,18 +146,30 @@ def _take(people: dict[str, list[str]], keys: Sequence[str], wanted: int, seed: 
 
 
 TUNED = {"msg": Override(settings={"lr": "0.0015"})}
-"""Where another setting than the default did better in a small search on another draw of faces (synth seed 11)."""
+"""Where another setting than the default did better in a small search on another draw of faces
+(synth seed 11).
+"""
 
 CHALLENGE = BenchmarkProtocol(
     name="challenge",
     summary=(
-        "The setting of the NeurIPS 2023 machine unlearning challenge, on synthetic faces unless --data names others: about "
-        "3 % of the training set is forgotten, whole subjects who share nobody with the retain set, from the two youngest "
-        "age groups alone. The network, the image size and the data are ours, so numbers do not compare with the challenge's."
+        "The setting of the NeurIPS 2023 machine unlearning challenge, on synthetic faces unless "
+        "--data names others: about "
+        "3 % of the training set is forgotten, whole subjects who share nobody with the retain "
+        "set, from the two youngest "
+        "age groups alone. The network, the image size and the data are ours, so numbers do not "
+        "compare with the challenge's."
     ),
     kind="age",
     recipe=Recipe(
-        size="nano", image_size=32, epochs=24, batch_size=64, augment="flip", dropout=0.0, lr=6e-3, weight_decay=0.05
+        size="nano",
+        image_size=32,
+        epochs=24,
+        batch_size=64,
+        augment="flip",
+        dropout=0.0,
+        lr=6e-3,
+        weight_decay=0.05,
     ),
     default_data="synth:n=2000,subjects=1000,seed=0",
     data_help="any data with ages, for example utkface:DIR",
@@ -136,12 +178,17 @@ CHALLENGE = BenchmarkProtocol(
     rank="challenge",
     overrides=TUNED,
 )
-"""The 2023 challenge's setting: children are to be forgotten, and hundreds of models say whether they are."""
+"""The 2023 challenge's setting: children are to be forgotten, and hundreds of models say whether
+they are.
+"""
 
 PEOPLE_SUMMARY = (
-    "Synthetic faces of people with two pictures each; a random 8 % of the training set is forgotten, whole people. One "
-    "unlearned model is made of each original, so that an exact method scores as retraining does. The network is a plain "
-    "one of {weights} weights at 32 pixels that knows its training set by heart (flips alone), so that "
+    "Synthetic faces of people with two pictures each; a random 8 % of the training set is "
+    "forgotten, whole people. One "
+    "unlearned model is made of each original, so that an exact method scores as retraining does. "
+    "The network is a plain "
+    "one of {weights} weights at 32 pixels that knows its training set by heart (flips alone), so "
+    "that "
     "memorisation is real and a board of thousands of models takes hours of one thread."
 )
 PEOPLE = BenchmarkProtocol(
@@ -149,7 +196,14 @@ PEOPLE = BenchmarkProtocol(
     summary=PEOPLE_SUMMARY.format(weights="34,000"),
     kind="age",
     recipe=Recipe(
-        size=ADOPTED, image_size=32, epochs=24, batch_size=64, augment="flip", dropout=0.0, lr=3e-3, weight_decay=0.05
+        size=ADOPTED,
+        image_size=32,
+        epochs=24,
+        batch_size=64,
+        augment="flip",
+        dropout=0.0,
+        lr=3e-3,
+        weight_decay=0.05,
     ),
     network=Adopted(factory="unplug:plain").to_dict(),
     default_data="synth:n=800,subjects=400,seed=1",
@@ -163,20 +217,30 @@ PEOPLE = BenchmarkProtocol(
 """The fair board: K = N = 64, methods tuned with one budget on another draw of people."""
 
 PEOPLE_WIDE = replace(
-    PEOPLE, name="people-wide", network=Adopted(factory="unplug:plain-wide").to_dict(),
+    PEOPLE,
+    name="people-wide",
+    network=Adopted(factory="unplug:plain-wide").to_dict(),
     summary=PEOPLE_SUMMARY.format(weights="115,000"),
-)  # fmt: skip
+)
 """The same with a network of three times as many weights."""
 
 UTKFACE = BenchmarkProtocol(
     name="utkface",
     summary=(
-        "UTKFace photographs; a random 2 % of the training set is forgotten, of all ages. UTKFace does not say "
+        "UTKFace photographs; a random 2 % of the training set is forgotten, of all ages. UTKFace "
+        "does not say "
         "who is in a picture, so the retain set may hold other pictures of forgotten people."
     ),
     kind="age",
     recipe=Recipe(
-        size="nano", image_size=48, epochs=24, batch_size=64, augment="flip", dropout=0.0, lr=6e-3, weight_decay=0.02
+        size="nano",
+        image_size=48,
+        epochs=24,
+        batch_size=64,
+        augment="flip",
+        dropout=0.0,
+        lr=6e-3,
+        weight_decay=0.02,
     ),
     data_help="utkface:DIR",
     split=random_split,
@@ -191,14 +255,25 @@ UTKFACE = BenchmarkProtocol(
 STARTING_KIT = BenchmarkProtocol(
     name="starting-kit",
     summary=(
-        "CIFAR-10 and ResNet-18 as in the challenge's starting kit: a random tenth of the training set is forgotten, the "
-        "official test set is halved into validation and test, and a logistic regression on the loss attacks. Fine-tuning "
-        "runs with the kit's own settings (SGD 0.1, momentum 0.9, weight decay 5e-4, cosine, 5 epochs), far over the budget "
-        "of the others. The originals are trained with unplug's recipe (AdamW, one cycle), not with the kit's weights."
+        "CIFAR-10 and ResNet-18 as in the challenge's starting kit: a random tenth of the training "
+        "set is forgotten, the "
+        "official test set is halved into validation and test, and a logistic regression on the "
+        "loss attacks. Fine-tuning "
+        "runs with the kit's own settings (SGD 0.1, momentum 0.9, weight decay 5e-4, cosine, 5 "
+        "epochs), far over the budget "
+        "of the others. The originals are trained with unplug's recipe (AdamW, one cycle), not "
+        "with the kit's weights."
     ),
     kind="class",
     recipe=Recipe(
-        size="resnet18", image_size=32, epochs=12, batch_size=128, augment="flip", dropout=0.0, lr=2e-3, weight_decay=5e-4,
+        size="resnet18",
+        image_size=32,
+        epochs=12,
+        batch_size=128,
+        augment="flip",
+        dropout=0.0,
+        lr=2e-3,
+        weight_decay=5e-4,
         loss="ce",
     ),
     data_help="cifar10:DIR",
@@ -207,26 +282,42 @@ STARTING_KIT = BenchmarkProtocol(
     rank="attack",
     originals=2,
     models=8,
-    overrides={"finetune": Override(settings={"lr": "0.1", "optimizer": "sgd", "batch_size": "128"}, epochs=5.0)},
+    overrides={
+        "finetune": Override(
+            settings={"lr": "0.1", "optimizer": "sgd", "batch_size": "128"}, epochs=5.0
+        )
+    },
     published=(
         PublishedNumber(model="original", metric="logistic_accuracy", value=0.579),
         PublishedNumber(model="finetune", metric="logistic_accuracy", value=0.512),
         PublishedNumber(model="retrained", metric="logistic_accuracy", value=0.502),
     ),
-)  # fmt: skip
-"""The challenge's starting kit: CIFAR-10, ResNet-18, a tenth of train forgotten, a logistic attack on the loss."""
+)
+"""The challenge's starting kit: CIFAR-10, ResNet-18, a tenth of train forgotten, a logistic attack
+on the loss.
+"""
 
 RECIPE = Recipe(
-    size="resnet18", image_size=128, epochs=30, batch_size=64, augment="flip", dropout=0.0, lr=1e-3, weight_decay=5e-4,
+    size="resnet18",
+    image_size=128,
+    epochs=30,
+    batch_size=64,
+    augment="flip",
+    dropout=0.0,
+    lr=1e-3,
+    weight_decay=5e-4,
     loss="ce",
-)  # fmt: skip
+)
 
 MUFAC = BenchmarkProtocol(
     name="mufac",
     summary=(
-        "MUFAC: faces of Korean families at 128 pixels in 8 age groups, ResNet-18 from scratch; the first 1,500 training rows "
-        "are forgotten. The attack tells them from the official test table (1,504 faces, 'unseen' in the paper), and accuracy "
-        "is measured there too, because some methods read the validation table. The paper trains with SGD 0.01 in steps; here "
+        "MUFAC: faces of Korean families at 128 pixels in 8 age groups, ResNet-18 from scratch; "
+        "the first 1,500 training rows "
+        "are forgotten. The attack tells them from the official test table (1,504 faces, 'unseen' "
+        "in the paper), and accuracy "
+        "is measured there too, because some methods read the validation table. The paper trains "
+        "with SGD 0.01 in steps; here "
         "the recipe is AdamW with one cycle over as many epochs."
     ),
     kind="class",
@@ -253,9 +344,12 @@ MUFAC = BenchmarkProtocol(
 MUCAC = BenchmarkProtocol(
     name="mucac",
     summary=(
-        "MUCAC: CelebA-HQ faces at 128 pixels, ResNet-18 over the eight joint classes of gender, smile and youth (the paper "
-        "has three binary outputs). Whole people are forgotten, a tenth of the training set drawn at random: the data says who "
-        "is who, but not which people the paper forgets, and its re-implementations disagree on it. Training as for mufac."
+        "MUCAC: CelebA-HQ faces at 128 pixels, ResNet-18 over the eight joint classes of gender, "
+        "smile and youth (the paper "
+        "has three binary outputs). Whole people are forgotten, a tenth of the training set drawn "
+        "at random: the data says who "
+        "is who, but not which people the paper forgets, and its re-implementations disagree on "
+        "it. Training as for mufac."
     ),
     kind="class",
     recipe=RECIPE,

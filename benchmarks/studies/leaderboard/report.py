@@ -1,4 +1,6 @@
-"""The leaderboard's file, ``unplug-leaderboard/1``: every number with an interval and the oracle's value beside it."""
+"""The leaderboard's file, ``unplug-leaderboard/1``: every number with an interval and the oracle's
+value beside it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class Measure:
         value: mean over the row's models, or the number that all of them give together.
         low, high: 95 % interval; null where fewer than two models were made.
         oracle: the same number of the retrained models; null where it has none.
-        spread: standard deviation between evaluation seeds (folds, bootstraps, splits); null where none takes part.
+        spread: standard deviation between evaluation seeds (folds, bootstraps, splits); null where
+            none takes part.
     """
 
     value: float
@@ -45,17 +48,20 @@ class Row:
     Args:
         name: of the method, or "original" or "retrained".
         role: what it is.
-        rank: 1 is best; null for the original, the oracle, and methods that were refused or had a larger budget than others.
-        refused: why runs gave no model; the numbers are then of those that did, if any. Null where all did.
+        rank: 1 is best; null for the original, the oracle, and methods that were refused or had a
+            larger budget than others.
+        refused: why runs gave no model; the numbers are then of those that did, if any. Null where
+            all did.
         note: what a reader must know of this row.
-        models, originals: how many models stand behind the numbers, and from how many originals they come.
+        models, originals: how many models stand behind the numbers, and from how many originals
+            they come.
         settings: every hyperparameter.
         needs: what the method reads.
         budget: fraction of retraining that it might cost; null where there was no limit.
         metrics: by the names of `METRICS`.
         missing: why a number is not there, by its name.
-        weights_sha256: of the weights of each model behind the numbers, in the order of their seeds; empty in reports of
-            before results were bound to weights.
+        weights_sha256: of the weights of each model behind the numbers, in the order of their
+            seeds; empty in reports of before results were bound to weights.
     """
 
     name: str
@@ -148,16 +154,29 @@ def _check(report: LeaderboardReport, where: str) -> None:
     problems = {
         f"it has over {MAX_ROWS} rows": len(names) > MAX_ROWS,
         "two rows share a name": len(set(names)) != len(names),
-        "it has no row of the oracle, or several": sum(row.role == "retrained" for row in report.rows) != 1,
+        "it has no row of the oracle, or several": sum(
+            row.role == "retrained" for row in report.rows
+        )
+        != 1,
         "its ranks are not 1, 2, 3, ...": ranks != list(range(1, len(ranks) + 1)),
-        "a refused row has a rank": any(row.rank is not None and row.refused is not None for row in report.rows),
-        "a metric is unknown": any(name not in METRICS for row in report.rows for name in row.metrics),
-        "an interval is upside down": any(_upside_down(item) for row in report.rows for item in row.metrics.values()),
-        "a number is too large": any(_huge(item) for row in report.rows for item in row.metrics.values()),
+        "a refused row has a rank": any(
+            row.rank is not None and row.refused is not None for row in report.rows
+        ),
+        "a metric is unknown": any(
+            name not in METRICS for row in report.rows for name in row.metrics
+        ),
+        "an interval is upside down": any(
+            _upside_down(item) for row in report.rows for item in row.metrics.values()
+        ),
+        "a number is too large": any(
+            _huge(item) for row in report.rows for item in row.metrics.values()
+        ),
         "a row names weights of more or fewer models than it has": any(
             row.weights_sha256 and len(row.weights_sha256) != row.models for row in report.rows
         ),
-        "a digest of weights is none": any(not SHA256.fullmatch(item) for row in report.rows for item in row.weights_sha256),
+        "a digest of weights is none": any(
+            not SHA256.fullmatch(item) for row in report.rows for item in row.weights_sha256
+        ),
         "a text is too long": any(len(text) > MAX_TEXT for text in _texts(report)),
     }
     for why, wrong in problems.items():
@@ -174,5 +193,9 @@ def _huge(item: Measure) -> bool:
 
 
 def _texts(report: LeaderboardReport) -> list[str]:
-    rows = [text for row in report.rows for text in (row.name, row.refused or "", row.note, *row.needs, *row.missing.values())]
+    rows = [
+        text
+        for row in report.rows
+        for text in (row.name, row.refused or "", row.note, *row.needs, *row.missing.values())
+    ]
     return [report.protocol, report.summary, *report.notes, *rows]

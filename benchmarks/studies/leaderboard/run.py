@@ -36,15 +36,17 @@ class LeaderboardConfig:
         protocol: with the caller's numbers of models and originals, budget and recipe.
         spec: of the data, or None for the protocol's own.
         methods: names of `METHODS`.
-        settings: hyperparameters as text, per method; ``budget`` among them is the method's own budget.
+        settings: hyperparameters as text, per method; ``budget`` among them is the method's own
+            budget.
         out: folder of the results.
         forget: file of the forget set; None picks the protocol's.
         seed: of the split, the forget set and everything that follows.
         device: where models live.
-        backend: of `unplug.sdk.evidence.fleet.BACKENDS`, or "stacked-train": trainings many at once in this process (see
-            `fit_stacked`), unlearning in worker processes.
+        backend: of `unplug.sdk.evidence.fleet.BACKENDS`, or "stacked-train": trainings many at once
+            in this process (see `fit_stacked`), unlearning in worker processes.
         workers, cluster: see `unplug.sdk.evidence.fleet.run_jobs`.
-        rule: how the challenge's F finds its windows, see `unplug.sdk.evidence.auditing.challenge_metric`.
+        rule: how the challenge's F finds its windows, see
+            `unplug.sdk.evidence.auditing.challenge_metric`.
     """
 
     protocol: BenchmarkProtocol
@@ -66,7 +68,9 @@ class LeaderboardConfig:
         return self.out / "models"
 
 
-def run_leaderboard(config: LeaderboardConfig, say: Callable[[str], None], *, show: bool = False) -> LeaderboardReport:
+def run_leaderboard(
+    config: LeaderboardConfig, say: Callable[[str], None], *, show: bool = False
+) -> LeaderboardReport:
     """Does what is missing, scores everything, and writes ``leaderboard.json``.
 
     Args:
@@ -82,8 +86,11 @@ def run_leaderboard(config: LeaderboardConfig, say: Callable[[str], None], *, sh
 
     protocol = config.protocol
     if config.backend != STACKED:
-        BACKENDS.get(config.backend)  # an unknown name must not be found out after hours of decoding
-    entries = [entry(protocol, method, config.settings.get(method, {})) for method in config.methods]
+        # an unknown name must not be found out after hours of decoding
+        BACKENDS.get(config.backend)
+    entries = [
+        entry(protocol, method, config.settings.get(method, {})) for method in config.methods
+    ]
     arguments = _arguments(config)
     local = bench(**arguments)
     given = check_folder(config, local)
@@ -97,12 +104,19 @@ def run_leaderboard(config: LeaderboardConfig, say: Callable[[str], None], *, sh
     say(f"training {protocol.originals} originals and {protocol.models} retrained models")
     if failed := fleet.run(training, say, show):
         name, why = next(iter(failed.items()))
-        raise TrainingError(f"model {name}", why.strip().splitlines()[-1], "Correct the recipe or the data")
+        raise TrainingError(
+            f"model {name}", why.strip().splitlines()[-1], "Correct the recipe or the data"
+        )
     unlearning = unlearning_jobs(entries, config.seed, protocol.originals, protocol.models)
     say(f"unlearning: {len(entries)} methods, {protocol.models} models each")
     failed = fleet.run(unlearning, say, show)
-    rows = [[job.name for job in training if job.arguments["role"] == role] for role in ("retrained", "original")]
-    pairs = (unlearned_names(item, config.seed, protocol.originals, protocol.models) for item in entries)
+    rows = [
+        [job.name for job in training if job.arguments["role"] == role]
+        for role in ("retrained", "original")
+    ]
+    pairs = (
+        unlearned_names(item, config.seed, protocol.originals, protocol.models) for item in entries
+    )
     rows += [[name for name, _ in own] for own in pairs]
     if asked := probe_rows(config.out, rows, local, given):
         say(f"asked {asked} models about views, after rounding and how fast they relearn")
@@ -119,24 +133,39 @@ class _Fleet:
     context: Context
     given: str
 
-    def run(self, jobs: Sequence[FleetJob], say: Callable[[str], None], show: bool) -> dict[str, str]:
+    def run(
+        self, jobs: Sequence[FleetJob], say: Callable[[str], None], show: bool
+    ) -> dict[str, str]:
         """Runs what has no result; gives what failed."""
         folder = self.config.models
-        # By the leaderboard's own fingerprint, which knows no path and no device: a folder may move, and so may the run.
+        # By the leaderboard's own fingerprint, which knows no path and no device: a folder may
+        # move, and so may the run.
         missing = [job for job in jobs if not has_result(folder, job.name, self.given)]
         if len(missing) < len(jobs):
             say(f"  {len(jobs) - len(missing)} of {len(jobs)} are there already")
         if not missing:
             return {}
         if self.config.backend == STACKED and missing[0].target == TRAIN:
-            say(f"  {len(missing)} models in {train_stacked(self.local, missing, self.given, show=show):.0f} s")
+            say(
+                f"  {len(missing)} models in "
+                f"{train_stacked(self.local, missing, self.given, show=show):.0f} s"
+            )
             return {}
         backend = "processes" if self.config.backend == STACKED else self.config.backend
         done = run_jobs(
-            missing, self.context, folder, backend=backend, workers=self.config.workers, show=show,
-            fingerprint=self.given, cluster=self.config.cluster,
-        )  # fmt: skip
-        say(f"  {done.done} models in {done.seconds:.0f} s" + (f", {len(done.failed)} failed" if done.failed else ""))
+            missing,
+            self.context,
+            folder,
+            backend=backend,
+            workers=self.config.workers,
+            show=show,
+            fingerprint=self.given,
+            cluster=self.config.cluster,
+        )
+        say(
+            f"  {done.done} models in {done.seconds:.0f} s"
+            + (f", {len(done.failed)} failed" if done.failed else "")
+        )
         for name, why in list(done.failed.items())[:3]:
             say(f"  {name} failed: {why.strip().splitlines()[-1]}")
         return done.failed
@@ -144,37 +173,54 @@ class _Fleet:
 
 def _arguments(config: LeaderboardConfig) -> dict[str, Any]:
     return {
-        "protocol": config.protocol.name, "spec": config.protocol.data(config.spec), "recipe": config.protocol.recipe.to_dict(),
-        "width": config.protocol.width, "seed": config.seed, "device": str(config.device),
-        "models": str(config.models.resolve()), "forget": None if config.forget is None else _forget_ids(config, config.forget),
-    }  # fmt: skip
+        "protocol": config.protocol.name,
+        "spec": config.protocol.data(config.spec),
+        "recipe": config.protocol.recipe.to_dict(),
+        "width": config.protocol.width,
+        "seed": config.seed,
+        "device": str(config.device),
+        "models": str(config.models.resolve()),
+        "forget": None if config.forget is None else _forget_ids(config, config.forget),
+    }
 
 
 def _forget_ids(config: LeaderboardConfig, file: Path) -> list[str]:
     """What a forget file names; workers are given the ids, so that the file may change."""
     protocol = config.protocol
-    return list(read_forget_file(file, load_dataset(protocol.data(config.spec), protocol.recipe.image_size, show=False)))
+    return list(
+        read_forget_file(
+            file, load_dataset(protocol.data(config.spec), protocol.recipe.image_size, show=False)
+        )
+    )
 
 
 def check_folder(config: LeaderboardConfig, local: Bench) -> str:
-    """Refuses a folder of another leaderboard, marks an empty one as this one's; gives the fingerprint of its results.
+    """Refuses a folder of another leaderboard, marks an empty one as this one's; gives the
+    fingerprint of its results.
 
     Raises:
         OutputError: the folder holds something else.
         InputError: it holds a leaderboard of another protocol, data, recipe or seed.
     """
     facts = {
-        "protocol": config.protocol.name, "data": local.dataset.digest, "split": local.split.sha256,
-        "recipe": {**config.protocol.recipe.to_dict(), "width": config.protocol.width}, "classes": list(local.task.edges),
+        "protocol": config.protocol.name,
+        "data": local.dataset.digest,
+        "split": local.split.sha256,
+        "recipe": {**config.protocol.recipe.to_dict(), "width": config.protocol.width},
+        "classes": list(local.task.edges),
         "seed": config.seed,
-    }  # fmt: skip
+    }
     if config.forget is not None:
         facts["forget"] = list(local.split.forget)
     path = config.out / RUN_FILE
     if path.is_file():
         _compare(read_json(path), facts, config.out)
     elif config.out.exists() and (not config.out.is_dir() or any(config.out.iterdir())):
-        raise OutputError(str(config.out), "it exists and holds no leaderboard", "Choose another --out or remove it")
+        raise OutputError(
+            str(config.out),
+            "it exists and holds no leaderboard",
+            "Choose another --out or remove it",
+        )
     else:
         write_json(path, {"schema": RUN_SCHEMA, **facts})
     return json_sha256(facts)

@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import InputError
-from unplug.sdk.evidence.auditing import MIN_MODELS, challenge, forgetting_gap, klom, ulira, years_from_oracle
+from unplug.sdk.evidence.auditing import (
+    MIN_MODELS,
+    challenge,
+    forgetting_gap,
+    klom,
+    ulira,
+    years_from_oracle,
+)
 from unplug.sdk.evidence.statistics import Estimate, interval, subject_weights
 
 from .intervals import Mean, as_measure, cluster_mean, difference, of_comparisons, of_estimates
@@ -35,7 +42,8 @@ def measure_pool(pool: Pool, oracle: Oracle) -> Found:
     """All numbers of a row but its cost, and why those are missing that are.
 
     Args:
-        pool: the row's models; the oracle's own pool gives the oracle's row (retrained against other retrained models).
+        pool: the row's models; the oracle's own pool gives the oracle's row (retrained against
+            other retrained models).
         oracle: the retrained models.
     """
     found = _utility(pool, oracle)
@@ -54,9 +62,14 @@ def measure_pool(pool: Pool, oracle: Oracle) -> Found:
 
 
 def measure_cost(pool: Pool) -> dict[str, Measure]:
-    """Compute and wall time of the row's unlearning runs, as fractions of retraining and in seconds."""
+    """Compute and wall time of the row's unlearning runs, as fractions of retraining and in
+    seconds.
+    """
     whole = {"compute": 1.0, "wall": 1.0, "wall_s": None}
-    found = {name: as_measure(cluster_mean(pool.per_model(name), pool.clusters), best) for name, best in whole.items()}
+    found = {
+        name: as_measure(cluster_mean(pool.per_model(name), pool.clusters), best)
+        for name, best in whole.items()
+    }
     return {name: _not_negative(item) for name, item in found.items()}
 
 
@@ -73,7 +86,9 @@ def has_ages(pool: Pool) -> bool:
 def _utility(pool: Pool, oracle: Oracle) -> dict[str, Measure]:
     found = {}
     ages = ["test_mae"] if has_ages(pool) else []
-    if ages and all("retain_age" in model.tensors for own in (pool, oracle.pool) for model in own.models):
+    if ages and all(
+        "retain_age" in model.tensors for own in (pool, oracle.pool) for model in own.models
+    ):
         ages.append("retain_mae")
     names = ("test_accuracy", "retain_accuracy", *ages)
     for name in names:
@@ -91,7 +106,11 @@ def _utility(pool: Pool, oracle: Oracle) -> dict[str, Measure]:
 
 def _ratio(gap: Mean, oracle: float) -> Measure:
     """ours / theirs = 1 + (ours - theirs) / theirs."""
-    low, high = (None, None) if gap.interval is None else (1 + gap.interval[0] / oracle, 1 + gap.interval[1] / oracle)
+    low, high = (
+        (None, None)
+        if gap.interval is None
+        else (1 + gap.interval[0] / oracle, 1 + gap.interval[1] / oracle)
+    )
     return Measure(value=1 + gap.value / oracle, low=low, high=high, oracle=1.0)
 
 
@@ -106,7 +125,9 @@ def _challenge(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[s
     if pool is oracle.pool:
         f = replace(null, oracle=null.value)
         scale = 1 / null.value if null.value > 0 else 1.0
-        ratio = Measure(value=1.0, low=_times(null.low, scale), high=_times(null.high, scale), oracle=1.0)
+        ratio = Measure(
+            value=1.0, low=_times(null.low, scale), high=_times(null.high, scale), oracle=1.0
+        )
     else:
         f = _not_negative(of_estimates([item.forgetting for item in rounds], null.value))
         ratio = _not_negative(of_estimates([item.ratio for item in rounds], 1.0))
@@ -115,7 +136,9 @@ def _challenge(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[s
         return {"f": f, "f_ratio": ratio}
     # The accuracies vary far less than F does, so the score's interval is F's.
     factor = math.prod(ratios)
-    score = replace(f, value=f.value * factor, low=_times(f.low, factor), high=_times(f.high, factor))
+    score = replace(
+        f, value=f.value * factor, low=_times(f.low, factor), high=_times(f.high, factor)
+    )
     return {"f": f, "f_ratio": ratio, "score": score}
 
 
@@ -130,11 +153,17 @@ def behind(pool: Pool, best: Pool, oracle: Oracle, factors: tuple[float, float])
     phi_US, phi_NS, subjects_S = _forget(pool, oracle)
     gaps = [
         forgetting_gap(
-            phi_US, _forget(best, oracle)[0], phi_NS, subjects_S,
-            factors=factors, variant=oracle.rule, replicates=REPLICATES, seed=seed,
+            phi_US,
+            _forget(best, oracle)[0],
+            phi_NS,
+            subjects_S,
+            factors=factors,
+            variant=oracle.rule,
+            replicates=REPLICATES,
+            seed=seed,
         )
         for seed in EVALUATION_SEEDS
-    ]  # fmt: skip
+    ]
     return of_estimates(gaps, None)
 
 
@@ -144,12 +173,16 @@ def _times(value: float | None, factor: float) -> float | None:
 
 def _ulira(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, Measure]:
     phi_US, phi_NS, subjects_S = _forget(pool, oracle)
-    games = [ulira(phi_US, phi_NS, subjects_S, replicates=REPLICATES, seed=seed) for seed in EVALUATION_SEEDS]
+    games = [
+        ulira(phi_US, phi_NS, subjects_S, replicates=REPLICATES, seed=seed)
+        for seed in EVALUATION_SEEDS
+    ]
     return {"ulira_auc": of_comparisons([item.auc for item in games], pool is oracle.pool)}
 
 
 def _spread(pool: Pool, oracle: Oracle) -> dict[str, Measure]:
-    """How far phi lies from the retrained models', and how widely it varies: half the models a side, as in F / F_null.
+    """How far phi lies from the retrained models', and how widely it varies: half the models a
+    side, as in F / F_null.
 
     shift = mean_s |mean phi_U(s) - mean phi_N(s)| / mean_s sd phi_N(s);  ratio = mean_s sd phi_U(s) / mean_s sd phi_N(s).
     Intervals are over subjects.
@@ -165,13 +198,22 @@ def _spread(pool: Pool, oracle: Oracle) -> dict[str, Measure]:
         order_N = rng.permutation(len(phi_NS))
         first_HS, other_HS = phi_NS[order_N[:half]], phi_NS[order_N[half : 2 * half]]
         own_HS = other_HS if pool is oracle.pool else phi_US[rng.permutation(len(phi_US))[:half]]
-        weight_RS = np.vstack([np.ones(len(subjects_S)), subject_weights(subjects_S, REPLICATES, rng)])
+        weight_RS = np.vstack(
+            [np.ones(len(subjects_S)), subject_weights(subjects_S, REPLICATES, rng)]
+        )
         for found, numerator in ((shifts, _shift), (ratios, _deviation)):
             scale_R = weight_RS @ np.maximum(_deviation(first_HS, first_HS), 1e-12)
-            own_R, null_R = (weight_RS @ numerator(side, first_HS) / scale_R for side in (own_HS, other_HS))
+            own_R, null_R = (
+                weight_RS @ numerator(side, first_HS) / scale_R for side in (own_HS, other_HS)
+            )
             low, high = interval(own_R[1:])
             value = float(own_R[0])
-            found.append((Estimate(value=value, low=min(low, value), high=max(high, value)), float(null_R[0])))
+            found.append(
+                (
+                    Estimate(value=value, low=min(low, value), high=max(high, value)),
+                    float(null_R[0]),
+                )
+            )
     return {
         name: of_estimates([own for own, _ in found], float(np.mean([null for _, null in found])))
         for name, found in (("phi_shift", shifts), ("phi_sd", ratios))
@@ -189,7 +231,11 @@ def _deviation(own_HS: Array, first_HS: Array) -> Array:
 def _forget(pool: Pool, oracle: Oracle) -> tuple[Array, Array, NDArray[np.int64]]:
     truth = pool.truths.forget
     where = _part(truth, MAX_FORGET)
-    return pool.margin("forget")[:, where], oracle.pool.margin("forget")[:, where], truth.subject_N[where]
+    return (
+        pool.margin("forget")[:, where],
+        oracle.pool.margin("forget")[:, where],
+        truth.subject_N[where],
+    )
 
 
 def _klom(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, Measure]:
@@ -199,7 +245,8 @@ def _klom(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, M
         where = _part(truth)
         ours, theirs = pool.margin(part)[:, where], oracle.pool.margin(part)[:, where]
         rounds = [
-            klom(ours, theirs, truth.subject_N[where], replicates=REPLICATES, seed=seed).mean for seed in EVALUATION_SEEDS
+            klom(ours, theirs, truth.subject_N[where], replicates=REPLICATES, seed=seed).mean
+            for seed in EVALUATION_SEEDS
         ]
         found[f"klom_{part}"] = of_comparisons(rounds, pool is oracle.pool)
     return found
@@ -212,7 +259,9 @@ def _years(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, 
         where = _part(truth)
         ours, theirs = pool.age(part)[:, where], oracle.pool.age(part)[:, where]
         rounds = [
-            years_from_oracle(ours, theirs, truth.subject_N[where], replicates=REPLICATES, seed=seed)
+            years_from_oracle(
+                ours, theirs, truth.subject_N[where], replicates=REPLICATES, seed=seed
+            )
             for seed in EVALUATION_SEEDS
         ]
         found[f"distance_{part}"] = of_comparisons(rounds, pool is oracle.pool)
@@ -226,7 +275,9 @@ def _part(truth: Truth, most: int = MAX_SAMPLES) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(92).permutation(len(truth))[:most])
 
 
-DISTRIBUTIONS: dict[Callable[[Pool, Oracle, Mapping[str, Measure]], dict[str, Measure]], tuple[str, ...]] = {
+DISTRIBUTIONS: dict[
+    Callable[[Pool, Oracle, Mapping[str, Measure]], dict[str, Measure]], tuple[str, ...]
+] = {
     _challenge: ("f", "f_ratio", "score"),
     _ulira: ("ulira_auc",),
     _klom: ("klom_forget", "klom_validation", "klom_retain"),

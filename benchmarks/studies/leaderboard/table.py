@@ -1,4 +1,6 @@
-"""From the results in a folder to the report: a row per method, ranked, with the original and the oracle below."""
+"""From the results in a folder to the report: a row per method, ranked, with the original and the
+oracle below.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,12 @@ CUT_OFF = 0.2  # of retraining: what the challenge rejected
 
 
 def score_all(
-    config: LeaderboardConfig, entries: Sequence[Entry], local: Bench, failed: Mapping[str, str], *, show: bool = False
+    config: LeaderboardConfig,
+    entries: Sequence[Entry],
+    local: Bench,
+    failed: Mapping[str, str],
+    *,
+    show: bool = False,
 ) -> LeaderboardReport:
     """Reads every result and makes the report; deterministic, and free of training.
 
@@ -53,15 +60,21 @@ def score_all(
         show: progress bar.
     """
     protocol, truths = config.protocol, Truths.of(local.sets)
-    originals = [(original_name(seed), seed) for seed in original_seeds(config.seed, protocol.originals)]
-    oracles = [(retrained_name(seed), seed) for seed in retrained_seeds(config.seed, protocol.models)]
+    originals = [
+        (original_name(seed), seed) for seed in original_seeds(config.seed, protocol.originals)
+    ]
+    oracles = [
+        (retrained_name(seed), seed) for seed in retrained_seeds(config.seed, protocol.models)
+    ]
     oracle = Oracle(read_pool(config.models, oracles, truths)[0], config.rule)
     before = read_pool(config.models, originals, truths)[0]
     made_from = dict(zip(before.clusters, before.weights_sha256, strict=True))
     rows, pools = [], {}
     for item in progress(entries, label="score", unit="method", show=show):
         names = unlearned_names(item, config.seed, protocol.originals, protocol.models)
-        pool, refused = read_pool(config.models, names, truths, failed, {} if item.hooked else made_from)
+        pool, refused = read_pool(
+            config.models, names, truths, failed, {} if item.hooked else made_from
+        )
         pools[item.label], row = pool, method_row(item, pool, refused, oracle, protocol.budget)
         rows.append(with_more(row, pool, before, oracle, config, names, local))
     placed = ranked(rows, protocol.rank)
@@ -69,7 +82,10 @@ def score_all(
         placed = compared(placed, pools, oracle)
     last = [
         with_more(_plain_row(name, pool, oracle), pool, before, oracle, config, names, local)
-        for name, pool, names in (("original", before, originals), ("retrained", oracle.pool, oracles))
+        for name, pool, names in (
+            ("original", before, originals),
+            ("retrained", oracle.pool, oracles),
+        )
     ]
     return LeaderboardReport(
         protocol=protocol.name,
@@ -85,21 +101,34 @@ def score_all(
         published=protocol.published,
         notes=tuple(_notes(config)),
         settings={
-            "confidence": CONFIDENCE, "replicates": REPLICATES, "max_samples": MAX_SAMPLES, "max_forget_samples": MAX_FORGET,
-            "max_rmia_models": MAX_RMIA, "budget": protocol.budget, "challenge_rule": config.rule,
+            "confidence": CONFIDENCE,
+            "replicates": REPLICATES,
+            "max_samples": MAX_SAMPLES,
+            "max_forget_samples": MAX_FORGET,
+            "max_rmia_models": MAX_RMIA,
+            "budget": protocol.budget,
+            "challenge_rule": config.rule,
         },
         versions=versions(),
-    )  # fmt: skip
+    )
 
 
-def method_row(item: Entry, pool: Pool, refused: Mapping[str, str], oracle: Oracle, budget: float) -> Row:
+def method_row(
+    item: Entry, pool: Pool, refused: Mapping[str, str], oracle: Oracle, budget: float
+) -> Row:
     """The row of one method; with refusals it keeps the numbers of the runs that came through."""
     row = Row(
-        name=item.label, role="unlearned", models=len(pool), originals=len(set(pool.clusters)), settings=item.settings,
-        needs=item.needs, budget=item.budget, refused=_refusal(refused, len(pool) + len(refused)),
+        name=item.label,
+        role="unlearned",
+        models=len(pool),
+        originals=len(set(pool.clusters)),
+        settings=item.settings,
+        needs=item.needs,
+        budget=item.budget,
+        refused=_refusal(refused, len(pool) + len(refused)),
         note=_note(item, budget),
         weights_sha256=pool.weights_sha256,
-    )  # fmt: skip
+    )
     if not len(pool):
         return row
     metrics, missing = measure_pool(pool, oracle)
@@ -119,7 +148,9 @@ def with_more(
     found = {}
     if len(pool) and row.role != "original" and all(item.enough for item in oracle.matches):
         found["two_versions_auc"] = two_versions(pool, before, oracle)
-    found |= probed_measures(config.out, [name for name, _ in names], oracle, retrained_first(config))
+    found |= probed_measures(
+        config.out, [name for name, _ in names], oracle, retrained_first(config)
+    )
     return replace(row, metrics={**row.metrics, **found})
 
 
@@ -129,10 +160,16 @@ def retrained_first(config: LeaderboardConfig) -> list[str]:
 
 
 def _note(item: Entry, budget: float) -> str:
-    """Why a row has no rank: it might spend more than the others, or it is a method that stands there already."""
+    """Why a row has no rank: it might spend more than the others, or it is a method that stands
+    there already.
+    """
     if item.budget > budget:
         return f"may spend {100 * item.budget:.3g} % of retraining, others {100 * budget:.3g} %"
-    return "" if item.label == item.method else f"{item.method} once more, with other settings than the ranked row"
+    return (
+        ""
+        if item.label == item.method
+        else f"{item.method} once more, with other settings than the ranked row"
+    )
 
 
 def _refusal(refused: Mapping[str, str], runs: int) -> str | None:
@@ -148,13 +185,19 @@ def _plain_row(name: str, pool: Pool, oracle: Oracle) -> Row:
     if pool is oracle.pool:
         metrics["wall_s"] = as_measure(cluster_mean(pool.per_model("wall_s"), pool.clusters), None)
     return Row(
-        name=name, role="retrained" if pool is oracle.pool else "original", models=len(pool), originals=len(pool),
-        metrics=metrics, missing=missing, weights_sha256=pool.weights_sha256,
-    )  # fmt: skip
+        name=name,
+        role="retrained" if pool is oracle.pool else "original",
+        models=len(pool),
+        originals=len(pool),
+        metrics=metrics,
+        missing=missing,
+        weights_sha256=pool.weights_sha256,
+    )
 
 
 def ranked(rows: Sequence[Row], rank: Rank) -> list[Row]:
-    """Ranked rows from the best on, then those with a larger budget, then those that were refused; each part by name.
+    """Ranked rows from the best on, then those with a larger budget, then those that were refused;
+    each part by name.
 
     Equal values are told apart by name, so that the same numbers always give the same table.
     """
@@ -162,7 +205,10 @@ def ranked(rows: Sequence[Row], rank: Rank) -> list[Row]:
     sign = 1.0 if METRICS[name].better == "lower" else -1.0
     fair = [row for row in rows if row.refused is None and not row.note and name in row.metrics]
     fair.sort(key=lambda row: (sign * row.metrics[name].value, row.name))
-    rest = sorted((row for row in rows if row not in fair), key=lambda row: (row.refused is not None, row.name))
+    rest = sorted(
+        (row for row in rows if row not in fair),
+        key=lambda row: (row.refused is not None, row.name),
+    )
     return [*(replace(row, rank=place) for place, row in enumerate(fair, start=1)), *rest]
 
 
@@ -181,16 +227,23 @@ def compared(rows: Sequence[Row], pools: Mapping[str, Pool], oracle: Oracle) -> 
 
 
 def _factor(row: Row) -> float:
-    return row.metrics["score"].value / row.metrics["f"].value if row.metrics["f"].value > 0 else 0.0
+    return (
+        row.metrics["score"].value / row.metrics["f"].value if row.metrics["f"].value > 0 else 0.0
+    )
 
 
 def _data(local: Bench, config: LeaderboardConfig) -> dict[str, Any]:
     sets = local.sets
     return {
-        "spec": local.dataset.spec, "digest": local.dataset.digest, "split_sha256": local.split.sha256,
-        "subject_disjoint": local.split.subject_disjoint, "retain": len(sets.train), "validation": len(sets.validation),
-        "test": len(sets.test), "device": describe_device(config.device),
-    }  # fmt: skip
+        "spec": local.dataset.spec,
+        "digest": local.dataset.digest,
+        "split_sha256": local.split.sha256,
+        "subject_disjoint": local.split.subject_disjoint,
+        "retain": len(sets.train),
+        "validation": len(sets.validation),
+        "test": len(sets.test),
+        "device": describe_device(config.device),
+    }
 
 
 def _forget(local: Bench, truths: Truths, config: LeaderboardConfig) -> dict[str, Any]:
@@ -203,7 +256,9 @@ def _forget(local: Bench, truths: Truths, config: LeaderboardConfig) -> dict[str
         "samples": len(truths.forget),
         "subjects": len(np.unique(truths.forget.subject_N)),
         "share": len(truths.forget) / (len(truths.forget) + len(truths.retain)),
-        "groups": {names[int(group)]: int(count) for group, count in zip(groups, counts, strict=True)},
+        "groups": {
+            names[int(group)]: int(count) for group, count in zip(groups, counts, strict=True)
+        },
         **({} if config.forget is None else {"file": config.forget.name}),
     }
 
@@ -232,18 +287,27 @@ def _notes(config: LeaderboardConfig) -> list[str]:
     protocol = config.protocol
     notes = []
     if config.forget is not None:
-        notes.append(f"The forget set is that of {config.forget.name}, in the place of the protocol's own.")
+        notes.append(
+            f"The forget set is that of {config.forget.name}, in the place of the protocol's own."
+        )
     if protocol.originals == 1:
-        notes.append("There is one original: intervals are over unlearning seeds alone and say nothing of other originals.")
+        notes.append(
+            "There is one original: intervals are over unlearning seeds alone and say nothing of "
+            "other originals."
+        )
     if protocol.models < FEW_MODELS:
         notes.append(
-            f"F is made of {protocol.models} models a side: its tail counts are coarse; read F / F_null with its interval."
+            f"F is made of {protocol.models} models a side: its tail counts are coarse; read F / "
+            "F_null with its interval."
         )
     if MIN_MODELS <= protocol.originals < protocol.models:
         notes.append(
-            f"The original's F comes from {protocol.originals} models, which makes F larger; compare its F / F_null, where "
+            f"The original's F comes from {protocol.originals} models, which makes F larger; "
+            "compare its F / F_null, where "
             "both sides have as many."
         )
     if protocol.budget > CUT_OFF:
-        notes.append(f"The budget is over the challenge's cut-off of {100 * CUT_OFF:g} % of retraining.")
+        notes.append(
+            f"The budget is over the challenge's cut-off of {100 * CUT_OFF:g} % of retraining."
+        )
     return notes

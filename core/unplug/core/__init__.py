@@ -1,4 +1,6 @@
-"""What everything stands on: errors, files, the registry, named tensors, child processes, typed records."""
+"""What everything stands on: errors, files, the registry, named tensors, child processes, typed
+records.
+"""
 
 from .lazy import attach
 from .telemetry import disable_telemetry

@@ -15,7 +15,9 @@ Array = NDArray[Any]
 
 
 def open_array(path: Path, shape: tuple[int, ...], dtype: str) -> Array | None:
-    """A read-only memory map of a ``.npy`` file, or None where there is no whole one of this shape and type."""
+    """A read-only memory map of a ``.npy`` file, or None where there is no whole one of this shape
+    and type.
+    """
     try:
         found: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError):
@@ -24,7 +26,8 @@ def open_array(path: Path, shape: tuple[int, ...], dtype: str) -> Array | None:
 
 
 def write_array(path: Path, shape: tuple[int, ...], dtype: str, blocks: Iterable[Array]) -> None:
-    """Writes a ``.npy`` file block by block, atomically: it is larger than memory, and there is no half of it.
+    """Writes a ``.npy`` file block by block, atomically: it is larger than memory, and there is no
+    half of it.
 
     Args:
         path: the file; its folder is made.
@@ -35,7 +38,10 @@ def write_array(path: Path, shape: tuple[int, ...], dtype: str, blocks: Iterable
         OutputError: the place cannot be written, or the disk is full.
     """
     with atomic_path(path) as temporary, temporary.open("wb") as handle:
-        # Plain writes, in order: a full disk is then an error here, where a memory map would be killed by SIGBUS.
-        np.lib.format.write_array_header_1_0(handle, {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape})
+        # Plain writes, in order: a full disk is then an error here, where a memory map would be
+        # killed by SIGBUS.
+        np.lib.format.write_array_header_1_0(
+            handle, {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
+        )
         for block in blocks:
             handle.write(np.ascontiguousarray(block, dtype=dtype).tobytes())

@@ -38,9 +38,16 @@ class _Lines(tqdm):  # type: ignore[misc]
 
 
 def progress(
-    items: Iterable[Any] | None = None, *, label: str, show: bool, unit: str = "img", total: int | None = None, done: int = 0
+    items: Iterable[Any] | None = None,
+    *,
+    label: str,
+    show: bool,
+    unit: str = "img",
+    total: int | None = None,
+    done: int = 0,
 ) -> Any:
-    """A tqdm bar; where standard error is no terminal and no notebook, a line every `EVERY` seconds instead.
+    """A tqdm bar; where standard error is no terminal and no notebook, a line every `EVERY` seconds
+    instead.
 
     Args:
         items: to be iterated over, or None where `update` counts.
@@ -54,13 +61,24 @@ def progress(
         >>> [value for value in progress([1, 2], label="count", show=False)]
         [1, 2]
     """
-    usual = {"desc": label, "unit": unit, "total": total, "initial": done, "disable": not show, "leave": False}
+    usual = {
+        "desc": label,
+        "unit": unit,
+        "total": total,
+        "initial": done,
+        "disable": not show,
+        "leave": False,
+    }
     if sys.stderr.isatty() or "ipykernel" in sys.modules:
         return tqdm(items, **usual)
-    return _Lines(items, **usual, file=_Log(), delay=EVERY, mininterval=EVERY, miniters=1, bar_format=LINE)
+    return _Lines(
+        items, **usual, file=_Log(), delay=EVERY, mininterval=EVERY, miniters=1, bar_format=LINE
+    )
 
 
 @cache
 def tell(line: str) -> None:
-    """A line on standard error that people should read, once in a process however often its cause is met."""
+    """A line on standard error that people should read, once in a process however often its cause
+    is met.
+    """
     sys.stderr.write(f"note: {printable(line)}\n")

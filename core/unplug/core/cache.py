@@ -1,4 +1,6 @@
-"""The cache: what can be made again, decoded faces among it; private to its owner, shown and emptied by ``unplug cache``."""
+"""The cache: what can be made again, decoded faces among it; private to its owner, shown and
+emptied by ``unplug cache``.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def cache_dir() -> Path:
 
 
 def _cache_without_home(place: Path) -> Path:
-    """A folder that this user alone can read, the same for all processes; a new one where somebody else has its name."""
+    """A folder that this user alone can read, the same for all processes; a new one where somebody
+    else has its name.
+    """
     user = os.getuid() if hasattr(os, "getuid") else 0
     folder = place / f"unplug-cache-{user}"
     with contextlib.suppress(FileExistsError):
@@ -72,13 +76,18 @@ def _cache_of_this_process(place: Path) -> Path:
 
 
 def cache_error(path: Path, error: OSError) -> OutputError:
-    """What a failure to use something in the cache means to the user, in one line, with the variable that says where it is."""
+    """What a failure to use something in the cache means to the user, in one line, with the
+    variable that says where it is.
+    """
     said = next((name for name in ("UNPLUG_CACHE", "XDG_CACHE_HOME") if os.environ.get(name)), None)
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     why = f"{'the disk is full' if full else error.strerror or error}: the cache lies there"
     why += f" (so says {said})" if said else ""
     return OutputError(
-        str(path), why, f"{'Free some space, or set' if full else 'Set'} UNPLUG_CACHE to a folder that you can write to"
+        str(path),
+        why,
+        f"{'Free some space, or set' if full else 'Set'} UNPLUG_CACHE to a folder that you can "
+        "write to",
     )
 
 
@@ -90,8 +99,9 @@ def in_cache(path: Path) -> bool:
 def use_cache() -> Path:
     """The cache, which nobody else may purge from now until this process ends.
 
-    The first use by a process sweeps what killed processes left unfinished, and takes from everybody but the owner what an
-    older version had let all read. Nothing is raised where there is no cache yet: who writes into it finds out.
+    The first use by a process sweeps what killed processes left unfinished, and takes from
+    everybody but the owner what an older version had let all read. Nothing is raised where there is
+    no cache yet: who writes into it finds out.
     """
     global _used
     root = cache_dir()
@@ -119,7 +129,9 @@ def cache_alone() -> Iterator[Path]:
         OutputError: a process uses it, or it cannot be opened.
     """
     root = cache_dir()
-    if os.name == "nt":  # a folder cannot be opened there, and Windows refuses to delete what somebody has open
+    if (
+        os.name == "nt"
+    ):  # a folder cannot be opened there, and Windows refuses to delete what somebody has open
         yield root
         return
     with _using:
@@ -130,7 +142,11 @@ def cache_alone() -> Iterator[Path]:
             raise cache_error(root, error) from error
         try:
             if try_lock(handle) is False:
-                raise OutputError(str(root), "another unplug command uses this cache now", "Wait until it has ended")
+                raise OutputError(
+                    str(root),
+                    "another unplug command uses this cache now",
+                    "Wait until it has ended",
+                )
             yield root
         finally:
             os.close(handle)
@@ -144,7 +160,8 @@ def _let_go() -> None:
 
 
 def cache_entries(root: Path) -> tuple[list[Path], list[Path]]:
-    """What lies in a cache: files and folders that we wrote, told by their names, and everything else. Links are never ours.
+    """What lies in a cache: files and folders that we wrote, told by their names, and everything
+    else. Links are never ours.
 
     Raises:
         OutputError: it cannot be looked into.
@@ -174,7 +191,9 @@ def _entries(root: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _make_private(root: Path) -> None:
-    """Modes 0700 and 0600 for what is ours; for a folder only where nothing of others is in it (it may be a home)."""
+    """Modes 0700 and 0600 for what is ours; for a folder only where nothing of others is in it (it
+    may be a home).
+    """
     ours, others = cache_entries(root)
     kept = {place for item in others for place in item.parents}
     for folder in {root, *(item.parent for item in ours)} - kept:

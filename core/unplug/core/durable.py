@@ -1,7 +1,9 @@
-"""What must hold after a power cut: bytes and names are on the disk before anybody is told; names change places at once.
+"""What must hold after a power cut: bytes and names are on the disk before anybody is told; names
+change places at once.
 
-A rename is atomic for those who look; after a power cut it may be there while the bytes of the file are not, or be gone
-although it was told. So a file is synced before it is renamed, and its folder after.
+A rename is atomic for those who look; after a power cut it may be there while the bytes of the file
+are not, or be gone although it was told. So a file is synced before it is renamed, and its folder
+after.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from typing import Any
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of linux/fcntl.h and linux/fs.h
 PRIVATE_FOLDER = 0o700
 UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
-"""What a kernel or a file system says that cannot exchange names (some network and FUSE file systems, and old kernels)."""
+"""What a kernel or a file system says that cannot exchange names (some network and FUSE file
+systems, and old kernels).
+"""
 
 
 def sync_file(path: Path) -> None:
@@ -31,7 +35,8 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Returns when the names in a folder are on the disk. Windows writes them by itself and cannot open folders.
+    """Returns when the names in a folder are on the disk. Windows writes them by itself and cannot
+    open folders.
 
     Raises:
         OSError: there is no such folder, or the disk failed.
@@ -74,7 +79,8 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
     """Makes a folder and those above it that are missing, each on the disk before the next.
 
     Args:
-        folder: one that this process made before is given `mode` where others may use it: its lock was there first.
+        folder: one that this process made before is given `mode` where others may use it: its lock
+            was there first.
         mode: less the umask.
 
     Raises:
@@ -93,14 +99,22 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
 def _renameat2() -> Callable[..., int] | None:
     if sys.platform != "linux":
         return None
-    found: Any = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)  # glibc has it from 2.28 on
+    # glibc has it from 2.28 on
+    found: Any = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if found is not None:
-        found.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+        found.argtypes = (
+            ctypes.c_int,
+            ctypes.c_char_p,
+            ctypes.c_int,
+            ctypes.c_char_p,
+            ctypes.c_uint,
+        )
     return found  # type: ignore[no-any-return]
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Two names change places in one step, ``renameat2(RENAME_EXCHANGE)``: at no moment is either of them missing.
+    """Two names change places in one step, ``renameat2(RENAME_EXCHANGE)``: at no moment is either
+    of them missing.
 
     Args:
         one, other: files or folders of one file system; both exist.

@@ -35,7 +35,8 @@ LONGEST_PART = 320
 class UnplugError(Exception):
     """Base of all unplug errors: ``what: why. fix``.
 
-    Each part is at most `LONGEST_PART` characters: what failed is often a stranger's text, repeated.
+    Each part is at most `LONGEST_PART` characters: what failed is often a stranger's text,
+    repeated.
 
     Args:
         what: the thing that failed, named as the user knows it.
@@ -95,7 +96,9 @@ class ArtifactError(InputError):
 
 
 class UnknownOperatorError(ArtifactError):
-    """What would run an exported file here does not know one of its operators: it was not checked, and may be sound."""
+    """What would run an exported file here does not know one of its operators: it was not checked,
+    and may be sound.
+    """
 
 
 class ReportError(InputError):
@@ -103,7 +106,9 @@ class ReportError(InputError):
 
 
 class StillHeld(InputError):
-    """A release would know again whom an earlier one forgot; what and why name requests, numbers and a bundle, never people."""
+    """A release would know again whom an earlier one forgot; what and why name requests, numbers
+    and a bundle, never people.
+    """
 
 
 class MissingExtraError(UnplugError):
@@ -116,7 +121,11 @@ class MissingExtraError(UnplugError):
 
     def __init__(self, package: str, extra: str) -> None:
         self.package, self.extra = package, extra
-        super().__init__(f"{package} is not installed", f"this needs the extra [{extra}]", f"Run: {install_command(extra)}")
+        super().__init__(
+            f"{package} is not installed",
+            f"this needs the extra [{extra}]",
+            f"Run: {install_command(extra)}",
+        )
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:  # type: ignore[override]
         return type(self), (self.package, self.extra)
@@ -173,7 +182,8 @@ class GateFailed(CheckFailed):
 
 
 def error_class(name: str, otherwise: type[UnplugError]) -> type[UnplugError]:
-    """The error of that name, for one that another process told of; `otherwise` for a name that is none of ours.
+    """The error of that name, for one that another process told of; `otherwise` for a name that is
+    none of ours.
 
     Example:
         >>> error_class("DataError", UnplugError).__name__, error_class("SystemExit", UnplugError).__name__

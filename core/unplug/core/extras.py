@@ -27,7 +27,9 @@ EXTRAS = {
     "postgresql": ("psycopg",),
     "serve": ("fastapi", "prometheus_client", "sse_starlette", "starlette", "uvicorn"),
 }
-"""Extra to the import names of what it installs. Of extras that share a package the smallest comes first."""
+"""Extra to the import names of what it installs. Of extras that share a package the smallest comes
+first.
+"""
 DEMO = ("arrays", "run", "report", "train", "litert", "coreml", "onnx")
 TOGETHER = {
     "run": ("arrays", "run"),
@@ -46,11 +48,13 @@ OWNER = {package: extra for extra, packages in reversed(EXTRAS.items()) for pack
 
 
 def extra_of(error: ImportError, asked_by: str | None = None) -> MissingExtraError | None:
-    """The same error with the pip command, or None where no extra installs the module, or where its package is installed.
+    """The same error with the pip command, or None where no extra installs the module, or where its
+    package is installed.
 
     Args:
         error: of an import.
-        asked_by: the extra of the command that was given: named instead where it installs all that is missing.
+        asked_by: the extra of the command that was given: named instead where it installs all that
+            is missing.
 
     Example:
         >>> extra_of(ModuleNotFoundError(name="json.nothing")) is None
@@ -68,7 +72,8 @@ def require_modules(modules: Iterable[str], extra: str) -> None:
     """Raises unless the packages of all `modules` are installed.
 
     Args:
-        modules: import names; of ``a.b`` only ``a`` is looked for, because finding ``a.b`` would import ``a``.
+        modules: import names; of ``a.b`` only ``a`` is looked for, because finding ``a.b`` would
+            import ``a``.
         extra: the unplug extra that installs them.
 
     Raises:

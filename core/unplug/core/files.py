@@ -15,7 +15,9 @@ MAX_JSON_BYTES = 256 * 2**20  # a report with the raw samples of a large audit s
 
 
 def write_json(path: Path, value: Any, *, private: bool | None = None) -> None:
-    """Writes `value` as canonical JSON (sorted keys, no NaN), atomically; `private` as in `atomic_path`."""
+    """Writes `value` as canonical JSON (sorted keys, no NaN), atomically; `private` as in
+    `atomic_path`.
+    """
     text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n"
     with atomic_path(Path(path), private=private) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -25,17 +27,21 @@ def read_json(path: Path, *, max_bytes: int = MAX_JSON_BYTES) -> Any:
     """Reads a JSON file of bounded size.
 
     Raises:
-        InputError: missing, no regular file, unreadable, too large, not JSON, or nested beyond every schema.
+        InputError: missing, no regular file, unreadable, too large, not JSON, or nested beyond
+            every schema.
     """
     raw = read_regular(Path(path), max_bytes=max_bytes)
     try:
         return parse_json(raw)
     except ValueError as error:
-        raise InputError(str(path), f"not valid JSON ({error})", "Write it again or restore it from a copy") from error
+        raise InputError(
+            str(path), f"not valid JSON ({error})", "Write it again or restore it from a copy"
+        ) from error
 
 
 def json_sha256(facts: Any) -> str:
-    """SHA-256, 64 hexadecimal digits, over facts as JSON with sorted keys: the same facts in any order have the same one.
+    """SHA-256, 64 hexadecimal digits, over facts as JSON with sorted keys: the same facts in any
+    order have the same one.
 
     Example:
         >>> json_sha256({"a": 1, "b": [2]}) == json_sha256({"b": (2,), "a": 1})
@@ -45,7 +51,9 @@ def json_sha256(facts: Any) -> str:
 
 
 def sha256_file(path: Path) -> str:
-    """SHA-256 of a file, as 64 hexadecimal digits; `InputError` for what is no regular file or beyond 64 GiB."""
+    """SHA-256 of a file, as 64 hexadecimal digits; `InputError` for what is no regular file or
+    beyond 64 GiB.
+    """
     digest = hashlib.sha256()
     with open_regular(Path(path), max_bytes=MAX_HASHED_BYTES) as handle:
         while block := handle.read(2**20):
@@ -54,9 +62,11 @@ def sha256_file(path: Path) -> str:
 
 
 def sha256_tree(path: Path) -> tuple[str, int]:
-    """SHA-256 over the sorted (relative path, file hash) pairs below `path`, and the bytes of all files.
+    """SHA-256 over the sorted (relative path, file hash) pairs below `path`, and the bytes of all
+    files.
 
-    A single file has its own hash, so that one call serves ``.tflite`` files and ``.mlpackage`` folders.
+    A single file has its own hash, so that one call serves ``.tflite`` files and ``.mlpackage``
+    folders.
 
     Raises:
         InputError: there is neither a file nor a folder.

@@ -1,4 +1,6 @@
-"""Places of the user's own, and what stands for them where a user has no home: in a container, say, or under another's name."""
+"""Places of the user's own, and what stands for them where a user has no home: in a container, say,
+or under another's name.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def expanded(path: str | Path) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Whether something is at a path, as far as this user can see: not what lies in a folder of somebody else."""
+    """Whether something is at a path, as far as this user can see: not what lies in a folder of
+    somebody else.
+    """
     try:
         return path.exists()
     except PermissionError:
@@ -67,7 +71,9 @@ def lasting_place(what: str, variable: str, base: str, below: str) -> Path:
         return Path(given) / "unplug"
     if (found := home()) is None:
         why = "it must last, and there is no home to keep it in (HOME is not set)"
-        raise OutputError(what, why, f"Set {variable} to a file, or {base} to a folder, on a disk that stays")
+        raise OutputError(
+            what, why, f"Set {variable} to a file, or {base} to a folder, on a disk that stays"
+        )
     return found / below / "unplug"
 
 
@@ -76,7 +82,8 @@ LEDGER = "UNPLUG_LEDGER"
 
 
 def ledger_place() -> str:
-    """``$UNPLUG_LEDGER``, or ``$XDG_DATA_HOME/unplug/ledger.db``, or ``~/.local/share/unplug/ledger.db``.
+    """``$UNPLUG_LEDGER``, or ``$XDG_DATA_HOME/unplug/ledger.db``, or
+    ``~/.local/share/unplug/ledger.db``.
 
     Raises:
         OutputError: there is no home.

@@ -1,4 +1,6 @@
-"""The one command that installs an extra or the weights, from where unplug came from: the package index has no `unplug-sdk`."""
+"""The one command that installs an extra or the weights, from where unplug came from: the package
+index has no `unplug-sdk`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ WEIGHTS = "unplug-weights"
 WEIGHTS_FOLDER = "sdk/weights"
 """Where they lie in a checkout."""
 CHECKOUT = Path(__file__).resolve().parents[3]
-"""Where the sources lie, if this runs from them (installed with ``-e``, or on the path); else no folder of ours."""
+"""Where the sources lie, if this runs from them (installed with ``-e``, or on the path); else no
+folder of ours.
+"""
 
 
 def install_command(extra: str) -> str:
@@ -42,11 +46,17 @@ def install_weights(version: str, *, again: bool = False) -> str:
 
 
 def _installer() -> str:
-    """The pip of this Python: by its name where the shell finds it, else through the interpreter, or uv where there is none."""
+    """The pip of this Python: by its name where the shell finds it, else through the interpreter,
+    or uv where there is none.
+    """
     here, found = Path(sys.executable).parent, shutil.which("pip")
     if find_spec("pip") is None:
         return f'uv pip install --python "{sys.executable}"'
-    return "pip install" if found and Path(found).parent == here else f'"{sys.executable}" -m pip install'
+    return (
+        "pip install"
+        if found and Path(found).parent == here
+        else f'"{sys.executable}" -m pip install'
+    )
 
 
 def _wanted(extra: str) -> str:

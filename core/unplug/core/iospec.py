@@ -1,4 +1,6 @@
-"""Named tensors: what goes into a model and what comes out, the same in every target, manifest and app."""
+"""Named tensors: what goes into a model and what comes out, the same in every target, manifest and
+app.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ class TensorSpec:
 
     def __post_init__(self) -> None:
         if len(self.layout) != len(self.shape):
-            raise ValueError(f"{self.name}: layout {self.layout} does not name the {len(self.shape)} axes of {self.shape}")
+            raise ValueError(
+                f"{self.name}: layout {self.layout} does not name the {len(self.shape)} axes of "
+                f"{self.shape}"
+            )
 
     @property
     def height(self) -> int:
@@ -47,7 +52,9 @@ class TensorSpec:
         """
         if sorted(layout) != sorted(self.layout):
             raise ValueError(f"{self.name}: {layout} has other axes than {self.layout}")
-        return replace(self, layout=layout, shape=tuple(self.shape[self.layout.index(axis)] for axis in layout))
+        return replace(
+            self, layout=layout, shape=tuple(self.shape[self.layout.index(axis)] for axis in layout)
+        )
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> TensorSpec:
@@ -78,7 +85,8 @@ class IOSpec:
     outputs: tuple[TensorSpec, ...]
 
     def images_in(self, layout: str) -> IOSpec:
-        """The same tensors, images with their axes in another order: NCHW as PyTorch has them, NHWC as phones do.
+        """The same tensors, images with their axes in another order: NCHW as PyTorch has them, NHWC
+        as phones do.
 
         Example:
             >>> spec = IOSpec(inputs=(TensorSpec(name="image", shape=(1, 3, 8, 6), layout="NCHW"),), outputs=())
@@ -86,7 +94,10 @@ class IOSpec:
             (1, 8, 6, 3)
         """
         inputs, outputs = (
-            tuple(item.in_layout(layout) if sorted(item.layout) == sorted(layout) else item for item in side)
+            tuple(
+                item.in_layout(layout) if sorted(item.layout) == sorted(layout) else item
+                for item in side
+            )
             for side in (self.inputs, self.outputs)
         )
         return IOSpec(inputs=inputs, outputs=outputs)

@@ -1,4 +1,5 @@
-"""The operator's key: records name who was forgotten by digests under it, so that nobody without it can tell or try out who.
+"""The operator's key: records name who was forgotten by digests under it, so that nobody without it
+can tell or try out who.
 
 A plain hash would not do: who knows the names of a data set hashes them all and compares.
 """
@@ -48,8 +49,12 @@ class OperatorKey:
         return self.digest("", "id of this key")[:16]
 
     def digest(self, name: str, context: str) -> str:
-        """HMAC-SHA-256 of a name, 64 hexadecimal digits; the same name in another context has another."""
-        message = hashlib.sha256(context.encode()).digest() + name.encode("utf-8", "surrogateescape")
+        """HMAC-SHA-256 of a name, 64 hexadecimal digits; the same name in another context has
+        another.
+        """
+        message = hashlib.sha256(context.encode()).digest() + name.encode(
+            "utf-8", "surrogateescape"
+        )
         return hmac.new(self.secret, message, hashlib.sha256).hexdigest()
 
 
@@ -73,30 +78,40 @@ def read_secret(path: Path) -> str:
     with open_regular(path, max_bytes=MAX_KEY_BYTES) as handle:
         mode = os.fstat(handle.fileno()).st_mode & 0o777
         if os.name != "nt" and mode & 0o077:
-            fix = f"Run `chmod 600 {path}`; if somebody may have copied it, begin anew under a new key"
+            fix = (
+                f"Run `chmod 600 {path}`; if somebody may have copied it, begin anew under a new "
+                "key"
+            )
             raise InputError(str(path), f"others can read this key (mode {mode:04o})", fix)
         return handle.read(MAX_KEY_BYTES).decode("ascii", "replace")
 
 
 def operator_key(expect: str | None = None, *, make: bool = False) -> OperatorKey:
-    """The key of whoever runs this; made at its first use, in a file that its owner alone can read (0600).
+    """The key of whoever runs this; made at its first use, in a file that its owner alone can read
+    (0600).
 
     Args:
         expect: `OperatorKey.id` of the key that a record was written under; None takes any.
-        make: where none is, make one although a ledger is there, whose requests another one may be for.
+        make: where none is, make one although a ledger is there, whose requests another one may be
+            for.
 
     Raises:
-        InputError: the file is no key, or not the expected one, or others can read it; or there is none, and a certain one is
-            expected or a ledger is there.
+        InputError: the file is no key, or not the expected one, or others can read it; or there is
+            none, and a certain one is expected or a ledger is there.
         OutputError: there is none, and none can be written.
     """
     path = key_file()
     if not is_there(path):
         if expect is not None:
             why = f"no key is there, and a record names people by digests under the key {expect}"
-            raise InputError(str(path), why, f"Copy that key from where the record was written; {WHERE}")
+            raise InputError(
+                str(path), why, f"Copy that key from where the record was written; {WHERE}"
+            )
         if not make and ledger_is_there():
-            fix = f"Copy the key that the ledger was made with; {WHERE}; or `unplug ledger correct --key` begins a new one"
+            fix = (
+                f"Copy the key that the ledger was made with; {WHERE}; or `unplug ledger correct "
+                "--key` begins a new one"
+            )
             raise InputError(str(path), "no key is there, and a ledger is", fix)
         _make(path)
     sweep(path.parent)  # of what a killed process left that made one
@@ -112,7 +127,9 @@ def operator_key(expect: str | None = None, *, make: bool = False) -> OperatorKe
 
 @contextlib.contextmanager
 def _folder_alone(folder: Path) -> Iterator[None]:
-    """While others who make a key in the same folder wait; Windows cannot open folders, and there none does."""
+    """While others who make a key in the same folder wait; Windows cannot open folders, and there
+    none does.
+    """
     if os.name == "nt":
         yield
         return
@@ -138,4 +155,6 @@ def _make(path: Path) -> None:
             os.replace(new, path)
             sync_folder(path.parent)
     except OSError as error:
-        raise OutputError(str(path), f"no key can be written there ({error.strerror or error})", WHERE) from error
+        raise OutputError(
+            str(path), f"no key can be written there ({error.strerror or error})", WHERE
+        ) from error

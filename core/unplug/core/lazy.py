@@ -14,9 +14,11 @@ from typing import Any
 
 
 def attach(package: str, init_file: str) -> tuple[Callable[[str], Any], list[str]]:
-    """Returns ``(__getattr__, __all__)`` for a package whose ``__init__.pyi`` re-exports ``from .module import Name``.
+    """Returns ``(__getattr__, __all__)`` for a package whose ``__init__.pyi`` re-exports ``from
+    .module import Name``.
 
-    A name may come from a sub-package (``from .data import Name``) and from another package (``from unplug.core import Name``).
+    A name may come from a sub-package (``from .data import Name``) and from another package (``from
+    unplug.core import Name``).
 
     Args:
         package: the package's ``__name__``.

@@ -1,7 +1,9 @@
-"""How much memory and time a child process may take: a file of a megabyte can ask for all that a machine has.
+"""How much memory and time a child process may take: a file of a megabyte can ask for all that a
+machine has.
 
-A bound on accidents and on cheap attacks, not a sandbox. Data is what is counted (``RLIMIT_DATA``): heap and private writable
-mappings. CUDA and Vulkan reserve address space by the terabyte without taking memory for it, so ``RLIMIT_AS`` would end them.
+A bound on accidents and on cheap attacks, not a sandbox. Data is what is counted (``RLIMIT_DATA``):
+heap and private writable mappings. CUDA and Vulkan reserve address space by the terabyte without
+taking memory for it, so ``RLIMIT_AS`` would end them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ MEMORY_VARIABLE, TIME_VARIABLE = "UNPLUG_CHILD_MEMORY_GIB", "UNPLUG_CHILD_SECOND
 BASE_BYTES = 4 * 2**30  # torch, TensorFlow and a converter together reserve under 3 GiB
 CORE_BYTES = 64 * 2**20  # stacks and arenas of the threads that every runtime starts on each core
 FILE_FACTOR = 16  # weights as stored, widened to fp32 (int8: 4), optimized and packed: four copies
-START_SECONDS, SAMPLE_SECONDS = 120.0, 60.0  # a Stable Diffusion UNet takes 20 s a sample on one core
+# a Stable Diffusion UNet takes 20 s a sample on one core
+START_SECONDS, SAMPLE_SECONDS = (
+    120.0,
+    60.0,
+)
 FAMILIAR = (
     "bad_alloc",
     "bad allocation",
@@ -33,7 +39,8 @@ FAMILIAR = (
 def memory_for(*files: Path) -> int:
     """Bytes that a child which opens these files may take; 0 is no limit.
 
-    4 GiB, 64 MiB a core, and 16 times the size of the files, or what ``UNPLUG_CHILD_MEMORY_GIB`` says.
+    4 GiB, 64 MiB a core, and 16 times the size of the files, or what ``UNPLUG_CHILD_MEMORY_GIB``
+    says.
 
     Raises:
         InputError: the variable is not a number from 0 on.
@@ -44,7 +51,8 @@ def memory_for(*files: Path) -> int:
 
 
 def seconds_for(samples: int, usual: float | None = None) -> float:
-    """Seconds of wall time that a child may take: 120, and 60 a sample, or what ``UNPLUG_CHILD_SECONDS`` says.
+    """Seconds of wall time that a child may take: 120, and 60 a sample, or what
+    ``UNPLUG_CHILD_SECONDS`` says.
 
     Args:
         samples: that are run, one by one.
@@ -58,7 +66,9 @@ def seconds_for(samples: int, usual: float | None = None) -> float:
 
 
 def limit_own_memory(limit: int) -> None:
-    """Sets the limit of this process (0: none) where the system has one: Linux counts, macOS takes it and does not."""
+    """Sets the limit of this process (0: none) where the system has one: Linux counts, macOS takes
+    it and does not.
+    """
     if sys.platform == "win32":
         return
     import resource
@@ -79,7 +89,10 @@ def explain_memory(limit: int) -> str:
     """What to do about a child that needed more than `limit`."""
     if not limit:
         return "Close other programs or choose a smaller model"
-    return f"It may take {limit / 2**30:.1f} GiB; where the file is to be trusted, set {MEMORY_VARIABLE} to more"
+    return (
+        f"It may take {limit / 2**30:.1f} GiB; where the file is to be trusted, set "
+        f"{MEMORY_VARIABLE} to more"
+    )
 
 
 def _size(path: Path) -> int:
@@ -96,5 +109,7 @@ def _asked(variable: str) -> float | None:
     except ValueError:
         value = -1.0
     if not 0.0 <= value < 1e9:
-        raise InputError(f"{variable}={text}", "it is not a number from 0 on", f"Write for example {variable}=16")
+        raise InputError(
+            f"{variable}={text}", "it is not a number from 0 on", f"Write for example {variable}=16"
+        )
     return value

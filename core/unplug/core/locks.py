@@ -1,4 +1,6 @@
-"""One writer an ``--out``: a lock file beside it, which the kernel frees when its process ends, however that happens."""
+"""One writer an ``--out``: a lock file beside it, which the kernel frees when its process ends,
+however that happens.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from .results import output_error, recover
 from .surroundings import settle
 from .temporaries import TRIES, hidden_name, sweep, try_lock
 
-UNGUARDED = "%s: this system has no file locks, so nothing stops a second command with the same `out`; do not start one"
+UNGUARDED = (
+    "%s: this system has no file locks, so nothing stops a second command with the same `out`; do "
+    "not start one"
+)
 MAX_OWNER_BYTES = 4096
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,16 +37,19 @@ _held: ContextVar[frozenset[str]] = ContextVar("held", default=frozenset())
 
 @contextlib.contextmanager
 def hold(path: Path) -> Iterator[None]:
-    """Has a place for results to itself; what dead writers left beside it is swept and put right first.
+    """Has a place for results to itself; what dead writers left beside it is swept and put right
+    first.
 
-    Whoever has it may hold it again (a release holds what its trainings hold). Of the processes of one distributed training
-    (``RANK`` above 0) only the first holds: they write one result together.
+    Whoever has it may hold it again (a release holds what its trainings hold). Of the processes of
+    one distributed training (``RANK`` above 0) only the first holds: they write one result
+    together.
 
     Args:
         path: a file or folder to be; the lock is ``.NAME.lock`` beside it, removed at the end.
 
     Raises:
-        OutputError: another process or thread has it, and since when; or nothing can be written there.
+        OutputError: another process or thread has it, and since when; or nothing can be written
+            there.
 
     Example:
         >>> import tempfile
@@ -76,7 +84,8 @@ def hold(path: Path) -> Iterator[None]:
 
 
 def one_writer(function: Callable[P, R]) -> Callable[P, R]:
-    """A step (`settled`) that holds the places that its arguments ``out`` and ``work`` name while it runs; see `hold`.
+    """A step (`settled`) that holds the places that its arguments ``out`` and ``work`` name while
+    it runs; see `hold`.
 
     Raises:
         InputError: see `settled`.
@@ -102,7 +111,11 @@ def _taken_lock(real: Path, path: Path) -> tuple[int, Path]:
     if not os.access(real.parent, os.W_OK) and real.is_dir():  # a folder that was mounted for us
         lock = real / ".unplug.lock"
     for _ in range(TRIES):
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), 0o644)
+        handle = os.open(
+            lock,
+            os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0),
+            0o644,
+        )
         got = try_lock(handle)
         if got is False:
             told = _owner(handle)
@@ -113,17 +126,26 @@ def _taken_lock(real: Path, path: Path) -> tuple[int, Path]:
         # Who had it until now may have removed it: then this is no longer the file of that name.
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), lock.stat()):
-                own = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+                own = {
+                    "pid": os.getpid(),
+                    "host": socket.gethostname(),
+                    "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+                }
                 os.ftruncate(handle, 0)
                 os.write(handle, json.dumps(own).encode())
                 return handle, lock
         os.close(handle)
-    raise OutputError(str(path), "others take and leave it all the time", "Wait for them, or choose another `out`")
+    raise OutputError(
+        str(path), "others take and leave it all the time", "Wait for them, or choose another `out`"
+    )
 
 
 def _owner(handle: int) -> str:
     """Who says to have it; a lock that was just taken may not say yet."""
     with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError):
         found = json.loads(os.pread(handle, MAX_OWNER_BYTES, 0))
-        return f"process {int(found['pid'])} on {str(found['host'])[:80]} writes it since {str(found['since'])[:40]}"
+        return (
+            f"process {int(found['pid'])} on {str(found['host'])[:80]} writes it since "
+            f"{str(found['since'])[:40]}"
+        )
     return "another process has just begun to write it"

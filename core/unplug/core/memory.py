@@ -18,7 +18,8 @@ def _status_bytes(field: str) -> int | None:
 def peak_rss_bytes() -> int | None:
     """Largest resident set of this process so far, or None where the system does not tell.
 
-    Linux keeps it per address space (VmHWM); ``ru_maxrss`` would hand a small child its parent's peak.
+    Linux keeps it per address space (VmHWM); ``ru_maxrss`` would hand a small child its parent's
+    peak.
     """
     if (peak := _status_bytes("VmHWM")) is not None:
         return peak

@@ -1,12 +1,13 @@
 """Child processes: every converter and every foreign runtime works in one of its own.
 
-Some of these packages kill the process when they are imported in the wrong order (SIGSEGV, no message), and a
-hostile artifact can do the same. So the parent never imports them: it writes a request and arrays into a temporary
-folder, starts ``python -m unplug.core.worker FOLDER``, and reads a result and arrays back. A `Child` stays and takes the next
-call; `call_in_child` is for one, `map_in_children` for many, and `in_order` runs pieces of work side by side.
+Some of these packages kill the process when they are imported in the wrong order (SIGSEGV, no
+message), and a hostile artifact can do the same. So the parent never imports them: it writes a
+request and arrays into a temporary folder, starts ``python -m unplug.core.worker FOLDER``, and
+reads a result and arrays back. A `Child` stays and takes the next call; `call_in_child` is for one,
+`map_in_children` for many, and `in_order` runs pieces of work side by side.
 
-Plain subprocesses instead of `multiprocessing`: spawning there runs the caller's main module again, which breaks every
-script without an ``if __name__ == "__main__"`` guard.
+Plain subprocesses instead of `multiprocessing`: spawning there runs the caller's main module again,
+which breaks every script without an ``if __name__ == "__main__"`` guard.
 """
 
 from __future__ import annotations
@@ -45,9 +46,12 @@ R = TypeVar("R")
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what is being done)."""
 
-DEFAULT_TIMEOUT_SECONDS = 1800.0  # the largest network of the project converts in under 40 s; slow disks get the rest
+DEFAULT_TIMEOUT_SECONDS = (
+    1800.0  # the largest network of the project converts in under 40 s; slow disks get the rest
+)
 POLL_SECONDS = 0.1  # quick enough for a progress bar, rare enough not to disturb a timing run
-MIN_POLL_SECONDS = 0.002  # between looks at a call that has just begun: waiting adds a tenth to it, at most POLL_SECONDS
+# between looks at a call that has just begun: waiting adds a tenth to it, at most POLL_SECONDS
+MIN_POLL_SECONDS = 0.002
 END_SECONDS = 10.0  # for what a process does on its way out
 RESULT, ERROR = "result.json", "error.json"
 REPORT = "If the file or model is sound, report this with the text above"
@@ -67,10 +71,12 @@ class Reply:
 
 
 class Child:
-    """A Python process that answers one call after another; what it loaded for one is there for the next (`Job.kept`).
+    """A Python process that answers one call after another; what it loaded for one is there for the
+    next (`Job.kept`).
 
-    It starts with the first call, and again with the first one after a crash, a timeout or `close`. It ends with `close`, with
-    this object, or with this process. Calls of several threads wait for each other.
+    It starts with the first call, and again with the first one after a crash, a timeout or `close`.
+    It ends with `close`, with this object, or with this process. Calls of several threads wait for
+    each other.
 
     Args:
         environment: variables that the process gets beside this one's.
@@ -121,7 +127,9 @@ class Child:
                 folder.mkdir()
                 request = {"function": function, "values": dict(values), "memory": memory}
                 write_message(folder / "request.json", request, arrays or {})
-                with contextlib.suppress(BrokenPipeError):  # it is dead already, and waiting for it says of what
+                with contextlib.suppress(
+                    BrokenPipeError
+                ):  # it is dead already, and waiting for it says of what
                     assert child.stdin is not None
                     child.stdin.write(f"{folder.name}\n".encode())
                     child.stdin.flush()
@@ -132,9 +140,13 @@ class Child:
                 self._kill()
                 if error.filename == sys.executable:
                     why = f"Python cannot be started again ({error.strerror})"
-                    raise OutputError(what, why, f"See that you may read and run {sys.executable}, links followed") from error
+                    raise OutputError(
+                        what, why, f"See that you may read and run {sys.executable}, links followed"
+                    ) from error
                 why = f"its temporary folder failed ({error.strerror or error})"
-                raise OutputError(what, why, "Free some space, or set TMPDIR to a folder with room") from error
+                raise OutputError(
+                    what, why, "Free some space, or set TMPDIR to a folder with room"
+                ) from error
             except BaseException:
                 self._kill()
                 raise
@@ -148,15 +160,28 @@ class Child:
         self.close()
         files = contextlib.ExitStack()
         folder = files.enter_context(temporary_folder("unplug-job-"))
-        # -P keeps the working directory off the import path; faulthandler puts the Python stack of a SIGSEGV into stderr.
-        command = [sys.executable, "-P", "-X", "faulthandler", "-m", "unplug.core.worker", str(folder)]
+        # -P keeps the working directory off the import path; faulthandler puts the Python stack of
+        # a SIGSEGV into stderr.
+        command = [
+            sys.executable,
+            "-P",
+            "-X",
+            "faulthandler",
+            "-m",
+            "unplug.core.worker",
+            str(folder),
+        ]
         with (folder / "stderr").open("wb") as log:
-            # Its own session: Ctrl-C reaches the parent alone, which then kills the whole group. The open stdin pipe
-            # tells the child when the parent dies without a chance to do so.
+            # Its own session: Ctrl-C reaches the parent alone, which then kills the whole group.
+            # The open stdin pipe tells the child when the parent dies without a chance to do so.
             child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
+                command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
                 env={**os.environ, **_without_home(folder), **self._environment},
-            )  # fmt: skip
+            )
         self._running = child, folder
         self._end = weakref.finalize(self, _end, child, files)
         return self._running
@@ -168,7 +193,9 @@ class Child:
 
 
 def _without_home(folder: Path) -> dict[str, str]:
-    """What a child is told where there is no home: libraries would make a folder called ``~`` in the working directory."""
+    """What a child is told where there is no home: libraries would make a folder called ``~`` in
+    the working directory.
+    """
     return {} if home() is not None else {"HOME": str(folder), "UNPLUG_CACHE": str(cache_dir())}
 
 
@@ -186,18 +213,21 @@ def call_in_child(
     """Calls ``package.module:function`` with a `Job` in a fresh Python process.
 
     Args:
-        function: where the function lives; it takes a `unplug.core.worker.Job` and returns a `Reply`.
+        function: where the function lives; it takes a `unplug.core.worker.Job` and returns a
+            `Reply`.
         values: JSON-ready arguments.
         arrays: arguments that go by file; the child maps them into memory and copies nothing.
         what: the work, named as the user knows it; opens every error message.
         timeout: seconds after which the child is killed.
-        memory: bytes that the child may take (`memory_for` says how many for a file from outside); 0 is no limit.
+        memory: bytes that the child may take (`memory_for` says how many for a file from outside);
+            0 is no limit.
         progress: told what the child reports.
         cancel: when set, from another thread, the child is killed.
 
     Raises:
         UnplugError: the typed error that the function raised.
-        ConversionError: the child raised anything else, crashed, was killed, took too long or was cancelled.
+        ConversionError: the child raised anything else, crashed, was killed, took too long or was
+            cancelled.
         OutputError: the temporary folder cannot be written.
 
     Example:
@@ -205,7 +235,16 @@ def call_in_child(
         {'n': 3}
     """
     with Child() as child:
-        return child.call(function, values, arrays, what=what, timeout=timeout, memory=memory, progress=progress, cancel=cancel)
+        return child.call(
+            function,
+            values,
+            arrays,
+            what=what,
+            timeout=timeout,
+            memory=memory,
+            progress=progress,
+            cancel=cancel,
+        )
 
 
 def cores() -> int:
@@ -214,15 +253,21 @@ def cores() -> int:
 
 
 def in_order(
-    task: Callable[[P], R], pieces: Iterable[P], workers: int, *, stop: threading.Event | None = None
+    task: Callable[[P], R],
+    pieces: Iterable[P],
+    workers: int,
+    *,
+    stop: threading.Event | None = None,
 ) -> Generator[R, None, None]:
-    """`task` of every piece, `workers` at once in threads; results come in order, few of them ahead of who takes them.
+    """`task` of every piece, `workers` at once in threads; results come in order, few of them ahead
+    of who takes them.
 
     Args:
         task: raises what ends the whole: the pieces that have not begun are dropped.
         pieces: taken as they are needed.
         workers: threads.
-        stop: set at the end, also where a task raised or nobody wants more, so that tasks under way can give up.
+        stop: set at the end, also where a task raised or nobody wants more, so that tasks under way
+            can give up.
 
     Example:
         >>> list(in_order(str, range(3), workers=2))
@@ -244,10 +289,16 @@ def in_order(
 
 
 def map_in_children(
-    function: str, calls: Iterable[Mapping[str, Any]], workers: int, *, what: str,
-    timeout: float = DEFAULT_TIMEOUT_SECONDS, memory: int = 0,
-) -> Generator[Reply, None, None]:  # fmt: skip
-    """Calls a function with each of `calls` in `workers` processes that stay; replies come in order.
+    function: str,
+    calls: Iterable[Mapping[str, Any]],
+    workers: int,
+    *,
+    what: str,
+    timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    memory: int = 0,
+) -> Generator[Reply, None, None]:
+    """Calls a function with each of `calls` in `workers` processes that stay; replies come in
+    order.
 
     Args:
         function, what: see `call_in_child`.
@@ -267,7 +318,9 @@ def map_in_children(
     def run(values: Mapping[str, Any]) -> Reply:
         own = idle.get()
         try:
-            return own.call(function, values, what=what, timeout=timeout, memory=memory, cancel=stop)
+            return own.call(
+                function, values, what=what, timeout=timeout, memory=memory, cancel=stop
+            )
         finally:
             idle.put(own)
 
@@ -292,11 +345,20 @@ def write_message(path: Path, value: dict[str, Any], arrays: Mapping[str, Array]
 
 
 def _wait(
-    child: subprocess.Popen[bytes], folder: Path, what: str, timeout: float, memory: int, progress: Progress | None,
+    child: subprocess.Popen[bytes],
+    folder: Path,
+    what: str,
+    timeout: float,
+    memory: int,
+    progress: Progress | None,
     cancel: threading.Event | None,
-) -> None:  # fmt: skip
+) -> None:
     """Returns when the call's answer lies in its folder; raises `ConversionError` where none will."""
-    lines, log, started = _ProgressLines(folder / "progress", progress), folder.parent / "stderr", time.monotonic()
+    lines, log, started = (
+        _ProgressLines(folder / "progress", progress),
+        folder.parent / "stderr",
+        time.monotonic(),
+    )
     while True:
         code = child.poll()
         answered = (folder / RESULT).exists() or (folder / ERROR).exists()
@@ -306,11 +368,15 @@ def _wait(
         if code is not None:
             raise _untyped(what, code, error_tail(log), memory)
         if cancel is not None and cancel.is_set():
-            raise ConversionError(what, "it was stopped because other work failed", "See the first error")
+            raise ConversionError(
+                what, "it was stopped because other work failed", "See the first error"
+            )
         elapsed = time.monotonic() - started
         if elapsed > timeout:
             why = f"not done after {timeout:g} s; its last words: {error_tail(log) or 'none'}"
-            raise ConversionError(what, why, f"Give it more time ({TIME_VARIABLE}), or a smaller model")
+            raise ConversionError(
+                what, why, f"Give it more time ({TIME_VARIABLE}), or a smaller model"
+            )
         time.sleep(min(max(elapsed / 10, MIN_POLL_SECONDS), POLL_SECONDS))
 
 
@@ -363,25 +429,40 @@ def _reply(folder: Path) -> Reply | UnplugError:
     import numpy as np
 
     raw = read_json(folder / RESULT)
-    with _PARSING:  # NumPy parses heads with `ast`, which threads of CPython 3.11 break ("recursion depth mismatch")
-        arrays = {name: np.load(folder / file, allow_pickle=False) for name, file in raw["arrays"].items()}
+    # NumPy parses heads with `ast`, which threads of CPython 3.11 break ("recursion depth
+    # mismatch")
+    with _PARSING:
+        arrays = {
+            name: np.load(folder / file, allow_pickle=False) for name, file in raw["arrays"].items()
+        }
     return Reply(values=raw["values"], arrays=arrays)
 
 
 def _untyped(what: str, code: int, tail: str, memory: int) -> ConversionError:
     fix = explain_memory(memory) if out_of_memory(tail) else REPORT
     if code < 0:
-        why = f"its child process was killed by {signal.Signals(-code).name}; its last words: {tail or 'none'}"
-        full = "The system may have run out of memory; close other programs or choose a smaller model"
+        why = (
+            f"its child process was killed by {signal.Signals(-code).name}; its last words: "
+            f"{tail or 'none'}"
+        )
+        full = (
+            "The system may have run out of memory; close other programs or choose a smaller model"
+        )
         return ConversionError(what, why, full if code == -getattr(signal, "SIGKILL", 9) else fix)
     if operators := missing_operators(tail):
         why = f"the target does not have {', '.join(operators)}; {tail}"
-        return ConversionError(what, why, "Build the model from other operators, or choose another target")
-    return ConversionError(what, tail or f"its child process ended with code {code} and said nothing", fix)
+        return ConversionError(
+            what, why, "Build the model from other operators, or choose another target"
+        )
+    return ConversionError(
+        what, tail or f"its child process ended with code {code} and said nothing", fix
+    )
 
 
 def error_tail(log: Path) -> str:
-    """What a log ends with: its last exception's message, a fatal error's report, or else its last lines."""
+    """What a log ends with: its last exception's message, a fatal error's report, or else its last
+    lines.
+    """
     if not log.is_file():
         return ""
     with log.open("rb") as handle:
@@ -389,17 +470,24 @@ def error_tail(log: Path) -> str:
         text = COLOURS.sub("", handle.read().decode("utf-8", "replace"))
     lines = [line.rstrip() for line in text.replace("\r", "\n").splitlines() if line.strip()]
     fatal = [i for i, line in enumerate(lines) if line.startswith("Fatal Python error")]
-    traced = [i for i, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
+    traced = [
+        i for i, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")
+    ]
     start = max(0, len(lines) - TAIL_LINES)
     if fatal:
         start = fatal[-1]
     elif traced:
         # The exception's own line is the first one behind its traceback that is not indented.
-        start = next((i for i in range(traced[-1] + 1, len(lines)) if not lines[i].startswith(" ")), traced[-1])
+        start = next(
+            (i for i in range(traced[-1] + 1, len(lines)) if not lines[i].startswith(" ")),
+            traced[-1],
+        )
     return " | ".join(line.strip() for line in lines[start : start + TAIL_LINES])[:TAIL_CHARACTERS]
 
 
-MISSING = re.compile(r"not found|not implemented|unsupported|no onnx function|not in core aten", re.IGNORECASE)
+MISSING = re.compile(
+    r"not found|not implemented|unsupported|no onnx function|not in core aten", re.IGNORECASE
+)
 OPERATOR = re.compile(r"\b(?:aten|prims)(?:\.|::)\w+|(?<=Unsupported fx node )\w+")
 
 

@@ -10,12 +10,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 VERSION = "0.1.0"
-"""Of unplug; the distribution takes it from here, so that a checkout that nobody installed knows it as well."""
+"""Of unplug; the distribution takes it from here, so that a checkout that nobody installed knows it
+as well.
+"""
 PACKAGES = ("torch", "numpy", "scipy", "pillow", "safetensors", "huggingface_hub")
 
 
 def installed_versions(distributions: Iterable[str]) -> dict[str, str]:
-    """Versions of Python, unplug and the named distributions; those that are not installed are left out."""
+    """Versions of Python, unplug and the named distributions; those that are not installed are left
+    out.
+    """
     found = {"python": platform.python_version(), "unplug": VERSION}
     for name in distributions:
         try:
@@ -27,7 +31,9 @@ def installed_versions(distributions: Iterable[str]) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def git_revision() -> str | None:
-    """The commit of the checkout that this file belongs to (``-dirty`` when edited), or None where it is not tracked."""
+    """The commit of the checkout that this file belongs to (``-dirty`` when edited), or None where
+    it is not tracked.
+    """
     here = Path(__file__)
 
     def git(*arguments: str) -> str | None:
@@ -43,10 +49,16 @@ def git_revision() -> str | None:
     if git("ls-files", "--error-unmatch", here.name) is None:
         return None
     revision = git("rev-parse", "HEAD")
-    return f"{revision}-dirty" if revision and git("status", "--porcelain", "--untracked-files=no") else revision
+    return (
+        f"{revision}-dirty"
+        if revision and git("status", "--porcelain", "--untracked-files=no")
+        else revision
+    )
 
 
 @cache
 def versions() -> dict[str, str | None]:
-    """Versions of Python, unplug and the packages that decide numbers, and the git revision of unplug's sources."""
+    """Versions of Python, unplug and the packages that decide numbers, and the git revision of
+    unplug's sources.
+    """
     return {**installed_versions(PACKAGES), "git": git_revision()}

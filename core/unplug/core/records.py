@@ -1,4 +1,5 @@
-"""Dataclasses to JSON and back: strict reading of hostile files, and the JSON Schemas in ``schemas/``.
+"""Dataclasses to JSON and back: strict reading of hostile files, and the JSON Schemas in
+``schemas/``.
 
 pydantic is imported inside the functions, because `import unplug.export` must stay cheap.
 """
@@ -16,13 +17,17 @@ from .regular import parse_json, read_regular
 T = TypeVar("T")
 
 STRICT = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
-"""What the report and card dataclasses set as ``__pydantic_config__``: no surplus keys, no conversions, no NaN."""
+"""What the report and card dataclasses set as ``__pydantic_config__``: no surplus keys, no
+conversions, no NaN.
+"""
 
 
 _AGAIN = "Write it again with this version of unplug, or restore it from a copy"
 
 
-def read_dataclass(kind: type[T], path: Path, error: type[InputError], *, max_bytes: int = MAX_JSON_BYTES) -> T:
+def read_dataclass(
+    kind: type[T], path: Path, error: type[InputError], *, max_bytes: int = MAX_JSON_BYTES
+) -> T:
     """Reads a JSON file into a dataclass.
 
     Args:
@@ -46,7 +51,9 @@ def read_dataclass(kind: type[T], path: Path, error: type[InputError], *, max_by
         why = f"it does not follow its schema ({place}: {first['msg'][:200]})"
         raise error(str(path), why, _AGAIN) from problem
     except ValueError as problem:
-        raise error(str(path), f"it does not follow its schema (the file: {problem})", _AGAIN) from problem
+        raise error(
+            str(path), f"it does not follow its schema (the file: {problem})", _AGAIN
+        ) from problem
 
 
 def json_schema(kind: type[Any]) -> dict[str, Any]:

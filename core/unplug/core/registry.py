@@ -18,11 +18,13 @@ class Registry(Generic[T]):
 
     Args:
         kind: what is registered, in the singular ("method"); used in messages.
-        targets: name to the object (no text), or to ``"package.module:Object"``, which is imported when it is asked for.
+        targets: name to the object (no text), or to ``"package.module:Object"``, which is imported
+            when it is asked for.
         group: entry-point group that is read on first use, for example ``unplug.methods``.
 
     Raises:
-        InputError: from `get`, for an unknown name (suggests near ones); from `register`, for a name taken.
+        InputError: from `get`, for an unknown name (suggests near ones); from `register`, for a
+            name taken.
 
     Example:
         >>> codecs = Registry("codec", {"json": "json:dumps"})
@@ -47,10 +49,14 @@ class Registry(Generic[T]):
         self._group = None  # only now: after a collision every use raises, not just the first
 
     def _taken(self, name: str) -> InputError:
-        return InputError(f"{self.kind} {name!r}", "this name is registered already", "Choose another name")
+        return InputError(
+            f"{self.kind} {name!r}", "this name is registered already", "Choose another name"
+        )
 
     def register(self, name: str, target: str | T) -> None:
-        """Adds `name`; `target` is an object or ``"package.module:Object"``. Taken names raise `InputError`."""
+        """Adds `name`; `target` is an object or ``"package.module:Object"``. Taken names raise
+        `InputError`.
+        """
         self._load_entry_points()
         if name in self._targets:
             raise self._taken(name)

@@ -1,7 +1,8 @@
-"""Files from outside, read in bounded time and memory: regular ones only, of a bounded size, JSON of a bounded depth.
+"""Files from outside, read in bounded time and memory: regular ones only, of a bounded size, JSON
+of a bounded depth.
 
-A device, a pipe, ``/proc/kmsg`` and a sparse file of four terabytes all look like files to ``open``: the first three never end
-or never begin, and the last one is larger than any memory.
+A device, a pipe, ``/proc/kmsg`` and a sparse file of four terabytes all look like files to
+``open``: the first three never end or never begin, and the last one is larger than any memory.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any, BinaryIO
 from .errors import InputError
 from .stand_ins import HEAD_BYTES, MAX_POINTER_BYTES, pointer_in, why_missing
 
-MAX_HASHED_BYTES = 64 * 2**30  # the largest weights of a public diffusion model stay below half of it
+# the largest weights of a public diffusion model stay below half of it
+MAX_HASHED_BYTES = 64 * 2**30
 MAX_DEPTH = 64  # of JSON; the deepest file of ours has nine levels
 MAX_DIGITS = 40  # of an integer; no count or time has more, and float() ends at 309
 
@@ -24,7 +26,9 @@ MAX_DIGITS = 40  # of an integer; no count or time has more, and float() ends at
 NOT_OURS = "This is not a file that unplug wrote"
 
 
-def open_regular(path: Path, *, max_bytes: int, error: type[InputError] = InputError, too_large: str = NOT_OURS) -> BinaryIO:
+def open_regular(
+    path: Path, *, max_bytes: int, error: type[InputError] = InputError, too_large: str = NOT_OURS
+) -> BinaryIO:
     """Opens a regular file for reading, without ever waiting for somebody to write into it.
 
     Args:
@@ -34,11 +38,13 @@ def open_regular(path: Path, *, max_bytes: int, error: type[InputError] = InputE
         too_large: what to do about one that is too large.
 
     Raises:
-        InputError: of type `error`: it is missing, cannot be read, is a folder, a device or a pipe, is too large, or a pointer
-            to the real file (see `stand_ins`).
+        InputError: of type `error`: it is missing, cannot be read, is a folder, a device or a pipe,
+            is too large, or a pointer to the real file (see `stand_ins`).
     """
     try:
-        number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        number = os.open(
+            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+        )
     except (OSError, ValueError) as problem:  # ValueError: a name with a null byte
         why = getattr(problem, "strerror", None) or str(problem)
         raise error(str(path), *(why_missing(Path(path)) or (why, "Check the path"))) from problem
@@ -59,15 +65,21 @@ def open_regular(path: Path, *, max_bytes: int, error: type[InputError] = InputE
 
 
 def _not_regular(mode: int) -> str:
-    return os.strerror(errno.EISDIR) if stat.S_ISDIR(mode) else "it is a device, a pipe or a socket, which may have no end"
+    return (
+        os.strerror(errno.EISDIR)
+        if stat.S_ISDIR(mode)
+        else "it is a device, a pipe or a socket, which may have no end"
+    )
 
 
-def read_regular(path: Path, *, max_bytes: int, error: type[InputError] = InputError, too_large: str = NOT_OURS) -> bytes:
+def read_regular(
+    path: Path, *, max_bytes: int, error: type[InputError] = InputError, too_large: str = NOT_OURS
+) -> bytes:
     """The bytes of a regular file of bounded size.
 
     Raises:
-        InputError: of type `error`; see `open_regular`. Also where it grows beyond `max_bytes` while it is read, or has nothing
-            to read now and may have later (``/proc/kmsg``).
+        InputError: of type `error`; see `open_regular`. Also where it grows beyond `max_bytes`
+            while it is read, or has nothing to read now and may have later (``/proc/kmsg``).
     """
     parts, left = [], max_bytes + 1
     with open_regular(path, max_bytes=max_bytes, error=error, too_large=too_large) as handle:
@@ -83,7 +95,8 @@ def read_regular(path: Path, *, max_bytes: int, error: type[InputError] = InputE
 
 
 def text_encoding(head: bytes) -> str:
-    """The encoding of a text that other programs wrote, by its first bytes: UTF-16 where its mark is there, else UTF-8.
+    """The encoding of a text that other programs wrote, by its first bytes: UTF-16 where its mark
+    is there, else UTF-8.
 
     Spreadsheets write "Unicode text" so, and Windows' editors and shells.
 
@@ -98,9 +111,9 @@ def parse_json(raw: bytes) -> Any:
     """JSON of a bounded depth, with integers of a bounded length.
 
     Raises:
-        ValueError: it is not UTF-8 or not JSON, is nested more than `MAX_DEPTH` deep, has a key twice in one object (readers
-            in other languages would take the other value), or an integer of more than `MAX_DIGITS` digits, which no number
-            format takes.
+        ValueError: it is not UTF-8 or not JSON, is nested more than `MAX_DEPTH` deep, has a key
+            twice in one object (readers in other languages would take the other value), or an
+            integer of more than `MAX_DIGITS` digits, which no number format takes.
     """
     try:
         value = json.loads(raw.decode("utf-8"), parse_int=_integer, object_pairs_hook=_object)
@@ -111,7 +124,11 @@ def parse_json(raw: bytes) -> Any:
         depth += 1
         if depth > MAX_DEPTH:
             raise ValueError(_DEEP)
-        level = [item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer)]
+        level = [
+            item
+            for outer in level
+            for item in (outer.values() if isinstance(outer, dict) else outer)
+        ]
     return value
 
 

@@ -1,8 +1,10 @@
-"""Results at their place: written beside it, on the disk, then there at once; a result is never half there, and never gone.
+"""Results at their place: written beside it, on the disk, then there at once; a result is never
+half there, and never gone.
 
-What is unfinished lies in a hidden folder beside the result (`temporaries`). A result that replaces an older one changes places
-with it in one step. Where a system cannot exchange names the old one is moved to ``.NAME.replaced`` first; a process that is
-killed in between leaves it there, and the next `hold` or write of the same place moves it back.
+What is unfinished lies in a hidden folder beside the result (`temporaries`). A result that replaces
+an older one changes places with it in one step. Where a system cannot exchange names the old one is
+moved to ``.NAME.replaced`` first; a process that is killed in between leaves it there, and the next
+`hold` or write of the same place moves it back.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ _private: ContextVar[bool] = ContextVar("private", default=False)
 
 @contextlib.contextmanager
 def private_results() -> Iterator[None]:
-    """While it lasts all results are their owner's alone, unless they say themselves that they are not; also a decorator."""
+    """While it lasts all results are their owner's alone, unless they say themselves that they are
+    not; also a decorator.
+    """
     token = _private.set(True)
     try:
         yield
@@ -45,9 +49,11 @@ def _make_parent(folder: Path, *, private: bool) -> None:
 
 
 def _modes(folder: Path, *, private: bool) -> tuple[int, int]:
-    """The modes of files and folders: the owner's alone, or what the umask leaves to others, found out by making a file.
+    """The modes of files and folders: the owner's alone, or what the umask leaves to others, found
+    out by making a file.
 
-    What writes weights makes them their owner's, whatever the umask; and asking for the umask would change it for a moment.
+    What writes weights makes them their owner's, whatever the umask; and asking for the umask would
+    change it for a moment.
     """
     if private:
         return PRIVATE_FILE, PRIVATE_FOLDER
@@ -64,13 +70,18 @@ def output_error(path: Path, error: OSError) -> OutputError:
         return cache_error(path, error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return OutputError(
-            str(path), "the disk is full", "Free some space or choose another `out`; nothing was left half-written"
+            str(path),
+            "the disk is full",
+            "Free some space or choose another `out`; nothing was left half-written",
         )
-    return OutputError(str(path), error.strerror or str(error), "Choose an `out` that you can write to")
+    return OutputError(
+        str(path), error.strerror or str(error), "Choose an `out` that you can write to"
+    )
 
 
 def check_writable(folder: Path) -> None:
-    """Makes a folder and raises unless a file can be written in it: found out before the work, not after it.
+    """Makes a folder and raises unless a file can be written in it: found out before the work, not
+    after it.
 
     Raises:
         OutputError: it cannot be made, or nothing can be written in it.
@@ -85,7 +96,8 @@ def check_writable(folder: Path) -> None:
 
 @contextlib.contextmanager
 def writable(folder: Path) -> Iterator[None]:
-    """A folder that can be written in; where it is new and the work fails before anything is in it, it is removed.
+    """A folder that can be written in; where it is new and the work fails before anything is in it,
+    it is removed.
 
     Raises:
         OutputError: see `check_writable`.
@@ -103,16 +115,18 @@ def writable(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def atomic_path(path: Path, *, private: bool | None = None) -> Iterator[Path]:
-    """Yields a temporary file name; on success the file is on the disk and takes the place of `path`, else it is removed.
+    """Yields a temporary file name; on success the file is on the disk and takes the place of
+    `path`, else it is removed.
 
     Args:
         path: the file; folders above it that are missing are made.
-        private: it names people or was made of their faces: it can be read by its owner alone (0600, and 0700 of folders that
-            are made for it), as all in the cache. Else who else can is for the umask to say. None is what `private_results`
-            says.
+        private: it names people or was made of their faces: it can be read by its owner alone
+            (0600, and 0700 of folders that are made for it), as all in the cache. Else who else can
+            is for the umask to say. None is what `private_results` says.
 
     Raises:
-        OutputError: the place is taken by something that is no file, cannot be written, or the disk is full.
+        OutputError: the place is taken by something that is no file, cannot be written, or the disk
+            is full.
 
     Example:
         >>> with atomic_path(Path("/tmp/unplug-doc.txt")) as temporary:
@@ -121,7 +135,9 @@ def atomic_path(path: Path, *, private: bool | None = None) -> Iterator[Path]:
     path = Path(path)
     try:
         if path.exists() and not path.is_file():
-            raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an `out` that is a file")
+            raise OutputError(
+                str(path), "it is a folder, a device or a pipe", "Choose an `out` that is a file"
+            )
         private = _is_private(path, private)
         _make_parent(path.parent, private=private)
         with temporary_folder(hidden_name(path.name, "."), path.parent) as folder:
@@ -139,13 +155,19 @@ def atomic_path(path: Path, *, private: bool | None = None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_dir(
-    path: Path, *, owner: str | None = None, ours: Sequence[str] = ("*",), private: bool | None = None
+    path: Path,
+    *,
+    owner: str | None = None,
+    ours: Sequence[str] = ("*",),
+    private: bool | None = None,
 ) -> Iterator[Path]:
-    """Yields a temporary folder; on success it is on the disk and takes the place of `path`, else it is removed.
+    """Yields a temporary folder; on success it is on the disk and takes the place of `path`, else
+    it is removed.
 
     Args:
-        path: the final folder; where it is a link, the folder that it leads to. What is there already is replaced only if
-            `check_replaceable` allows it, so that a mistyped ``--out`` never deletes somebody's files.
+        path: the final folder; where it is a link, the folder that it leads to. What is there
+            already is replaced only if `check_replaceable` allows it, so that a mistyped ``--out``
+            never deletes somebody's files.
         owner, ours: see `check_replaceable`.
         private: see `atomic_path`; it holds for all that is in the folder.
 
@@ -173,10 +195,11 @@ def atomic_dir(
 
 @contextlib.contextmanager
 def atomic_entries(folder: Path, name: str) -> Iterator[Path]:
-    """Yields a temporary folder; on success all that it holds is on the disk and takes its places in `folder`, one by one.
+    """Yields a temporary folder; on success all that it holds is on the disk and takes its places
+    in `folder`, one by one.
 
-    For what is more than one file and not alone in its folder. Nothing is half there; between the first and the last of them,
-    which is a moment, some are new and some are not.
+    For what is more than one file and not alone in its folder. Nothing is half there; between the
+    first and the last of them, which is a moment, some are new and some are not.
 
     Args:
         folder: exists; folders in it that are replaced were checked, see `check_replaceable`.
@@ -210,7 +233,8 @@ def check_replaceable(path: Path, owner: str | None, ours: Sequence[str]) -> Non
     """Refuses a place that holds anything but an older result of the same kind.
 
     Args:
-        path: nothing, an empty folder, or a folder with `owner` in it and nothing that `ours` does not name.
+        path: nothing, an empty folder, or a folder with `owner` in it and nothing that `ours` does
+            not name.
         owner: the file that marks folders of this kind, for example ``config.json``.
         ours: shell patterns of all that such a folder may hold.
 
@@ -222,8 +246,14 @@ def check_replaceable(path: Path, owner: str | None, ours: Sequence[str]) -> Non
     if path.is_dir():
         sweep(path)
     entries = [item.name for item in path.iterdir()] if path.is_dir() else [path.name]
-    foreign = [name for name in entries if name != owner and not any(fnmatch.fnmatchcase(name, item) for item in ours)]
-    if path.is_dir() and (not entries or (owner is not None and (path / owner).is_file() and not foreign)):
+    foreign = [
+        name
+        for name in entries
+        if name != owner and not any(fnmatch.fnmatchcase(name, item) for item in ours)
+    ]
+    if path.is_dir() and (
+        not entries or (owner is not None and (path / owner).is_file() and not foreign)
+    ):
         return
     found = f" (it holds {sorted(foreign)[0]})" if path.is_dir() and foreign else ""
     why = f"it exists and was not written by this command{found}"
@@ -255,7 +285,8 @@ def _replace_in_two_steps(new: Path, path: Path) -> None:
 
 
 def recover(path: Path) -> None:
-    """Puts a result back that a process killed between the two steps of replacing it had moved aside.
+    """Puts a result back that a process killed between the two steps of replacing it had moved
+    aside.
 
     Raises:
         OSError: it cannot be moved.

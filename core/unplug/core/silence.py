@@ -15,10 +15,11 @@ IMPORTING = ("torchao", "torch.utils._pytree", "diffusers.quantizers")
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Around our own calls: no bars, deprecations and hints of diffusers and transformers; after it all is as it was.
+    """Around our own calls: no bars, deprecations and hints of diffusers and transformers; after it
+    all is as it was.
 
-    They tell of an error before they raise it, and draw a bar for each file. The process belongs to somebody else, who may
-    want to read what they say elsewhere.
+    They tell of an error before they raise it, and draw a bar for each file. The process belongs to
+    somebody else, who may want to read what they say elsewhere.
     """
     from huggingface_hub import utils
 
@@ -38,5 +39,6 @@ def quiet() -> Iterator[None]:
                         stack.callback(hub.disable_progress_bars)
                     stack.callback(theirs.enable_progress_bar)
                     theirs.disable_progress_bar()
-        stack.callback(warnings.simplefilter, "ignore")  # the hub's bars may be off for good, and it warns that they stay off
+        # the hub's bars may be off for good, and it warns that they stay off
+        stack.callback(warnings.simplefilter, "ignore")
         yield

@@ -1,6 +1,8 @@
-"""Files that stand where another should be: a pointer, a web page, an empty file, a link to nothing; named for what they are.
+"""Files that stand where another should be: a pointer, a web page, an empty file, a link to
+nothing; named for what they are.
 
-Copying such a file again copies the pointer. Every reader of files asks here, so that each says the same of it.
+Copying such a file again copies the pointer. Every reader of files asks here, so that each says the
+same of it.
 """
 
 from __future__ import annotations
@@ -25,17 +27,30 @@ _THERE = "Do so in the repository that it belongs to"
 _LFS = ("it is a Git LFS pointer, the real file was not fetched: run `git lfs pull`", _THERE)
 _ANNEX = ("it is a git-annex pointer, the real file was not fetched: run `git annex get`", _THERE)
 _DVC = ("only DVC's note of it is here, the real file was not fetched: run `dvc pull`", _THERE)
-_XET = ("it is a Git Xet pointer, the real file was not fetched: install git-xet and run `git lfs pull`", _THERE)
+_XET = (
+    "it is a Git Xet pointer, the real file was not fetched: install git-xet and run `git lfs "
+    "pull`",
+    _THERE,
+)
 _LOCKED = ("it is locked by git-crypt: run `git-crypt unlock`", _THERE)
-_CLOUD = ("it is kept in iCloud, and was not downloaded", "Download it in the Finder, or copy it from where it is whole")
+_CLOUD = (
+    "it is kept in iCloud, and was not downloaded",
+    "Download it in the Finder, or copy it from where it is whole",
+)
 _CIRCLE = ("it is a link in a circle", "Replace the link by the file")
 _PAGE = (
     "it is a web page (a login or an error, say), not the file",
     "Download the file itself, signed in where that is needed",
 )
-_ANSWER = ("it is a server's answer in XML (an error, say), not the file", "Download it again, signed in where that is needed")
+_ANSWER = (
+    "it is a server's answer in XML (an error, say), not the file",
+    "Download it again, signed in where that is needed",
+)
 _EMPTY = ("it is empty", "Copy or download it again: what made it did not finish")
-_ZEROS = ("it begins with zeros, as a download that did not finish leaves it", "Copy or download it again")
+_ZEROS = (
+    "it begins with zeros, as a download that did not finish leaves it",
+    "Copy or download it again",
+)
 POINTERS: tuple[tuple[bytes, Told], ...] = (
     (b"version https://git-lfs.github.com/spec/", _LFS),
     (b"version https://hawser.github.com/spec/", _LFS),
@@ -65,7 +80,8 @@ def pointer_in(head: bytes) -> Told | None:
 
 
 def stand_in(head: bytes) -> Told | None:
-    """As `pointer_in`, also of what cannot be a file of numbers or pixels: a page, an answer in XML, a text, nothing, zeros.
+    """As `pointer_in`, also of what cannot be a file of numbers or pixels: a page, an answer in
+    XML, a text, nothing, zeros.
 
     Args:
         head: its first `HEAD_BYTES`, or more.
@@ -87,7 +103,11 @@ def stand_in(head: bytes) -> Told | None:
     if len(head) == HEAD_BYTES and not any(head):
         return _ZEROS
     text = _text(head)
-    return None if text is None else (f"it is a text ({text!r}), not the file", "Copy or download the file itself")
+    return (
+        None
+        if text is None
+        else (f"it is a text ({text!r}), not the file", "Copy or download the file itself")
+    )
 
 
 def _text(head: bytes) -> str | None:
@@ -100,9 +120,11 @@ def _text(head: bytes) -> str | None:
 
 
 def why_missing(path: Path) -> Told | None:
-    """What is to be said of a file that is not there while something is that stands for it, else None: then it is just missing.
+    """What is to be said of a file that is not there while something is that stands for it, else
+    None: then it is just missing.
 
-    That is a link to nothing (git-annex, the hub's cache), what DVC notes beside it, or what iCloud leaves.
+    That is a link to nothing (git-annex, the hub's cache), what DVC notes beside it, or what iCloud
+    leaves.
     """
     with contextlib.suppress(OSError, ValueError):
         if path.exists():
@@ -113,7 +135,10 @@ def why_missing(path: Path) -> Told | None:
             target = path.readlink()
             if _ANNEX_LINK.decode() in target.as_posix():
                 return _ANNEX
-            return f"it is a link that leads nowhere (to {target})", "Fetch what it leads to, or replace the link by the file"
+            return (
+                f"it is a link that leads nowhere (to {target})",
+                "Fetch what it leads to, or replace the link by the file",
+            )
         if path.with_name(f"{path.name}.dvc").is_file():
             return _DVC
         if path.with_name(f".{path.name}.icloud").is_file():
@@ -130,7 +155,8 @@ def _is_circle(path: Path) -> bool:
 
 
 def check_there(path: Path, error: type[InputError] = InputError) -> None:
-    """Refuses a file that is not there while something stands for it; see `why_missing`. Of any other it says nothing.
+    """Refuses a file that is not there while something stands for it; see `why_missing`. Of any
+    other it says nothing.
 
     Raises:
         InputError: of type `error`.

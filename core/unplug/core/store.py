@@ -23,10 +23,12 @@ TRIES = 10
 
 
 class JsonLines:
-    """Lines behind a head that says of which benchmark; one process at a time has the file. Without a path it keeps nothing.
+    """Lines behind a head that says of which benchmark; one process at a time has the file. Without
+    a path it keeps nothing.
 
-    A line that a killed process left unfinished is cut off, a line that is no JSON passed over, and a file with another head
-    or of over `MAX_BYTES` set aside under a numbered name: nothing whole is ever lost.
+    A line that a killed process left unfinished is cut off, a line that is no JSON passed over, and
+    a file with another head or of over `MAX_BYTES` set aside under a numbered name: nothing whole
+    is ever lost.
 
     Args:
         path: the file; its folder is made.
@@ -53,7 +55,9 @@ class JsonLines:
          []
     """
 
-    def __init__(self, path: Path | None, head: Mapping[str, Any], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, path: Path | None, head: Mapping[str, Any], say: Callable[[str], None]
+    ) -> None:
         self.path = path
         self.found: list[Any] = []
         self._raw: io.FileIO | None = None
@@ -64,7 +68,11 @@ class JsonLines:
             make_folder(path.parent)
             self._raw = _hold(path)
             while (why := self._read(self._raw, head)) is not None:
-                aside = next(old for number in count(1) if not (old := path.with_name(f"{path.name}.old{number}")).exists())
+                aside = next(
+                    old
+                    for number in count(1)
+                    if not (old := path.with_name(f"{path.name}.old{number}")).exists()
+                )
                 path.replace(aside)
                 self._raw.close()
                 self._raw = _hold(path)
@@ -77,7 +85,9 @@ class JsonLines:
             raise
 
     def _read(self, raw: io.FileIO, head: Mapping[str, Any]) -> str | None:
-        """Reads what is there and goes to its end, behind the head at least; or says what else it is."""
+        """Reads what is there and goes to its end, behind the head at least; or says what else it
+        is.
+        """
         own = _line(head)
         if os.fstat(raw.fileno()).st_size > MAX_BYTES:
             return f"of over {MAX_BYTES >> 20} MiB"
@@ -112,7 +122,9 @@ class JsonLines:
             return
         with self._lock:
             if self._raw is None:
-                raise OutputError(str(self.path), "the benchmark has ended", "Run the same command again")
+                raise OutputError(
+                    str(self.path), "the benchmark has ended", "Run the same command again"
+                )
             try:
                 _write(self._raw, _line(value))
             except OSError as error:
@@ -129,7 +141,12 @@ class JsonLines:
     def __enter__(self) -> JsonLines:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
 
@@ -138,7 +155,9 @@ def _line(value: Any) -> bytes:
 
 
 def _is_head_alone(begun: bytes, own: Mapping[str, Any]) -> bool:
-    """Whether it is a head as ours, of whatever benchmark, with no line behind it: there is nothing to keep."""
+    """Whether it is a head as ours, of whatever benchmark, with no line behind it: there is nothing
+    to keep.
+    """
     with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(begun)
         return begun.count(b"\n") == 1 and isinstance(value, dict) and value.keys() == own.keys()
@@ -166,12 +185,15 @@ def _hold(path: Path) -> io.FileIO:
     """
     for _ in range(TRIES):
         # A pipe would be waited for without O_NONBLOCK.
-        raw = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o666), "r+")
+        raw = io.FileIO(
+            os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o666), "r+"
+        )
         try:
             if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
                 raise OSError(0, "it is not a plain file")
             _lock(raw, path)
-            # Who had it until now may have deleted or renamed it: then this is no longer the file of that name.
+            # Who had it until now may have deleted or renamed it: then this is no longer the file
+            # of that name.
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(raw.fileno()), path.stat()):
                     return raw
@@ -194,4 +216,6 @@ def _lock(raw: io.FileIO, path: Path) -> None:
 
 
 def _taken(path: Path) -> InputError:
-    return InputError(str(path), "another benchmark writes it now", "Wait for it, or choose another `out`")
+    return InputError(
+        str(path), "another benchmark writes it now", "Wait for it, or choose another `out`"
+    )

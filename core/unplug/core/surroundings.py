@@ -1,7 +1,9 @@
-"""The process belongs to somebody else: a step sets what it computes with, and puts back what it found.
+"""The process belongs to somebody else: a step sets what it computes with, and puts back what it
+found.
 
-A notebook or an import may have turned gradients off, chosen another default type or number of threads, made warnings errors,
-or drawn from the global generators. A step gives the same bytes all the same, and the caller finds everything as it was.
+A notebook or an import may have turned gradients off, chosen another default type or number of
+threads, made warnings errors, or drawn from the global generators. A step gives the same bytes all
+the same, and the caller finds everything as it was.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ from .errors import InputError
 
 P = ParamSpec("P")
 R = TypeVar("R")
-PILLOW = {"PIL.ImageFile.LOAD_TRUNCATED_IMAGES": False, "PIL.Image.MAX_IMAGE_PIXELS": 1024**3 // 4 // 3}
+PILLOW = {
+    "PIL.ImageFile.LOAD_TRUNCATED_IMAGES": False,
+    "PIL.Image.MAX_IMAGE_PIXELS": 1024**3 // 4 // 3,
+}
 EXACT = ("mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn", "cuda.matmul")
 """Backends of torch that may be told to round float32."""
 BACKENDS: dict[str, Any] = {
@@ -39,11 +44,13 @@ UNSET = "none"
 
 
 def settled(function: Callable[P, R]) -> Callable[P, R]:
-    """A step that computes the same whatever was switched in this process, and leaves all switches as it found them.
+    """A step that computes the same whatever was switched in this process, and leaves all switches
+    as it found them.
 
-    A step within a step changes nothing more. What it sets: gradients, inference mode, autocast, anomaly mode, the default
-    type and device, threads (`threads`), how exact and how deterministic backends are, global generators, what NumPy and
-    Pillow make of errors, and warnings that somebody made errors.
+    A step within a step changes nothing more. What it sets: gradients, inference mode, autocast,
+    anomaly mode, the default type and device, threads (`threads`), how exact and how deterministic
+    backends are, global generators, what NumPy and Pillow make of errors, and warnings that
+    somebody made errors.
 
     Raises:
         InputError: a switch of torch that cannot be set from within.
@@ -69,9 +76,11 @@ def settle() -> Iterator[None]:
 
 
 def threads() -> int:
-    """Threads that a step computes with: ``OMP_NUM_THREADS``, else one a core that this process may use.
+    """Threads that a step computes with: ``OMP_NUM_THREADS``, else one a core that this process may
+    use.
 
-    How many there are decides the last bits of a sum, so that it is not what some other part of the process chose last.
+    How many there are decides the last bits of a sum, so that it is not what some other part of the
+    process chose last.
     """
     said = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if said.isdecimal() and int(said):
@@ -81,11 +90,15 @@ def threads() -> int:
     # Two processors of one core are one to those who multiply: torch counts alike.
     place = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
     known = [(item, Path(place.format(item))) for item in os.sched_getaffinity(0)]
-    return len({path.read_text(encoding="ascii") if path.is_file() else str(item) for item, path in known})
+    return len(
+        {path.read_text(encoding="ascii") if path.is_file() else str(item) for item, path in known}
+    )
 
 
 def use_threads(count: int) -> None:
-    """Has steps, and torch where it is loaded, compute with so many threads from now on, in this process and its children."""
+    """Has steps, and torch where it is loaded, compute with so many threads from now on, in this
+    process and its children.
+    """
     os.environ["OMP_NUM_THREADS"] = str(count)
     if "torch" in sys.modules:
         import torch
@@ -94,9 +107,13 @@ def use_threads(count: int) -> None:
 
 
 class _Part:
-    """Some switches: those of the process set by the first thread that comes and put back by the last, its own by each."""
+    """Some switches: those of the process set by the first thread that comes and put back by the
+    last, its own by each.
+    """
 
-    def __init__(self, process: Callable[[ExitStack], None], thread: Callable[[ExitStack], None]) -> None:
+    def __init__(
+        self, process: Callable[[ExitStack], None], thread: Callable[[ExitStack], None]
+    ) -> None:
         self._process, self._thread = process, thread
         self._lock, self._inside, self._kept = threading.Lock(), 0, ExitStack()
         self._here = threading.local()
@@ -163,9 +180,13 @@ def _torch_of_process(stack: ExitStack) -> None:
     import torch
 
     there = torch.cuda.is_initialized()
-    stack.enter_context(torch.random.fork_rng(devices=range(torch.cuda.device_count()) if there else ()))
+    stack.enter_context(
+        torch.random.fork_rng(devices=range(torch.cuda.device_count()) if there else ())
+    )
     (torch.manual_seed if there else torch.default_generator.manual_seed)(0)
-    with contextlib.suppress(RuntimeError):  # torch tells so where its newer switches were used, which are set below
+    with contextlib.suppress(
+        RuntimeError
+    ):  # torch tells so where its newer switches were used, which are set below
         if (rough := torch.get_float32_matmul_precision()) != "highest":
             stack.callback(torch.set_float32_matmul_precision, rough)
             torch.set_float32_matmul_precision("highest")
@@ -183,10 +204,16 @@ def _torch_of_process(stack: ExitStack) -> None:
 
 
 def _exact_cudnn(stack: ExitStack) -> None:
-    """No TF32 in cuDNN, by its older switch: torch's own converters read it, and it refuses where the newer ones differ."""
+    """No TF32 in cuDNN, by its older switch: torch's own converters read it, and it refuses where
+    the newer ones differ.
+    """
     from torch.backends import cudnn
 
-    newer = [(part, part.fp32_precision) for part in (cudnn.conv, cudnn.rnn)] if hasattr(cudnn, "conv") else []
+    newer = (
+        [(part, part.fp32_precision) for part in (cudnn.conv, cudnn.rnn)]
+        if hasattr(cudnn, "conv")
+        else []
+    )
     try:
         older = cudnn.allow_tf32
     except RuntimeError:  # somebody used the newer ones, so that this one says the opposite
@@ -194,7 +221,8 @@ def _exact_cudnn(stack: ExitStack) -> None:
     if older or any(found not in ("ieee", UNSET) for _, found in newer):
         for part, found in newer:
             stack.callback(setattr, part, "fp32_precision", found)
-        stack.callback(setattr, cudnn, "allow_tf32", older)  # before the newer ones, which it sets too
+        # before the newer ones, which it sets too
+        stack.callback(setattr, cudnn, "allow_tf32", older)
         cudnn.allow_tf32 = False
 
 
@@ -213,7 +241,11 @@ def _torch_of_thread(stack: ExitStack) -> None:
     if not float(torch.tensor([1e-39], device="cpu", dtype=torch.float32) / 2):
         stack.callback(torch.set_flush_denormal, True)
         torch.set_flush_denormal(False)
-    contexts += [torch.autocast(kind, enabled=False) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
+    contexts += [
+        torch.autocast(kind, enabled=False)
+        for kind in ("cpu", "cuda")
+        if torch.is_autocast_enabled(kind)
+    ]
     for context in contexts:
         stack.enter_context(context)
     try:
@@ -230,13 +262,20 @@ def _answers() -> str:
     import torch
 
     layer = torch.nn.Conv2d(1, 1, 1)
-    with torch.no_grad(), torch.autograd.graph.saved_tensors_hooks(lambda kept: kept, lambda kept: kept):
+    with (
+        torch.no_grad(),
+        torch.autograd.graph.saved_tensors_hooks(lambda kept: kept, lambda kept: kept),
+    ):
         layer.weight.fill_(2.0)
         layer.bias.zero_()  # type: ignore[union-attr]
     loss = torch.nn.functional.relu(layer(torch.full((2, 1, 1, 1), 3.0))).square().sum()
     loss.backward()
     found = (loss.item(), layer.weight.grad.item())  # type: ignore[union-attr]
-    return "" if found == (72.0, 72.0) else f"a sum and its gradient are {found[0]:g} and {found[1]:g} instead of 72"
+    return (
+        ""
+        if found == (72.0, 72.0)
+        else f"a sum and its gradient are {found[0]:g} and {found[1]:g} instead of 72"
+    )
 
 
 def _switches() -> str:
@@ -245,8 +284,15 @@ def _switches() -> str:
     from torch.overrides import _get_current_function_mode_stack
     from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-    names = [type(mode).__name__ for mode in (*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack())]
-    hooks = [name for name, value in vars(module).items() if name.startswith("_global_") and name.endswith("hooks") and value]
+    names = [
+        type(mode).__name__
+        for mode in (*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack())
+    ]
+    hooks = [
+        name
+        for name, value in vars(module).items()
+        if name.startswith("_global_") and name.endswith("hooks") and value
+    ]
     names += [f"torch.nn.modules.module.{name}" for name in hooks]
     return ", ".join(names) or "torch.autograd.graph.saved_tensors_hooks"
 
@@ -258,7 +304,11 @@ def _set_all(stack: ExitStack, wanted: dict[str, Any]) -> None:
         root = name.partition(".")[0] if name.startswith("torch.") else module
         if root not in sys.modules:
             continue
-        holder = sys.modules[root] if root == module else attrgetter(module.partition(".")[2])(sys.modules[root])
+        holder = (
+            sys.modules[root]
+            if root == module
+            else attrgetter(module.partition(".")[2])(sys.modules[root])
+        )
         found = getattr(holder, attribute, value)  # an older torch has no such switch
         if found not in (value, UNSET):
             stack.callback(setattr, holder, attribute, found)

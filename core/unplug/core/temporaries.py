@@ -1,7 +1,8 @@
-"""Folders for what is unfinished: locked by who makes them, so that those of the dead can be told and swept.
+"""Folders for what is unfinished: locked by who makes them, so that those of the dead can be told
+and swept.
 
-The kernel drops a lock with its process, however that ends. A process number would say less: it is used again, and means
-nothing in another container that writes to the same disk.
+The kernel drops a lock with its process, however that ends. A process number would say less: it is
+used again, and means nothing in another container that writes to the same disk.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from .errors import OutputError
 
 ENDING = ".unplug-tmp"
 """Of every temporary folder of ours, here and in ``$TMPDIR``; nothing else is ever swept."""
-MAX_NAME_BYTES = 150  # of a result within a hidden name: file systems end at 255, and something is put behind it
+MAX_NAME_BYTES = (
+    150  # of a result within a hidden name: file systems end at 255, and something is put behind it
+)
 TRIES = 10
 
 _swept: set[Path] = set()
@@ -27,7 +30,8 @@ _sweeping = threading.Lock()
 
 
 def hidden_name(name: str, ending: str) -> str:
-    """``.NAMEending``, as short as a file system takes it: a long name is cut, and told from others by its digest.
+    """``.NAMEending``, as short as a file system takes it: a long name is cut, and told from others
+    by its digest.
 
     Example:
         >>> hidden_name("age", ".lock"), len(hidden_name("é" * 120, ".lock"))
@@ -48,14 +52,17 @@ def try_lock(handle: int, *, shared: bool = False, wait: bool = False) -> bool |
         wait: until who has it lets go of it.
 
     Returns:
-        False where somebody else has it; None where there are no such locks (Windows, some network file systems).
+        False where somebody else has it; None where there are no such locks (Windows, some network
+        file systems).
     """
     try:
         import fcntl
     except ImportError:
         return None
     try:
-        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(
+            handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
+        )
     except BlockingIOError:
         return False
     except OSError:
@@ -73,12 +80,15 @@ def temporary_place() -> Path:
         return Path(tempfile.gettempdir())
     except FileNotFoundError as error:
         why = error.strerror or str(error)
-        raise OutputError("temporary files", why, "Set TMPDIR to a folder that you can write to") from error
+        raise OutputError(
+            "temporary files", why, "Set TMPDIR to a folder that you can write to"
+        ) from error
 
 
 @contextlib.contextmanager
 def temporary_folder(prefix: str, place: Path | None = None) -> Iterator[Path]:
-    """A private folder that is gone afterwards, also with Ctrl-C and SIGTERM; one that was killed is swept by the next process.
+    """A private folder that is gone afterwards, also with Ctrl-C and SIGTERM; one that was killed
+    is swept by the next process.
 
     Args:
         prefix: what its name begins with.
@@ -113,7 +123,9 @@ def _made(prefix: str, place: Path) -> tuple[Path, int | None]:
         if os.name == "nt":  # a folder cannot be opened there
             return folder, None
         handle: int | None = None
-        with contextlib.suppress(FileNotFoundError):  # swept by another process before it was locked
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # swept by another process before it was locked
             handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
             if try_lock(handle) is not False and os.path.samestat(os.fstat(handle), folder.stat()):
                 return folder, handle
@@ -125,31 +137,41 @@ def _made(prefix: str, place: Path) -> tuple[Path, int | None]:
 def sweep(place: Path) -> list[Path]:
     """Removes the temporary folders that dead processes of this user left in a folder; says which.
 
-    What is locked belongs to somebody alive. Where there are no locks nothing can be told, and nothing is removed.
+    What is locked belongs to somebody alive. Where there are no locks nothing can be told, and
+    nothing is removed.
     """
     if os.name == "nt":
         return []
     found = []
     with contextlib.suppress(OSError), os.scandir(place) as entries:
-        found = [Path(entry.path) for entry in entries if entry.name.endswith(ENDING) and _is_own_folder(entry)]
+        found = [
+            Path(entry.path)
+            for entry in entries
+            if entry.name.endswith(ENDING) and _is_own_folder(entry)
+        ]
     return [folder for folder in found if _swept_away(folder)]
 
 
 def sweep_below(place: Path) -> list[Path]:
-    """`sweep` of a folder and of every folder below it: results are published within them as well. Links are not followed.
+    """`sweep` of a folder and of every folder below it: results are published within them as well.
+    Links are not followed.
 
     Example:
         >>> with temporary_folder("unplug-doc-") as folder:
         ...     sweep_below(folder)
         []
     """
-    found = [sweep(Path(folder)) for folder, _, _ in os.walk(place)]  # top down: what was swept is not walked any more
+    # top down: what was swept is not walked any more
+    found = [sweep(Path(folder)) for folder, _, _ in os.walk(place)]
     return [folder for swept in found for folder in swept]
 
 
 def _is_own_folder(entry: os.DirEntry[str]) -> bool:
     with contextlib.suppress(OSError):
-        return entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.getuid()
+        return (
+            entry.is_dir(follow_symlinks=False)
+            and entry.stat(follow_symlinks=False).st_uid == os.getuid()
+        )
     return False
 
 

@@ -1,4 +1,6 @@
-"""Numbers and names as the page writes them. Pure functions: values in, text out; None is an en dash."""
+"""Numbers and names as the page writes them. Pure functions: values in, text out; None is an en
+dash.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,14 @@ def signed(value: float | None, digits: int = 3) -> str:
     return f"+{text}" if positive else text
 
 
-def span(low: float | None, high: float | None, digits: int = 3, *, sign: bool = False, scale: float = 1.0) -> str:
+def span(
+    low: float | None,
+    high: float | None,
+    digits: int = 3,
+    *,
+    sign: bool = False,
+    scale: float = 1.0,
+) -> str:
     """An interval; empty where there is none.
 
     Example:
@@ -114,7 +123,11 @@ def milliseconds(value: float | None) -> str:
     """
     if value is None:
         return NONE
-    return fixed(value, max(0, 2 - math.floor(math.log10(abs(value))))) if 1e-6 < abs(value) < 1e9 else fixed(value, 0)
+    return (
+        fixed(value, max(0, 2 - math.floor(math.log10(abs(value)))))
+        if 1e-6 < abs(value) < 1e9
+        else fixed(value, 0)
+    )
 
 
 def counted(value: int, one: str, many: str | None = None) -> str:
@@ -144,9 +157,11 @@ def plain(text: str, limit: int = 60) -> str:
 
 
 def printable(text: str) -> str:
-    """Text that a terminal only shows: what would move its cursor, colour it or turn its direction is written out.
+    """Text that a terminal only shows: what would move its cursor, colour it or turn its direction
+    is written out.
 
-    Line feeds, tabs and every letter stay. Names of files, tensors and devices come from strangers; so does what they are in.
+    Line feeds, tabs and every letter stay. Names of files, tensors and devices come from strangers;
+    so does what they are in.
 
     Example:
         >>> printable("a" + chr(27) + "[2Jb"), printable("age" + chr(0x202E) + "gpj.exe"), printable(chr(0xE9))
@@ -154,7 +169,9 @@ def printable(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(letter if letter in "\n\t" or _shown(letter) else _written_out(letter) for letter in text)
+    return "".join(
+        letter if letter in "\n\t" or _shown(letter) else _written_out(letter) for letter in text
+    )
 
 
 def _shown(letter: str) -> bool:
@@ -163,13 +180,21 @@ def _shown(letter: str) -> bool:
 
 def _written_out(letter: str) -> str:
     code = ord(letter)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Plain columns; numbers are right-aligned."""
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(header, widths, strict=True)).rstrip()]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(header, widths, strict=True)).rstrip()
+    ]
     for row in rows:
         cells = (_align(cell, width) for cell, width in zip(row, widths, strict=True))
         lines.append("  ".join(cells).rstrip())

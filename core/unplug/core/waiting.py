@@ -1,10 +1,12 @@
-"""How torch's threads wait for each other, chosen from what else the machine does just before torch is loaded.
+"""How torch's threads wait for each other, chosen from what else the machine does just before torch
+is loaded.
 
-At the end of each parallel loop the threads of libgomp spin: on idle cores nothing is faster. Beside other work a
-spinning thread holds the core that the thread it waits for needs, and a step takes many times as long
-(docs/install.md). Threads that sleep instead (``OMP_WAIT_POLICY=passive``) cost some
-time on idle cores. So the cores are looked at once, by this process and by each child, before torch reads the variable.
-The number of threads stays as it is: it decides the last bits of sums.
+At the end of each parallel loop the threads of libgomp spin: on idle cores nothing is faster.
+Beside other work a spinning thread holds the core that the thread it waits for needs, and a step
+takes many times as long (docs/install.md). Threads that sleep instead (``OMP_WAIT_POLICY=passive``)
+cost some time on idle cores. So the cores are looked at once, by this process and by each child,
+before torch reads the variable. The number of threads stays as it is: it decides the last bits of
+sums.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ USERS = (POLICY, "GOMP_SPINCOUNT", "OMP_NUM_THREADS")
 SAMPLE_S = 0.1
 """Ten ticks of the clock that Linux counts a core's work with; importing torch takes seconds."""
 BUSY_CORES = 0.5
-"""What other work must use of all cores together: one busy process uses 1, a desktop at rest a tenth."""
+"""What other work must use of all cores together: one busy process uses 1, a desktop at rest a
+tenth.
+"""
 STAT = Path("/proc/stat")
 KERNELS = "torchinductor_*"
 
@@ -44,13 +48,19 @@ def core_ticks(text: str, allowed: Iterable[int]) -> tuple[int, int]:
         (8, 20)
     """
     names = {f"cpu{number}" for number in allowed}
-    rows = [[int(cell) for cell in row.split()[1:9]] for row in text.splitlines() if row.split(" ")[0] in names]
+    rows = [
+        [int(cell) for cell in row.split()[1:9]]
+        for row in text.splitlines()
+        if row.split(" ")[0] in names
+    ]
     whole = sum(map(sum, rows))
     return whole - sum(sum(row[3:5]) for row in rows), whole  # idle, and waiting for a disk
 
 
 def busy_cores(sample_s: float = SAMPLE_S) -> float | None:
-    """How many of the cores that this process may use others keep busy now; None where the system does not tell."""
+    """How many of the cores that this process may use others keep busy now; None where the system
+    does not tell.
+    """
     if not STAT.is_file() or not hasattr(os, "sched_getaffinity"):
         return None
     allowed = os.sched_getaffinity(0)
@@ -90,7 +100,9 @@ def choose_waiting(environment: MutableMapping[str, str], busy: float | None) ->
 
 
 def _leave_nothing() -> None:
-    """torch makes a folder for kernels in ``$TMPDIR`` when it is loaded: who made it, and compiled none, removes it again."""
+    """torch makes a folder for kernels in ``$TMPDIR`` when it is loaded: who made it, and compiled
+    none, removes it again.
+    """
     with contextlib.suppress(OSError):
         place = Path(tempfile.gettempdir())
         before = set(place.glob(KERNELS))

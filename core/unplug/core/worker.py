@@ -1,4 +1,6 @@
-"""The child's side of `unplug.core.processes`: reads requests, calls a function for each, writes what it returns or raises."""
+"""The child's side of `unplug.core.processes`: reads requests, calls a function for each, writes
+what it returns or raises.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Job:
         kept: what functions keep for later calls of the same process.
     """
 
-    def __init__(self, folder: Path, values: dict[str, Any], arrays: dict[str, Array], kept: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, values: dict[str, Any], arrays: dict[str, Array], kept: dict[str, Any]
+    ) -> None:
         self.folder, self.values, self.arrays, self.kept = folder, values, arrays, kept
 
     def progress(self, done: int, total: int, text: str) -> None:
@@ -49,8 +53,11 @@ def echo(job: Job) -> Reply:
 
 
 def _listen(folder: Path, calls: SimpleQueue[str | None], idle: threading.Event) -> None:
-    """Takes calls from stdin until it closes: the parent is done with us, or gone amid a call that nobody wants any more."""
-    # os.read, not sys.stdin: Python aborts when it ends while a thread holds the lock of a buffered stream.
+    """Takes calls from stdin until it closes: the parent is done with us, or gone amid a call that
+    nobody wants any more.
+    """
+    # os.read, not sys.stdin: Python aborts when it ends while a thread holds the lock of a buffered
+    # stream.
     text = b""
     while block := os.read(0, 4096):
         *names, text = (text + block).split(b"\n")
@@ -64,7 +71,8 @@ def _listen(folder: Path, calls: SimpleQueue[str | None], idle: threading.Event)
 
 
 def _load_triton_first() -> None:
-    """The CUDA build of torch brings triton, whose library ends the process where TensorFlow's is loaded already.
+    """The CUDA build of torch brings triton, whose library ends the process where TensorFlow's is
+    loaded already.
 
     coremltools and mediapipe load TensorFlow wherever it is installed.
     """
@@ -74,13 +82,20 @@ def _load_triton_first() -> None:
 
 
 def answer(folder: Path, kept: dict[str, Any]) -> None:
-    """Runs the request in `folder`; typed errors go back as data, all others end the process with a traceback on stderr."""
+    """Runs the request in `folder`; typed errors go back as data, all others end the process with a
+    traceback on stderr.
+    """
     request = read_json(folder / "request.json")
-    arrays = {name: np.load(folder / file, mmap_mode="r", allow_pickle=False) for name, file in request["arrays"].items()}
+    arrays = {
+        name: np.load(folder / file, mmap_mode="r", allow_pickle=False)
+        for name, file in request["arrays"].items()
+    }
     limit_own_memory(request["memory"])
     module, _, attribute = request["function"].partition(":")
     try:
-        reply = getattr(import_module(module), attribute)(Job(folder, request["values"], arrays, kept))
+        reply = getattr(import_module(module), attribute)(
+            Job(folder, request["values"], arrays, kept)
+        )
     except UnplugError as error:
         kind, arguments = error.__reduce__()
         write_message(folder / ERROR, {"class": kind.__name__, "args": list(arguments)}, {})
@@ -90,7 +105,8 @@ def answer(folder: Path, kept: dict[str, Any]) -> None:
 
 def main(folder: Path) -> int:
     """Answers the calls whose folders stdin names, one a line, until it closes."""
-    tempfile.tempdir = str(folder)  # what a package leaves behind when a file kills it goes with the parent's folder
+    # what a package leaves behind when a file kills it goes with the parent's folder
+    tempfile.tempdir = str(folder)
     _load_triton_first()
     calls, idle, kept = SimpleQueue[str | None](), threading.Event(), dict[str, Any]()
     idle.set()

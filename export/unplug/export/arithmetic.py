@@ -1,4 +1,6 @@
-"""In what arithmetic a number was taken: a host's kernels may be more, or less, exact than the file that they run."""
+"""In what arithmetic a number was taken: a host's kernels may be more, or less, exact than the file
+that they run.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ INTEGER = ("int8-static", "int8-dynamic")
 
 
 def widened(runtime: str, precision: str) -> bool:
-    """Whether a runtime's numbers say nothing of the half precision in which a phone will compute the file.
+    """Whether a runtime's numbers say nothing of the half precision in which a phone will compute
+    the file.
 
     Example:
         >>> widened("onnx", "fp16"), widened("mil", "fp16"), widened("onnx", "fp32")
@@ -40,7 +43,8 @@ def arithmetic(runtime: str, precision: str) -> str | None:
 def kernels() -> str:
     """The processor's instructions for products of 8-bit numbers.
 
-    x86 without VNNI adds pairs of such products in 16 bits, which saturate where both operands are large.
+    x86 without VNNI adds pairs of such products in 16 bits, which saturate where both operands are
+    large.
     """
     machine = platform.machine()
     try:
@@ -48,7 +52,13 @@ def kernels() -> str:
     except OSError:
         return machine
     flags = next((line.split() for line in lines if line.startswith(("flags", "Features"))), [])
-    found = [name for name in ("avx512_vnni", "avx_vnni", "avx512bw", "avx2", "i8mm", "asimddp") if name in flags]
+    found = [
+        name
+        for name in ("avx512_vnni", "avx_vnni", "avx512bw", "avx2", "i8mm", "asimddp")
+        if name in flags
+    ]
     if not found:
         return machine
-    return f"{machine}, {found[0]}" + ("" if found[0] not in ("avx512bw", "avx2") else " without VNNI")
+    return f"{machine}, {found[0]}" + (
+        "" if found[0] not in ("avx512bw", "avx2") else " without VNNI"
+    )

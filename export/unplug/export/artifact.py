@@ -30,11 +30,21 @@ from .onnx_files import external_tensor
 
 SCHEMA: Literal["unplug-artifact/1"] = "unplug-artifact/1"
 MAX_CARD_BYTES = 2**20
-MAX_ARTIFACT_BYTES = 4 * 2**30  # flatbuffers and protocol buffers end at 2 GiB; an .mlpackage may hold a little more
+# flatbuffers and protocol buffers end at 2 GiB; an .mlpackage may hold a little more
+MAX_ARTIFACT_BYTES = 4 * 2**30
 MAX_TREE_FILES = 4096
 MAX_TENSOR_BYTES = 2**30
 MAX_AGE = 1000.0  # years; borders of groups end where the youngest and the oldest of the data do
-DTYPES = {"float32": 4, "float16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
+DTYPES = {
+    "float32": 4,
+    "float16": 2,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -74,11 +84,14 @@ class Card:
         checkpoint_sha256: of the weights that it was made from.
         calibration: what its conversion looked at, or None.
         minimum_ios: the oldest iOS that a Core ML file is made for, or None.
-        flops: floating-point operations of one forward pass (two a multiply-accumulate), or None if not counted.
+        flops: floating-point operations of one forward pass (two a multiply-accumulate), or None if
+            not counted.
         parameters: of the model that take part in a forward pass, or None if not counted.
         versions: of Python, unplug and the converter's packages.
-        seconds: wall time to convert and write this precision; 0 in a bundle, where no times are signed.
-        prepare_seconds: wall time, before that, that all precisions of the target shared; 0 in a bundle.
+        seconds: wall time to convert and write this precision; 0 in a bundle, where no times are
+            signed.
+        prepare_seconds: wall time, before that, that all precisions of the target shared; 0 in a
+            bundle.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -126,7 +139,8 @@ def write_card(path: Path, card: Card) -> Artifact:
 
 
 def artifacts_at(path: Path) -> list[Path]:
-    """The exported files of a folder, by their cards; of anything else, so of a file that is a folder, the path itself.
+    """The exported files of a folder, by their cards; of anything else, so of a file that is a
+    folder, the path itself.
 
     Example:
         >>> artifacts_at(Path("age.fp32.onnx"))
@@ -134,7 +148,9 @@ def artifacts_at(path: Path) -> list[Path]:
     """
     if not path.is_dir() or card_path(path).is_file():
         return [path]
-    return sorted(file for card in path.glob("*.*.json") if os.path.lexists(file := card.with_suffix(""))) or [path]
+    return sorted(
+        file for card in path.glob("*.*.json") if os.path.lexists(file := card.with_suffix(""))
+    ) or [path]
 
 
 def load_artifact(path: str | Path) -> Artifact:
@@ -144,8 +160,8 @@ def load_artifact(path: str | Path) -> Artifact:
         path: the artifact, or its card.
 
     Raises:
-        ArtifactError: file or card missing, the card of another schema or pointing elsewhere, impossible tensors,
-            a file of another size or hash than the card says.
+        ArtifactError: file or card missing, the card of another schema or pointing elsewhere,
+            impossible tensors, a file of another size or hash than the card says.
 
     Example:
         >>> load_artifact("/nowhere/age.fp32.onnx")
@@ -163,10 +179,18 @@ def load_artifact(path: str | Path) -> Artifact:
         raise ArtifactError(str(path), "no such file", "Give a file that `unplug export` wrote")
     if file.is_dir() and not (card_path(file).is_file() or (file / "Manifest.json").is_file()):
         held = sorted(item.name.removesuffix(".json") for item in file.glob("*.*.json"))[:3]
-        fix = f"Name the files in it, say {' '.join(held)}" if held else "Give a file that `unplug export` wrote"
+        fix = (
+            f"Name the files in it, say {' '.join(held)}"
+            if held
+            else "Give a file that `unplug export` wrote"
+        )
         raise ArtifactError(str(file), "it is a folder, and no exported file", fix)
     if not card_path(file).is_file():
-        raise ArtifactError(str(file), f"its card {file.name}.json is missing", "Copy the card with the file, or export again")
+        raise ArtifactError(
+            str(file),
+            f"its card {file.name}.json is missing",
+            "Copy the card with the file, or export again",
+        )
     card = read_dataclass(Card, card_path(file), ArtifactError, max_bytes=MAX_CARD_BYTES)
     for problem in _card_problems(card, file):
         raise ArtifactError(str(card_path(file)), problem, "Export it again")
@@ -185,7 +209,11 @@ def _card_problems(card: Card, file: Path) -> Iterator[str]:
         if not _FILE.fullmatch(text):
             yield f"{text[:200]!r} is no name of a target, a precision or a model"
     tensors = (*card.iospec.inputs, *card.iospec.outputs)
-    if not card.iospec.inputs or not card.iospec.outputs or len({tensor.name for tensor in tensors}) < len(tensors):
+    if (
+        not card.iospec.inputs
+        or not card.iospec.outputs
+        or len({tensor.name for tensor in tensors}) < len(tensors)
+    ):
         yield "its tensors are missing or share a name"
     for tensor in tensors:
         yield from _tensor_problems(tensor)
@@ -193,13 +221,19 @@ def _card_problems(card: Card, file: Path) -> Iterator[str]:
 
 
 def _config_problems(card: Card) -> Iterator[str]:
-    """Of what runs on pictures read from the configuration: borders of age groups, one more than there are groups."""
+    """Of what runs on pictures read from the configuration: borders of age groups, one more than
+    there are groups.
+    """
     if "age_edges" not in card.config:
         return
     given = card.config["age_edges"]
     edges = given if isinstance(given, list) else []
     numbers = all(isinstance(edge, int | float) and not isinstance(edge, bool) for edge in edges)
-    if len(edges) < 2 or not numbers or not all(0 <= low < high <= MAX_AGE for low, high in itertools.pairwise(edges)):
+    if (
+        len(edges) < 2
+        or not numbers
+        or not all(0 <= low < high <= MAX_AGE for low, high in itertools.pairwise(edges))
+    ):
         yield "the age_edges of its config are not years that increase"
         return
     shapes = {tensor.name: tensor.shape for tensor in card.iospec.outputs}
@@ -213,11 +247,16 @@ def _tensor_problems(tensor: TensorSpec) -> Iterator[str]:
         yield f"{name!r} is no name of a tensor"
     if tensor.dtype not in DTYPES:
         yield f"tensor {name!r} has the unknown type {tensor.dtype[:200]!r}"
-    elif min(tensor.shape, default=0) < 1 or math.prod(tensor.shape) * DTYPES[tensor.dtype] > MAX_TENSOR_BYTES:
+    elif (
+        min(tensor.shape, default=0) < 1
+        or math.prod(tensor.shape) * DTYPES[tensor.dtype] > MAX_TENSOR_BYTES
+    ):
         yield f"tensor {name!r} has the impossible shape {list(tensor.shape)[:8]}"
     elif tensor.shape[0] != 1:
         yield f"tensor {name!r} has a batch of {tensor.shape[0]}, and artifacts have a batch of one"
-    if tensor.range is not None and not (all(map(math.isfinite, tensor.range)) and tensor.range[0] <= tensor.range[1]):
+    if tensor.range is not None and not (
+        all(map(math.isfinite, tensor.range)) and tensor.range[0] <= tensor.range[1]
+    ):
         yield f"tensor {name!r} has the impossible range {tensor.range}"
 
 
@@ -229,19 +268,32 @@ def _check_content(file: Path, card: Card) -> None:
         check_contents(files, ArtifactError)
         raise ArtifactError(str(file), f"{size} bytes where its card says {card.bytes}", again)
     if sha256_tree(file)[0] != card.sha256:
-        raise ArtifactError(str(file), "its SHA-256 differs from its card: it was edited or damaged", again)
+        raise ArtifactError(
+            str(file), "its SHA-256 differs from its card: it was edited or damaged", again
+        )
     if file.suffix == ".onnx" and (tensor := external_tensor(file)) is not None:
-        why = f"the numbers of its tensor {tensor!r} lie in another file, which neither card nor hash covers"
-        raise ArtifactError(str(file), why, "Save it with all tensors inside, as `unplug export` does")
+        why = (
+            f"the numbers of its tensor {tensor!r} lie in another file, which neither card nor "
+            "hash covers"
+        )
+        raise ArtifactError(
+            str(file), why, "Save it with all tensors inside, as `unplug export` does"
+        )
 
 
 def _tree(folder: Path) -> list[Path]:
     files = []
     for item in folder.rglob("*"):
         if item.is_symlink():
-            raise ArtifactError(str(folder), f"it holds the link {item.name[:200]!r}", "Replace links by the files")
+            raise ArtifactError(
+                str(folder), f"it holds the link {item.name[:200]!r}", "Replace links by the files"
+            )
         if item.is_file():
             files.append(item)
         if len(files) > MAX_TREE_FILES:
-            raise ArtifactError(str(folder), f"it holds more than {MAX_TREE_FILES} files", "This is no artifact of unplug")
+            raise ArtifactError(
+                str(folder),
+                f"it holds more than {MAX_TREE_FILES} files",
+                "This is no artifact of unplug",
+            )
     return files

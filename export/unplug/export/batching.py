@@ -1,7 +1,8 @@
 """An ONNX file whose first axis is free, for servers that answer several requests in one run.
 
-Exports have a static batch of one, which phones want. Freeing the first axis changes shapes alone, no weight; whether the
-graph then treats its samples apart is not argued but measured: a batch against the same samples one by one.
+Exports have a static batch of one, which phones want. Freeing the first axis changes shapes alone,
+no weight; whether the graph then treats its samples apart is not argued but measured: a batch
+against the same samples one by one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from unplug.core import ArtifactError, ConversionError, Job, Reply, call_in_child, memory_for, require_modules
+from unplug.core import (
+    ArtifactError,
+    ConversionError,
+    Job,
+    Reply,
+    call_in_child,
+    memory_for,
+    require_modules,
+)
 
 from .artifact import Artifact
 from .metrics import psnr_db
@@ -18,8 +27,9 @@ from .tensors import random_inputs
 AXIS = "batch"
 SAMPLES = 3
 MIN_DB = 60.0
-"""Of a batch against single runs of the file as it came. They differ in the order of sums alone; a graph that mixes its
-samples, or norms over them, is far below."""
+"""Of a batch against single runs of the file as it came. They differ in the order of sums alone; a
+graph that mixes its samples, or norms over them, is far below.
+"""
 
 
 def free_batch(artifact: Artifact, out: Path) -> float:
@@ -30,15 +40,22 @@ def free_batch(artifact: Artifact, out: Path) -> float:
         out: the file to write.
 
     Returns:
-        The smallest PSNR of an output, in dB: a batch of the new file against single runs of the old one.
+        The smallest PSNR of an output, in dB: a batch of the new file against single runs of the
+        old one.
 
     Raises:
         ArtifactError: it is no ONNX file with a batch of one, or cannot be run.
         ConversionError: with a batch it answers otherwise than sample by sample.
         MissingExtraError: `onnx` is not installed.
     """
-    if artifact.card.target != "onnx" or any(item.shape[:1] != (1,) for item in artifact.card.iospec.inputs):
-        raise ArtifactError(str(artifact.path), "it is no ONNX file with a batch of one", "Give one that `unplug export` wrote")
+    if artifact.card.target != "onnx" or any(
+        item.shape[:1] != (1,) for item in artifact.card.iospec.inputs
+    ):
+        raise ArtifactError(
+            str(artifact.path),
+            "it is no ONNX file with a batch of one",
+            "Give one that `unplug export` wrote",
+        )
     require_modules(["onnx", "onnxruntime"], "onnx")
     reply = call_in_child(
         "unplug.export.batching:freed",
@@ -50,7 +67,7 @@ def free_batch(artifact: Artifact, out: Path) -> float:
     worst = min(
         psnr_db(reply.arrays[f"single {item.name}"], reply.arrays[f"batch {item.name}"])
         for item in artifact.card.iospec.outputs
-    )  # fmt: skip
+    )
     if not worst >= MIN_DB:
         out.unlink(missing_ok=True)
         why = f"a batch differs from single runs ({worst:.1f} dB, and {MIN_DB:g} are needed)"
@@ -67,17 +84,30 @@ def freed(job: Job) -> Reply:
     proto = onnx.load(job.values["path"])
     free_axis(proto)
     onnx.save(proto, job.values["out"])
-    old, new = (onnxruntime.InferenceSession(job.values[name], providers=["CPUExecutionProvider"]) for name in ("path", "out"))
+    old, new = (
+        onnxruntime.InferenceSession(job.values[name], providers=["CPUExecutionProvider"])
+        for name in ("path", "out")
+    )
     inputs = {name: np.asarray(array) for name, array in job.arrays.items()}
     names = [item.name for item in old.get_outputs()]
-    singles = [old.run(names, {key: value[at : at + 1] for key, value in inputs.items()}) for at in range(SAMPLES)]
-    found = {f"batch {name}": array for name, array in zip(names, new.run(names, inputs), strict=True)}
-    found |= {f"single {name}": np.concatenate(parts) for name, parts in zip(names, zip(*singles, strict=True), strict=True)}
+    singles = [
+        old.run(names, {key: value[at : at + 1] for key, value in inputs.items()})
+        for at in range(SAMPLES)
+    ]
+    found = {
+        f"batch {name}": array for name, array in zip(names, new.run(names, inputs), strict=True)
+    }
+    found |= {
+        f"single {name}": np.concatenate(parts)
+        for name, parts in zip(names, zip(*singles, strict=True), strict=True)
+    }
     return Reply(values={}, arrays=found)
 
 
 def free_axis(proto: Any) -> None:
-    """Frees the first axis of every input and output, and of every `Reshape` to a constant shape that begins with one."""
+    """Frees the first axis of every input and output, and of every `Reshape` to a constant shape
+    that begins with one.
+    """
     from onnx import numpy_helper
 
     graph = proto.graph
@@ -93,7 +123,9 @@ def free_axis(proto: Any) -> None:
             continue
         zero_copies = (shape[1:] == -1).any()
         shape[0] = 0 if zero_copies else -1
-        if zero_copies:  # a second -1 is not allowed, and 0 takes the input's own axis unless allowzero says otherwise
+        # a second -1 is not allowed, and 0 takes the input's own axis unless allowzero says
+        # otherwise
+        if zero_copies:
             kept = [item for item in node.attribute if item.name != "allowzero"]
             del node.attribute[:]
             node.attribute.extend(kept)

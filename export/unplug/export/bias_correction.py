@@ -1,4 +1,5 @@
-"""Bias correction: rounded kernels shift the mean of every channel behind them, and a bias shifts it back.
+"""Bias correction: rounded kernels shift the mean of every channel behind them, and a bias shifts
+it back.
 
 Shapes: N calibration samples, C output channels. Imported in child processes only: it needs torch.
 """
@@ -23,7 +24,8 @@ from unplug.plugins import DepthwiseConv2d
 from .watching import watched
 
 LEVELS = 127
-"""Of an int8 kernel on either side of zero, but for a target that has ``kernel_levels`` of its own."""
+"""Of an int8 kernel on either side of zero, but for a target that has ``kernel_levels`` of its own.
+"""
 PLAIN = (nn.Conv2d, DepthwiseConv2d)
 """Kinds of layers that convolve with the kernel that they hold."""
 SMALLEST = 1e-30
@@ -31,15 +33,17 @@ SMALLEST = 1e-30
 Key = int | str
 """Of a kernel: its address, or the path of the module in which it is computed."""
 CONVOLUTION, TRANSPOSED = torch.ops.aten.convolution.default, 6
-"""The operator that every convolution ends in, and the place of the argument that says whether it is transposed."""
+"""The operator that every convolution ends in, and the place of the argument that says whether it
+is transposed.
+"""
 
 
 def folded(model: nn.Module) -> nn.Module:
     """A copy in eval mode whose batch norms are folded into the convolutions in front of them.
 
     Args:
-        model: any module; norms are found where a Sequential has them directly behind a convolution. One without running
-            statistics stays.
+        model: any module; norms are found where a Sequential has them directly behind a
+            convolution. One without running statistics stays.
 
     Example:
         >>> net = nn.Sequential(nn.Conv2d(3, 4, 1, bias=False), nn.BatchNorm2d(4)).eval()
@@ -50,7 +54,11 @@ def folded(model: nn.Module) -> nn.Module:
     for layers in [module for module in twin.modules() if isinstance(module, nn.Sequential)]:
         for index in range(len(layers) - 1):
             first, second = layers[index], layers[index + 1]
-            fits = type(first) in PLAIN and isinstance(second, nn.BatchNorm2d) and second.running_mean is not None
+            fits = (
+                type(first) in PLAIN
+                and isinstance(second, nn.BatchNorm2d)
+                and second.running_mean is not None
+            )
             if fits and "weight" in first._parameters:
                 layers[index], layers[index + 1] = _fused(first, second), nn.Identity()
     return twin
@@ -62,7 +70,8 @@ def _fused(first: Any, second: Any) -> nn.Module:
 
 
 def plain(model: nn.Module) -> nn.Module:
-    """The model, whose parametrized tensors (weight norm, spectral norm) become the numbers that come out of them.
+    """The model, whose parametrized tensors (weight norm, spectral norm) become the numbers that
+    come out of them.
 
     A converter would else compute them in each run, and find no kernel to store in fewer bits.
 
@@ -85,7 +94,8 @@ def rounded(weight: Tensor, levels: int = LEVELS) -> Tensor:
 
     w_c = s_c round(w_c / s_c), s_c = max|w_c| / levels
 
-    A factor of each channel, such as that of a batch norm behind it, changes nothing but the scales.
+    A factor of each channel, such as that of a batch norm behind it, changes nothing but the
+    scales.
 
     Args:
         weight: output channels first.
@@ -117,7 +127,9 @@ class Corrected:
 
 @dataclass(kw_only=True)
 class _Seen:
-    """What the convolutions of one forward did, by their kernels: how often each was used, where first, the mean behind it."""
+    """What the convolutions of one forward did, by their kernels: how often each was used, where
+    first, the mean behind it.
+    """
 
     uses: Counter[Key] = field(default_factory=Counter)
     paths: dict[Key, str] = field(default_factory=dict)
@@ -126,14 +138,17 @@ class _Seen:
 
 @torch.no_grad()
 def corrected(model: nn.Module, inputs: Sequence[Tensor], levels: int = LEVELS) -> Corrected:
-    """A copy whose biases make up for what rounding the kernels to int8 will do to the means of channels.
+    """A copy whose biases make up for what rounding the kernels to int8 will do to the means of
+    channels.
 
-    b_c <- b_c - (E[y'_c] - E[y_c]), layer by layer in the order in which they run, with y' behind all layers rounded so far.
+    b_c <- b_c - (E[y'_c] - E[y_c]), layer by layer in the order in which they run, with y' behind
+    all layers rounded so far.
 
-    The kernels themselves stay as they are: the target rounds those of convolutions, to the same grid. Only a convolution that
-    runs once with a kernel of its own has one mean to put back; one that is shared, or whose kernel is computed in the forward
-    (standardized weights, functions), is rounded here as the target does, and left alone. The biases are kept where the outputs
-    of the rounded network come nearer to the exact ones for it.
+    The kernels themselves stay as they are: the target rounds those of convolutions, to the same
+    grid. Only a convolution that runs once with a kernel of its own has one mean to put back; one
+    that is shared, or whose kernel is computed in the forward (standardized weights, functions), is
+    rounded here as the target does, and left alone. The biases are kept where the outputs of the
+    rounded network come nearer to the exact ones for it.
 
     Args:
         model: in eval mode, with a forward over `inputs`; any norms.
@@ -141,8 +156,8 @@ def corrected(model: nn.Module, inputs: Sequence[Tensor], levels: int = LEVELS) 
         levels: of the target's kernels, see `rounded`.
 
     Reference:
-        Nagel et al., Data-Free Quantization through Weight Equalization and Bias Correction, 2019, section 4.2 (the empirical
-        kind).
+        Nagel et al., Data-Free Quantization through Weight Equalization and Bias Correction, 2019,
+        section 4.2 (the empirical kind).
     """
     seen = _Seen()
 
@@ -167,23 +182,44 @@ def corrected(model: nn.Module, inputs: Sequence[Tensor], levels: int = LEVELS) 
     for key, shift_C in shifts.items():
         layer: Any = twin.get_submodule(owners[key])
         layer.bias = nn.Parameter(shift_C if layer.bias is None else layer.bias + shift_C)
-    left = tuple(f"{path}: {_reason(seen.uses[key])}" for key, path in seen.paths.items() if key not in once)
-    if shifts and not _distance(_run(twin, inputs, None, levels), exact) < _distance(_run(model, inputs, None, levels), exact):
-        why = f"{counted(len(shifts), 'convolution')}: the outputs on the samples came no nearer for it"
+    left = tuple(
+        f"{path}: {_reason(seen.uses[key])}" for key, path in seen.paths.items() if key not in once
+    )
+    if shifts and not _distance(_run(twin, inputs, None, levels), exact) < _distance(
+        _run(model, inputs, None, levels), exact
+    ):
+        why = (
+            f"{counted(len(shifts), 'convolution')}: the outputs on the samples came no nearer for "
+            "it"
+        )
         return Corrected(model=model, layers=(), left=(*left, why))
     return Corrected(model=twin, layers=tuple(owners[key] for key in shifts), left=left)
 
 
 def _owners(model: nn.Module) -> dict[Key, str]:
-    """Addresses of kernels to the path of the convolution whose parameter each is, where that is only one."""
-    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, _ConvNd) and not layer.transposed}
-    kernels = {name: layer.weight.data_ptr() for name, layer in layers.items() if "weight" in layer._parameters}
+    """Addresses of kernels to the path of the convolution whose parameter each is, where that is
+    only one.
+    """
+    layers = {
+        name: layer
+        for name, layer in model.named_modules()
+        if isinstance(layer, _ConvNd) and not layer.transposed
+    }
+    kernels = {
+        name: layer.weight.data_ptr()
+        for name, layer in layers.items()
+        if "weight" in layer._parameters
+    }
     found = Counter(kernels.values())
     return {address: name for name, address in kernels.items() if found[address] == 1}
 
 
 def _reason(uses: int) -> str:
-    return f"its kernel is used {uses} times" if uses > 1 else "its kernel is no parameter of a plain convolution"
+    return (
+        f"its kernel is used {uses} times"
+        if uses > 1
+        else "its kernel is no parameter of a plain convolution"
+    )
 
 
 def _means(output_NC: Tensor) -> Tensor:
@@ -191,9 +227,14 @@ def _means(output_NC: Tensor) -> Tensor:
 
 
 def _run(
-    model: nn.Module, inputs: Sequence[Tensor], see: Callable[[Key, str, Tensor], Tensor] | None, levels: int | None = None
+    model: nn.Module,
+    inputs: Sequence[Tensor],
+    see: Callable[[Key, str, Tensor], Tensor] | None,
+    levels: int | None = None,
 ) -> list[Tensor]:
-    """The outputs, with kernels rounded to `levels` where they are given; what `see` gives of each output goes on."""
+    """The outputs, with kernels rounded to `levels` where they are given; what `see` gives of each
+    output goes on.
+    """
     kept = {item.data_ptr() for item in model.parameters()}
 
     def compute(path: str, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -201,17 +242,24 @@ def _run(
             return func(*args, **kwargs)
         image, kernel, *rest = args
         # A transposed one is rounded by some targets only, and along other axes.
-        output = func(image, kernel if args[TRANSPOSED] or levels is None else rounded(kernel, levels), *rest)
+        output = func(
+            image, kernel if args[TRANSPOSED] or levels is None else rounded(kernel, levels), *rest
+        )
         address = kernel.data_ptr()
         own = address in kept and not args[TRANSPOSED]
         return output if see is None else see(address if own else path, path, output)
 
     made = watched(model, inputs, compute)
-    parts = made.values() if isinstance(made, Mapping) else [made] if isinstance(made, Tensor) else made
+    parts = (
+        made.values() if isinstance(made, Mapping) else [made] if isinstance(made, Tensor) else made
+    )
     return list(parts)
 
 
 def _distance(outputs: Sequence[Tensor], exact: Sequence[Tensor]) -> float:
     """Sum over outputs of ||y' - y||^2 / ||y||^2."""
     pairs = zip(outputs, exact, strict=True)
-    return sum(float((one - two).square().sum() / two.square().sum().clamp_min(SMALLEST)) for one, two in pairs)
+    return sum(
+        float((one - two).square().sum() / two.square().sum().clamp_min(SMALLEST))
+        for one, two in pairs
+    )

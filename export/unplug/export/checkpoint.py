@@ -1,4 +1,6 @@
-"""A checkpoint beside its artifacts: its own outputs, which parity compares against, and itself in an artifact's place."""
+"""A checkpoint beside its artifacts: its own outputs, which parity compares against, and itself in
+an artifact's place.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class Reference:
     Args:
         checkpoint_sha256, model_type: of the checkpoint.
         outputs: by name.
-        halves: the outputs in half precision, see `unplug.export.halves`, or None where nobody asked.
+        halves: the outputs in half precision, see `unplug.export.halves`, or None where nobody
+            asked.
         trouble: what overflows in it, or None.
     """
 
@@ -40,7 +43,12 @@ class Reference:
 
 
 def reference_outputs(
-    checkpoint: Path, iospec: IOSpec, inputs: Mapping[str, Array], *, view: str | None = None, halves: bool = False
+    checkpoint: Path,
+    iospec: IOSpec,
+    inputs: Mapping[str, Array],
+    *,
+    view: str | None = None,
+    halves: bool = False,
 ) -> Reference:
     """Runs a checkpoint on named inputs.
 
@@ -56,13 +64,25 @@ def reference_outputs(
         CheckpointError: the checkpoint is missing or broken.
     """
     check_inputs(iospec, inputs)
-    values = {"checkpoint": str(Path(checkpoint).resolve()), "iospec": iospec.to_dict(), "view": view, "halves": halves}
+    values = {
+        "checkpoint": str(Path(checkpoint).resolve()),
+        "iospec": iospec.to_dict(),
+        "view": view,
+        "halves": halves,
+    }
     reply = call_in_child(
-        "unplug.export.checkpoint:run_checkpoint", values, inputs, what=f"reference run of {checkpoint}",
+        "unplug.export.checkpoint:run_checkpoint",
+        values,
+        inputs,
+        what=f"reference run of {checkpoint}",
         memory=memory_for(*weights_files(Path(checkpoint))),
-    )  # fmt: skip
+    )
     split = {
-        kind: {name.removeprefix(kind): array for name, array in reply.arrays.items() if name.startswith(kind)}
+        kind: {
+            name.removeprefix(kind): array
+            for name, array in reply.arrays.items()
+            if name.startswith(kind)
+        }
         for kind in (FULL, HALF)
     }
     return Reference(
@@ -87,7 +107,9 @@ def run_checkpoint(job: Job) -> Reply:
     given = relaid(asked.inputs, job.arrays, own.inputs)
     arrays = [given[tensor.name] for tensor in own.inputs]
     halves = Halves(checkpoint.model)
-    ways = {FULL: lambda batch: checkpoint.model(*batch)} | ({HALF: halves} if job.values["halves"] else {})
+    ways = {FULL: lambda batch: checkpoint.model(*batch)} | (
+        {HALF: halves} if job.values["halves"] else {}
+    )
     found: dict[str, Array] = {}
     for kind, run in ways.items():
         parts: dict[str, list[Array]] = {}
@@ -97,9 +119,17 @@ def run_checkpoint(job: Job) -> Reply:
             with torch.no_grad():
                 for name, tensor in own.name_outputs(run(batch)).items():  # type: ignore[no-untyped-call]
                     parts.setdefault(name, []).append(tensor.numpy())
-        outputs = relaid(own.outputs, {name: np.concatenate(pieces) for name, pieces in parts.items()}, asked.outputs)
+        outputs = relaid(
+            own.outputs,
+            {name: np.concatenate(pieces) for name, pieces in parts.items()},
+            asked.outputs,
+        )
         found |= {f"{kind}{name}": array for name, array in outputs.items()}
-    values = {"checkpoint_sha256": checkpoint.sha256, "model_type": checkpoint.model_type, "trouble": halves.trouble}
+    values = {
+        "checkpoint_sha256": checkpoint.sha256,
+        "model_type": checkpoint.model_type,
+        "trouble": halves.trouble,
+    }
     return Reply(values=values, arrays=found)
 
 
@@ -116,15 +146,28 @@ def checkpoint_artifact(folder: Path) -> Artifact:
     model_type, config = read_config(folder)
     values = {"checkpoint": str(folder.resolve())}
     found = call_in_child(
-        "unplug.export.checkpoint:describe", values, what=f"reading {folder.name}", memory=memory_for(*weights_files(folder))
+        "unplug.export.checkpoint:describe",
+        values,
+        what=f"reading {folder.name}",
+        memory=memory_for(*weights_files(folder)),
     ).values
     digest = weights_sha256(folder)
     card = Card(
-        target=TARGET, precision="fp32", file=folder.resolve().name, sha256=digest, bytes=weights_bytes(folder),
-        model_type=model_type, iospec=IOSpec.from_dict(found["iospec"]), config=config, checkpoint_sha256=digest,
-        flops=found["flops"], parameters=found["parameters"], versions=installed_versions(["torch"]),
-        seconds=0.0, prepare_seconds=0.0,
-    )  # fmt: skip
+        target=TARGET,
+        precision="fp32",
+        file=folder.resolve().name,
+        sha256=digest,
+        bytes=weights_bytes(folder),
+        model_type=model_type,
+        iospec=IOSpec.from_dict(found["iospec"]),
+        config=config,
+        checkpoint_sha256=digest,
+        flops=found["flops"],
+        parameters=found["parameters"],
+        versions=installed_versions(["torch"]),
+        seconds=0.0,
+        prepare_seconds=0.0,
+    )
     return Artifact(path=folder, card=card)
 
 
@@ -134,5 +177,7 @@ def describe(job: Job) -> Reply:
 
     checkpoint = load_checkpoint(job.values["checkpoint"])
     iospec = checkpoint.model.iospec
-    flops, parameters = count_work(TargetSource(model=checkpoint.model, iospec=iospec, model_type=checkpoint.model_type))
+    flops, parameters = count_work(
+        TargetSource(model=checkpoint.model, iospec=iospec, model_type=checkpoint.model_type)
+    )
     return Reply(values={"iospec": iospec.to_dict(), "flops": flops, "parameters": parameters})

@@ -1,4 +1,6 @@
-"""What rounding left of an edit, as an audit report tells it: facts alone, which a verifier without NumPy reads."""
+"""What rounding left of an edit, as an audit report tells it: facts alone, which a verifier without
+NumPy reads.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ class CodeChange:
         untouched: matched tensors without a single difference.
         unmatched: tensors of either file that have no such partner; they are not compared.
         unmatched_weights: the weights in them, of the larger side.
-        least, most: the tensors with the smallest and the largest changed fraction; null where nothing matched.
+        least, most: the tensors with the smallest and the largest changed fraction; null where
+            nothing matched.
     """
 
     changed: float | None

@@ -1,4 +1,6 @@
-"""The child's side of an export: loads the checkpoint, prepares once, writes every precision of one target."""
+"""The child's side of an export: loads the checkpoint, prepares once, writes every precision of one
+target.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ from .targets.base import Target, TargetSource
 from .tensors import check_inputs, relaid
 
 SAMPLES = 32
-"""That correct biases, in one pass. More were measured to give no better ones: 32 and 512 faces of UTKFace left 0.01 of the
-0.08 years that rounding had added to the error of a "small" age predictor."""
+"""That correct biases, in one pass. More were measured to give no better ones: 32 and 512 faces of
+UTKFace left 0.01 of the 0.08 years that rounding had added to the error of a "small" age predictor.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +34,9 @@ class Written:
 
 
 def convert_checkpoint(job: Job) -> Reply:
-    """Converts ``values["checkpoint"]`` to one target; the files land in the folder ``values["staging"]``."""
+    """Converts ``values["checkpoint"]`` to one target; the files land in the folder
+    ``values["staging"]``.
+    """
     started = time.perf_counter()
     from unplug.plugins import load_checkpoint
 
@@ -64,12 +69,23 @@ def convert_checkpoint(job: Job) -> Reply:
         if rounds not in ready:
             made = source
             if rounds:
-                made, correction = corrected_source(source, job.arrays, getattr(target, "kernel_levels", LEVELS))
+                made, correction = corrected_source(
+                    source, job.arrays, getattr(target, "kernel_levels", LEVELS)
+                )
             with in_words(f"export to {target.name} {precision}"):
                 ready[rounds] = prepared(target, channels_last(made) if layout == "NHWC" else made)
             prepare_seconds = time.perf_counter() - started - sum(item.seconds for item in written)
         with in_words(f"export to {target.name} {precision}"):
-            written.append(write_precision(target, ready[rounds], source, precision, Path(job.values["staging"]), calibration))
+            written.append(
+                write_precision(
+                    target,
+                    ready[rounds],
+                    source,
+                    precision,
+                    Path(job.values["staging"]),
+                    calibration,
+                )
+            )
         job.progress(index + 1, len(precisions), f"{target.name} {precision}")
     values = {
         "model_type": checkpoint.model_type,
@@ -87,19 +103,32 @@ def convert_checkpoint(job: Job) -> Reply:
 def corrected_source(
     source: TargetSource, calibration: Mapping[str, Array], levels: int
 ) -> tuple[TargetSource, dict[str, Any]]:
-    """The model with biases that make up for int8 kernels of `levels`, and what `Calibrated` says of them."""
+    """The model with biases that make up for int8 kernels of `levels`, and what `Calibrated` says
+    of them.
+    """
     import numpy as np
     import torch
 
     from .bias_correction import corrected
 
-    inputs = [torch.from_numpy(np.array(calibration[tensor.name][:SAMPLES])) for tensor in source.iospec.inputs]
+    inputs = [
+        torch.from_numpy(np.array(calibration[tensor.name][:SAMPLES]))
+        for tensor in source.iospec.inputs
+    ]
     found = corrected(source.model, inputs, levels)
-    return replace(source, model=found.model), {"corrected": len(found.layers), "uncorrected": found.left}
+    return replace(source, model=found.model), {
+        "corrected": len(found.layers),
+        "uncorrected": found.left,
+    }
 
 
 def write_precision(
-    target: Target, prepared: Any, source: TargetSource, precision: str, folder: Path, calibration: Mapping[str, Array]
+    target: Target,
+    prepared: Any,
+    source: TargetSource,
+    precision: str,
+    folder: Path,
+    calibration: Mapping[str, Array],
 ) -> Written:
     """Writes one artifact, named ``<model_type>.<precision><suffix>``."""
     started = time.perf_counter()
@@ -111,10 +140,12 @@ def write_precision(
 def count_work(source: TargetSource) -> tuple[int, int]:
     """Floating-point operations of one forward pass, and the parameters that take part in it.
 
-    PyTorch counts the former in convolutions and matrix products. A decoder's checkpoint holds an encoder too.
+    PyTorch counts the former in convolutions and matrix products. A decoder's checkpoint holds an
+    encoder too.
 
     Raises:
-        InputError: outputs of other shapes than the IOSpec says; those that depend on numbers would go through some converters.
+        InputError: outputs of other shapes than the IOSpec says; those that depend on numbers would
+            go through some converters.
     """
     import torch
 
@@ -135,6 +166,13 @@ def count_work(source: TargetSource) -> tuple[int, int]:
             handle.remove()
     for tensor in source.iospec.outputs:
         if (shape := tuple(made[tensor.name].shape)) != tensor.shape:
-            why = f"its output {tensor.name} came out as {list(shape)}, and its IOSpec says {list(tensor.shape)}"
-            raise InputError(f"model of type {source.model_type}", why, "Only models of static shapes can be exported")
+            why = (
+                f"its output {tensor.name} came out as {list(shape)}, and its IOSpec says "
+                f"{list(tensor.shape)}"
+            )
+            raise InputError(
+                f"model of type {source.model_type}",
+                why,
+                "Only models of static shapes can be exported",
+            )
     return int(counter.get_total_flops()), sum(used.values())

@@ -55,14 +55,23 @@ def coverage(artifact: Artifact, delegate: str) -> Coverage:
     values = {**run_values(artifact), "runtime": runtime.name, "delegate": delegate}
     try:
         found = call_in_child(
-            "unplug.export.delegates:place", values, what=f"{artifact.path.name} on {delegate}", timeout=seconds_for(1),
+            "unplug.export.delegates:place",
+            values,
+            what=f"{artifact.path.name} on {delegate}",
+            timeout=seconds_for(1),
             memory=memory_for(artifact.path),
-        ).values  # fmt: skip
+        ).values
     except ArtifactError as error:
-        return Coverage(file=artifact.path.name, delegate=delegate, whole=False, reason=f"it ({error.why})")
+        return Coverage(
+            file=artifact.path.name, delegate=delegate, whole=False, reason=f"it ({error.why})"
+        )
     placement = Placement.from_dict(found)
     counted = placement.nodes_total is not None
-    whole = placement.nodes_delegated == placement.nodes_total if counted else placement.delegate_got == delegate
+    whole = (
+        placement.nodes_delegated == placement.nodes_total
+        if counted
+        else placement.delegate_got == delegate
+    )
     return Coverage(file=artifact.path.name, delegate=delegate, whole=whole, placement=placement)
 
 
@@ -70,5 +79,10 @@ def place(job: Job) -> Reply:
     """The child's side of `coverage`."""
     values = job.values
     runtime = RUNTIMES.get(values["runtime"])
-    runner = runtime.open(Path(values["path"]), IOSpec.from_dict(values["iospec"]), threads=1, delegate=values["delegate"])
+    runner = runtime.open(
+        Path(values["path"]),
+        IOSpec.from_dict(values["iospec"]),
+        threads=1,
+        delegate=values["delegate"],
+    )
     return Reply(values=asdict(runner.placement))

@@ -39,8 +39,13 @@ from .targets.base import IOS, OLDEST_IOS, Target
 from .tensors import digest_inputs
 
 Layout = Literal["NCHW", "NHWC"]
-PACKAGES = {".mlpackage": ("Manifest.json", ("Data", "*.json")), ".aimodel": ("metadata.json", ("main.*",))}
-"""Artifacts that are folders: the file that marks one, so that a new export may replace it, and what else it may hold."""
+PACKAGES = {
+    ".mlpackage": ("Manifest.json", ("Data", "*.json")),
+    ".aimodel": ("metadata.json", ("main.*",)),
+}
+"""Artifacts that are folders: the file that marks one, so that a new export may replace it, and
+what else it may hold.
+"""
 
 
 class _Tally:
@@ -100,24 +105,29 @@ def export_checkpoint(
     Args:
         checkpoint: a folder that `unplug train` wrote.
         targets: names in TARGETS.
-        precisions: names in PRECISIONS, each of which each target must support; or "all" of each target's, but for those that
-            are made on request only.
+        precisions: names in PRECISIONS, each of which each target must support; or "all" of each
+            target's, but for those that are made on request only.
         out: the folder for ``<model_type>.<precision><suffix>`` files and their cards.
-        calibration: input name to array of N samples, for precisions that look at some; never of what was forgotten.
-        layout: of images in the files; "NHWC" is what phones have. Calibration samples are NCHW always.
+        calibration: input name to array of N samples, for precisions that look at some; never of
+            what was forgotten.
+        layout: of images in the files; "NHWC" is what phones have. Calibration samples are NCHW
+            always.
         ios: the oldest iOS that Core ML files shall run on, one of `targets.base.IOS`.
         progress: called with (artifacts done, artifacts in all, what is being done).
         workers: targets converted at the same time; each takes up to 0.7 GB.
         timeout: seconds that one target may take.
-        view: another way to run its weights, see `unplug.plugins.load_checkpoint`; the files are named by it.
-        children: target to the process that converts, where several checkpoints share theirs: converters load for seconds.
+        view: another way to run its weights, see `unplug.plugins.load_checkpoint`; the files are
+            named by it.
+        children: target to the process that converts, where several checkpoints share theirs:
+            converters load for seconds.
 
     Returns:
         One artifact a pair, targets in the order given, precisions within.
 
     Raises:
-        InputError: an unknown name, an unsupported pair, no calibration where a precision needs one, or one of constants;
-            found before any work starts. Or one that does not fit the model.
+        InputError: an unknown name, an unsupported pair, no calibration where a precision needs
+            one, or one of constants; found before any work starts. Or one that does not fit the
+            model.
         MissingExtraError: a converter is not installed.
         CheckpointError: the checkpoint is missing or broken.
         ConversionError: a converter failed; says how.
@@ -128,7 +138,11 @@ def export_checkpoint(
     if workers < 1:
         raise InputError(f"workers {workers}", "at least one is needed", "Use 1 or 2")
     if ios not in IOS:
-        raise InputError(f"iOS {ios}", "Core ML files are not made for it here", f"Use {' or '.join(map(str, IOS))}")
+        raise InputError(
+            f"iOS {ios}",
+            "Core ML files are not made for it here",
+            f"Use {' or '.join(map(str, IOS))}",
+        )
     _, config = read_config(Path(checkpoint))
     samples = _check_calibration(calibration or {}, wanted)
     work = _Work(
@@ -161,27 +175,41 @@ def plan_pairs(targets: Sequence[str], precisions: Sequence[str]) -> dict[str, t
         MissingExtraError: a converter is not installed.
     """
     if not targets or not precisions:
-        raise InputError("export", "no target or no precision is named", f"Targets: {', '.join(TARGETS)}")
+        raise InputError(
+            "export", "no target or no precision is named", f"Targets: {', '.join(TARGETS)}"
+        )
     pairs: dict[str, tuple[str, ...]] = {}
     for target in map(TARGETS.get, dict.fromkeys(targets)):
         every = [name for name in target.precisions if name not in ON_REQUEST]
-        wanted = dict.fromkeys(name for given in precisions for name in (every if given == ALL else [given]))
+        wanted = dict.fromkeys(
+            name for given in precisions for name in (every if given == ALL else [given])
+        )
         pairs[target.name] = tuple(wanted)
         for precision in wanted:
             PRECISIONS.get(precision)
             if precision not in target.precisions:
                 known = ", ".join(target.precisions)
-                raise InputError(f"{target.name} {precision}", "this target cannot hold this precision", f"Use one of: {known}")
+                raise InputError(
+                    f"{target.name} {precision}",
+                    "this target cannot hold this precision",
+                    f"Use one of: {known}",
+                )
     for name in pairs:
         require_modules(TARGETS.get(name).modules, TARGETS.get(name).extra)
     return pairs
 
 
-def _check_calibration(calibration: Mapping[str, Array], precisions: Sequence[str]) -> Mapping[str, Array]:
+def _check_calibration(
+    calibration: Mapping[str, Array], precisions: Sequence[str]
+) -> Mapping[str, Array]:
     for precision in precisions:
         if PRECISIONS.get(precision).calibration == "needed" and not calibration:
             why = "activations get their ranges from samples, and none are given"
-            raise InputError(f"precision {precision!r}", why, "Give `calibrate`, say the data that it was trained on")
+            raise InputError(
+                f"precision {precision!r}",
+                why,
+                "Give `calibrate`, say the data that it was trained on",
+            )
     if not calibration or not looks_at_samples(precisions):
         return {}
     for name, array in calibration.items():
@@ -194,13 +222,18 @@ def _check_calibration(calibration: Mapping[str, Array], precisions: Sequence[st
 def _facts(calibration: Mapping[str, Array]) -> Calibrated | None:
     if not calibration:
         return None
-    return Calibrated(samples=len(next(iter(calibration.values()))), sha256=digest_inputs(calibration))
+    return Calibrated(
+        samples=len(next(iter(calibration.values()))), sha256=digest_inputs(calibration)
+    )
 
 
 def _export_all(work: _Work, pairs: Mapping[str, tuple[str, ...]], workers: int) -> list[Artifact]:
     done: dict[str, list[Artifact]] = {}
     with ThreadPoolExecutor(max_workers=min(workers, len(pairs))) as pool:
-        futures = {pool.submit(_export_target, work, TARGETS.get(name), names): name for name, names in pairs.items()}
+        futures = {
+            pool.submit(_export_target, work, TARGETS.get(name), names): name
+            for name, names in pairs.items()
+        }
         try:
             for future in as_completed(futures):
                 done[futures[future]] = future.result()
@@ -234,17 +267,25 @@ def _export_target(work: _Work, target: Target, precisions: tuple[str, ...]) -> 
             progress=work.tally.of(target.name),
             cancel=work.cancel,
         )
-        return [_publish(work, target, staging, reply.values, item) for item in reply.values["written"]]
+        return [
+            _publish(work, target, staging, reply.values, item) for item in reply.values["written"]
+        ]
 
 
-def _publish(work: _Work, target: Target, staging: Path, values: dict[str, Any], item: dict[str, Any]) -> Artifact:
+def _publish(
+    work: _Work, target: Target, staging: Path, values: dict[str, Any], item: dict[str, Any]
+) -> Artifact:
     source, path = staging / item["file"], work.out / item["file"]
     _check_free(path, package=source.is_dir())
     digest, size = sha256_tree(source)
-    calibration = None if PRECISIONS.get(item["precision"]).calibration == "none" else work.calibrated
+    calibration = (
+        None if PRECISIONS.get(item["precision"]).calibration == "none" else work.calibrated
+    )
     if calibration is not None:
         told = values["correction"]
-        calibration = replace(calibration, corrected=told["corrected"], uncorrected=tuple(told["uncorrected"]))
+        calibration = replace(
+            calibration, corrected=told["corrected"], uncorrected=tuple(told["uncorrected"])
+        )
     card = Card(
         target=target.name,
         precision=item["precision"],
@@ -263,7 +304,8 @@ def _publish(work: _Work, target: Target, staging: Path, values: dict[str, Any],
         seconds=round(item["seconds"], 3),
         prepare_seconds=round(values["prepare_seconds"], 3),
     )
-    # Both are on the disk before either is in place: between the two the card is of another file, and `load_artifact` says so.
+    # Both are on the disk before either is in place: between the two the card is of another file,
+    # and `load_artifact` says so.
     with atomic_entries(work.out, path.name) as folder:
         (shutil.copytree if source.is_dir() else shutil.copyfile)(source, folder / path.name)
         write_card(folder / path.name, card)
@@ -275,4 +317,6 @@ def _check_free(path: Path, *, package: bool) -> None:
     if package:
         check_replaceable(path, *PACKAGES.get(path.suffix, (None, ())))
     elif path.exists() and not path.is_file():
-        raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an `out` that is a file")
+        raise OutputError(
+            str(path), "it is a folder, a device or a pipe", "Choose an `out` that is a file"
+        )

@@ -13,7 +13,8 @@ def _attention(query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, *
 
 
 def flop_counter() -> FlopCounterMode:
-    """PyTorch's counter of convolutions and matrix products, fused attention on CPUs included, which PyTorch's own leaves out.
+    """PyTorch's counter of convolutions and matrix products, fused attention on CPUs included,
+    which PyTorch's own leaves out.
 
     Example:
         >>> x = torch.zeros(1, 2, 3, 4)

@@ -1,7 +1,8 @@
-"""What a network gives in half precision, on any machine: CPUs widen float16 to float32 before they compute with it.
+"""What a network gives in half precision, on any machine: CPUs widen float16 to float32 before they
+compute with it.
 
-So a file of half precision can pass there and overflow on the phone that it is for. Imported in child processes only: it needs
-torch.
+So a file of half precision can pass there and overflow on the phone that it is for. Imported in
+child processes only: it needs torch.
 """
 
 from __future__ import annotations
@@ -17,14 +18,19 @@ from .watching import watched
 
 LARGEST = float(torch.finfo(torch.float16).max)
 NORMS = ("native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm")
-"""Every converter folds these into the convolution in front of them, whose own output is then in no file."""
-DIVIDES = "gives infinity or NaN: it divides by what float16 rounds to 0, as it does an epsilon of 1e-12"
+"""Every converter folds these into the convolution in front of them, whose own output is then in no
+file.
+"""
+DIVIDES = (
+    "gives infinity or NaN: it divides by what float16 rounds to 0, as it does an epsilon of 1e-12"
+)
 TAKEN_APART = ("var", "std", "var_mean", "std_mean")
 """Converters write these as squares and means."""
 
 
 class Halves:
-    """A model whose operators compute in float32 and whose tensors are float16, as `unplug.export.mil` reads Core ML files.
+    """A model whose operators compute in float32 and whose tensors are float16, as
+    `unplug.export.mil` reads Core ML files.
 
     Args:
         model: in eval mode, float32; it stays as it is.
@@ -57,11 +63,18 @@ class Halves:
     def _see(self, path: str, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         name = func.overloadpacket.__name__
         for item in _flat(args):
-            if isinstance(item, Tensor) and (waiting := self._unfolded.pop(id(item), None)) and name not in NORMS:
+            if (
+                isinstance(item, Tensor)
+                and (waiting := self._unfolded.pop(id(item), None))
+                and name not in NORMS
+            ):
                 self._round(*waiting, "convolution", ())
         if name in TAKEN_APART:
             return self._variance(path, name, *args, **kwargs)
-        args = tuple(_half(arg) if isinstance(arg, Tensor) and arg.data_ptr() in self._kernels else arg for arg in args)
+        args = tuple(
+            _half(arg) if isinstance(arg, Tensor) and arg.data_ptr() in self._kernels else arg
+            for arg in args
+        )
         made = func(*args, **kwargs)
         for item in () if func.is_view else _flat([made]):
             if not isinstance(item, Tensor) or item.dtype != torch.float32:
@@ -73,7 +86,14 @@ class Halves:
         return made
 
     def _variance(
-        self, path: str, name: str, x: Tensor, dim: Any = None, *, correction: float | None = None, keepdim: bool = False
+        self,
+        path: str,
+        name: str,
+        x: Tensor,
+        dim: Any = None,
+        *,
+        correction: float | None = None,
+        keepdim: bool = False,
     ) -> Any:
         mean = self._round(x.mean(dim, keepdim=True), path, name, ())
         squares = self._round((x - mean).square(), path, name, ())
@@ -84,11 +104,17 @@ class Halves:
         return (found, mean.reshape(found.shape)) if name.endswith("_mean") else found
 
     def _round(self, item: Tensor, path: str, name: str, given: Iterable[Any]) -> Tensor:
-        """Rounds a tensor in place: operators that write into their argument have to do so here too."""
+        """Rounds a tensor in place: operators that write into their argument have to do so here
+        too.
+        """
         rounded = _half(item)
         if self.trouble is None and not rounded.isfinite().all() and all(map(_fits, given)):
             peak = float(item.abs().max())
-            gives = f"reaches {peak:.3g}, and float16 ends at {LARGEST:,.0f}" if math.isfinite(peak) else DIVIDES
+            gives = (
+                f"reaches {peak:.3g}, and float16 ends at {LARGEST:,.0f}"
+                if math.isfinite(peak)
+                else DIVIDES
+            )
             self.trouble = f"operator {name} in {path} {gives}"
         return item.copy_(rounded)
 

@@ -1,4 +1,5 @@
-"""Operators that a converter lacks, written in those that it has; and where that cannot be, which layer holds the operator.
+"""Operators that a converter lacks, written in those that it has; and where that cannot be, which
+layer holds the operator.
 
 Imported in child processes only: it needs torch.
 """
@@ -23,7 +24,15 @@ from .targets.base import Target, TargetSource
 from .targets.wrappers import Positional, examples
 
 ATEN = torch.ops.aten
-BROKEN = (RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError, ArithmeticError)
+BROKEN = (
+    RuntimeError,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+)
 """What converters raise at an operator that they lack, or have for other arguments."""
 ROUNDS = 4
 """Of lowering: what an operator is taken apart into may hold others that are lacking."""
@@ -60,7 +69,8 @@ def _taken_apart(program: Any, targets: Iterable[Any]) -> Any:
 
 
 def converted(convert: Callable[[Any], Any], program: Any, what: str) -> Any:
-    """What a converter makes of a program; an operator at which it stops is taken apart, as far as that goes.
+    """What a converter makes of a program; an operator at which it stops is taken apart, as far as
+    that goes.
 
     Args:
         convert: from a program.
@@ -86,7 +96,9 @@ def converted(convert: Callable[[Any], Any], program: Any, what: str) -> Any:
 def lowered_source(source: TargetSource) -> TargetSource:
     """A model that computes the same in operators that more converters have."""
     lacking = {str(target.overloadpacket).removeprefix("aten.") for target in OTHERWISE}
-    program = lowered(torch.export.export(Positional(source), examples(source)), lambda name: name not in lacking)
+    program = lowered(
+        torch.export.export(Positional(source), examples(source)), lambda name: name not in lacking
+    )
     module = program.module()
     for name in ("train", "eval"):  # those of an exported module refuse, and wrappers call them
         module.__dict__.pop(name, None)
@@ -94,7 +106,9 @@ def lowered_source(source: TargetSource) -> TargetSource:
 
 
 def prepared(target: Target, source: TargetSource) -> Any:
-    """What `Target.prepare` makes: of the model in other operators, where its own are more than the converter has."""
+    """What `Target.prepare` makes: of the model in other operators, where its own are more than the
+    converter has.
+    """
     try:
         return target.prepare(source)
     except BROKEN:
@@ -109,7 +123,8 @@ def in_words(what: str, program: Any = None) -> Iterator[None]:
 
     Args:
         what: is made.
-        program: the exported program that the converter was given, where names in its errors are of that.
+        program: the exported program that the converter was given, where names in its errors are of
+            that.
 
     Raises:
         ConversionError: what a converter raised.
@@ -124,7 +139,11 @@ def _in_words(error: BaseException, node: fx.Node | None, what: str) -> Conversi
     said = _said(error)
     if node is None:
         return ConversionError(what, f"its converter stops: {said}", WAY_OUT)
-    return ConversionError(what, f"its converter does not take operator {_name(node)} in {layer_of(node)} ({said})", WAY_OUT)
+    return ConversionError(
+        what,
+        f"its converter does not take operator {_name(node)} in {layer_of(node)} ({said})",
+        WAY_OUT,
+    )
 
 
 def layer_of(node: fx.Node) -> str:
@@ -135,7 +154,11 @@ def layer_of(node: fx.Node) -> str:
 
 
 def _calls(graph: fx.Graph) -> list[fx.Node]:
-    return [node for node in graph.nodes if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)]
+    return [
+        node
+        for node in graph.nodes
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
+    ]
 
 
 def _name(node: fx.Node) -> str:
@@ -146,12 +169,16 @@ def _said(error: BaseException) -> str:
     """The line of an error that says what is wrong: the innermost cause's first, without colours."""
     while error.__cause__ is not None:
         error = error.__cause__
-    lines = [" ".join(line.split()) for line in re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines()]
+    lines = [
+        " ".join(line.split()) for line in re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines()
+    ]
     return next((line for line in lines if line), type(error).__name__)[:200].rstrip(".")
 
 
 def _node_of(error: BaseException, program: Any) -> fx.Node | None:
-    """The operator that the innermost frame was at: converters keep it, or something of its name, in a variable."""
+    """The operator that the innermost frame was at: converters keep it, or something of its name,
+    in a variable.
+    """
     nodes = {node.name: node for node in _calls(program.graph)} if program is not None else {}
     found: fx.Node | None = None
     cause: BaseException | None = error
@@ -159,7 +186,9 @@ def _node_of(error: BaseException, program: Any) -> fx.Node | None:
         for frame, _line in traceback.walk_tb(cause.__traceback__):
             for name in HELD:
                 held = frame.f_locals.get(name)
-                held = held if isinstance(held, fx.Node) else nodes.get(str(getattr(held, "name", "")))
+                held = (
+                    held if isinstance(held, fx.Node) else nodes.get(str(getattr(held, "name", "")))
+                )
                 if held is not None and held.op == "call_function":
                     found = held
         cause = cause.__cause__ or cause.__context__
@@ -174,17 +203,22 @@ def _outside(length: int, kernel: int, stride: int, pad: int, dilation: int, cei
     span = dilation * (kernel - 1) + 1
     steps = (length + 2 * pad - span) / stride
     count = (math.ceil(steps) if ceil else math.floor(steps)) + 1
-    if ceil and (count - 1) * stride >= length + pad:  # a window that begins in the padding behind is left out
+    if (
+        ceil and (count - 1) * stride >= length + pad
+    ):  # a window that begins in the padding behind is left out
         count -= 1
     return max(0, (count - 1) * stride + span - length - 2 * pad)
 
 
-def _axes(x: Tensor, kernel: Any, stride: Any, pad: Any, dilation: Any, ceil: bool) -> list[tuple[int, int, int, int, int]]:
+def _axes(
+    x: Tensor, kernel: Any, stride: Any, pad: Any, dilation: Any, ceil: bool
+) -> list[tuple[int, int, int, int, int]]:
     """(kernel, stride, padding, dilation, what the last window lacks) of both spatial axes."""
     found = []
     for axis in range(2):
         k, s, p, d = (
-            int(values[min(axis, len(values) - 1)]) for values in (kernel, stride or kernel, pad or [0], dilation or [1])
+            int(values[min(axis, len(values) - 1)])
+            for values in (kernel, stride or kernel, pad or [0], dilation or [1])
         )
         found.append((k, s, p, d, _outside(int(x.shape[axis - 2]), k, s, p, d, ceil)))
     return found
@@ -196,7 +230,14 @@ def _padded(x: Tensor, axes: Any, value: float) -> Tensor:
     return padded
 
 
-def max_pool2d(x: Tensor, kernel: Any, stride: Any = (), pad: Any = (0,), dilation: Any = (1,), ceil: bool = False) -> Any:
+def max_pool2d(
+    x: Tensor,
+    kernel: Any,
+    stride: Any = (),
+    pad: Any = (0,),
+    dilation: Any = (1,),
+    ceil: bool = False,
+) -> Any:
     """The largest of each window; the stride is the kernel where none is given, as in PyTorch."""
     axes = _axes(x, kernel, stride, pad, dilation, ceil)
     kernels, strides, pads, dilations, lacks = ([axis[n] for axis in axes] for n in range(5))
@@ -205,7 +246,9 @@ def max_pool2d(x: Tensor, kernel: Any, stride: Any = (), pad: Any = (0,), dilati
             return NotImplemented
         if not any(lacks):
             return ATEN.max_pool2d.default(x, kernels, strides, pads, [1, 1], False)
-        return ATEN.max_pool2d.default(_padded(x, axes, float("-inf")), kernels, strides, [0, 0], [1, 1], False)
+        return ATEN.max_pool2d.default(
+            _padded(x, axes, float("-inf")), kernels, strides, [0, 0], [1, 1], False
+        )
     found, wide = None, _padded(x, axes, float("-inf"))
     for row in range(kernels[0]):
         for column in range(kernels[1]):
@@ -213,29 +256,43 @@ def max_pool2d(x: Tensor, kernel: Any, stride: Any = (), pad: Any = (0,), dilati
             for axis, place in ((-2, row), (-1, column)):
                 span = dilations[axis] * (kernels[axis] - 1)
                 start = place * dilations[axis]
-                cut = ATEN.slice.Tensor(cut, axis, start, int(wide.shape[axis]) - span + start, strides[axis])
+                cut = ATEN.slice.Tensor(
+                    cut, axis, start, int(wide.shape[axis]) - span + start, strides[axis]
+                )
             found = cut if found is None else torch.maximum(found, cut)
     return found
 
 
 def avg_pool2d(
-    x: Tensor, kernel: Any, stride: Any = (), pad: Any = (0,), ceil: bool = False, count_pad: bool = True, divisor: Any = None
+    x: Tensor,
+    kernel: Any,
+    stride: Any = (),
+    pad: Any = (0,),
+    ceil: bool = False,
+    count_pad: bool = True,
+    divisor: Any = None,
 ) -> Any:
-    """The mean of each window: what lies behind the padding is not counted, with `ceil`, nor what a divisor leaves out."""
+    """The mean of each window: what lies behind the padding is not counted, with `ceil`, nor what a
+    divisor leaves out.
+    """
     if stride and not ceil and divisor is None:
         return NotImplemented
     axes = _axes(x, kernel, stride, pad, (), ceil)
     kernels, strides, pads, _, lacks = ([axis[n] for axis in axes] for n in range(5))
     if not any(lacks) and divisor is None:
         return ATEN.avg_pool2d.default(x, kernels, strides, pads, False, count_pad, None)
-    found = ATEN.avg_pool2d.default(_padded(x, axes, 0.0), kernels, strides, [0, 0], False, True, None)
+    found = ATEN.avg_pool2d.default(
+        _padded(x, axes, 0.0), kernels, strides, [0, 0], False, True, None
+    )
     if divisor is not None:
         return found * (math.prod(kernels) / divisor)
     ones = ATEN.full.default([1, 1, *x.shape[-2:]], 1.0)
     if count_pad:
         ones = ATEN.constant_pad_nd.default(ones, [pads[1], pads[1], pads[0], pads[0]], 1.0)
         axes = [(0, 0, 0, 0, lack) for lack in lacks]
-    return found / ATEN.avg_pool2d.default(_padded(ones, axes, 0.0), kernels, strides, [0, 0], False, True, None)
+    return found / ATEN.avg_pool2d.default(
+        _padded(ones, axes, 0.0), kernels, strides, [0, 0], False, True, None
+    )
 
 
 def max_pool2d_with_indices(x: Tensor, kernel: Any, stride: Any = (), *rest: Any) -> Any:
@@ -248,8 +305,13 @@ def max_pool2d_with_indices(x: Tensor, kernel: Any, stride: Any = (), *rest: Any
 def adaptive_max_pool2d(x: Tensor, size: Any) -> Any:
     """The largest of each cell of a grid, with no places."""
     sides = [(int(length), int(count)) for length, count in zip(x.shape[-2:], size, strict=True)]
-    rows, columns = ([(i * n // count, -(-(i + 1) * n // count)) for i in range(count)] for n, count in sides)
-    cells = [[x[..., top:bottom, left:right].amax((-2, -1), keepdim=True) for left, right in columns] for top, bottom in rows]
+    rows, columns = (
+        [(i * n // count, -(-(i + 1) * n // count)) for i in range(count)] for n, count in sides
+    )
+    cells = [
+        [x[..., top:bottom, left:right].amax((-2, -1), keepdim=True) for left, right in columns]
+        for top, bottom in rows
+    ]
     values = torch.cat([torch.cat(row, -1) for row in cells], -2)
     return values, torch.zeros_like(values, dtype=torch.int64)
 
@@ -265,7 +327,9 @@ def pad(x: Tensor, sides: Any, mode: str = "constant", value: Any = None) -> Any
         before, after = sides[2 * axis : 2 * axis + 2]
         length, where = int(x.shape[-1 - axis]), -1 - axis
         if mode == "circular":
-            x = torch.cat([x.narrow(where, length - before, before), x, x.narrow(where, 0, after)], where)
+            x = torch.cat(
+                [x.narrow(where, length - before, before), x, x.narrow(where, 0, after)], where
+            )
         else:
             first, last = max(0, -before), max(0, -after)
             x = x.narrow(where, first, length - first - last)
@@ -276,7 +340,10 @@ def pad(x: Tensor, sides: Any, mode: str = "constant", value: Any = None) -> Any
 def unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
     """Windows of one axis, along a new one at the end."""
     count = (int(x.shape[axis]) - size) // step + 1
-    return torch.stack([x.narrow(axis, step * index, size).movedim(axis, -1) for index in range(count)], axis % x.ndim)
+    return torch.stack(
+        [x.narrow(axis, step * index, size).movedim(axis, -1) for index in range(count)],
+        axis % x.ndim,
+    )
 
 
 def prod(x: Tensor, axis: int, keepdim: bool = False) -> Tensor:
@@ -313,6 +380,9 @@ OTHERWISE: dict[Any, Callable[..., Any]] = {
     ATEN.lerp.Scalar: lambda x, y, weight: x + (y - x) * weight,
     ATEN.lerp.Tensor: lambda x, y, weight: x + (y - x) * weight,
     ATEN.cdist.default: lambda x, y, p=2.0, *_: (x.unsqueeze(-2) - y.unsqueeze(-3)).norm(p, -1),
-    ATEN.var_mean.correction: lambda x, dim=None, **how: (x.var(dim, **how), x.mean(dim, how.get("keepdim", False))),
+    ATEN.var_mean.correction: lambda x, dim=None, **how: (
+        x.var(dim, **how),
+        x.mean(dim, how.get("keepdim", False)),
+    ),
 }
 """Of what some converters lack, and PyTorch takes apart into what they lack too."""

@@ -62,20 +62,26 @@ def _incomparable(reason: str) -> Difference:
 
 
 def compare(reference: Array, output: Array) -> Difference:
-    """All measures of one output; a wrong shape or a value that is not finite is a reason, not a number."""
+    """All measures of one output; a wrong shape or a value that is not finite is a reason, not a
+    number.
+    """
     if reference.shape != output.shape:
         return _incomparable(f"shape {output.shape} where the reference has {reference.shape}")
     for name, array in (("output", output), ("reference", reference)):
         if not np.isfinite(array).all():
             return _incomparable(f"the {name} holds NaN or infinity")
     ratio = psnr_db(reference, output)
-    error = float(np.max(np.abs(np.asarray(output, np.float64) - np.asarray(reference, np.float64))))
+    error = float(
+        np.max(np.abs(np.asarray(output, np.float64) - np.asarray(reference, np.float64)))
+    )
     return Difference(
         exact=ratio == math.inf,
         psnr_db=ratio if math.isfinite(ratio) else None,
         max_abs_error=error,
         cosine=cosine(reference, output),
-        reason="the reference is zero everywhere and the output is not" if ratio == -math.inf else None,
+        reason="the reference is zero everywhere and the output is not"
+        if ratio == -math.inf
+        else None,
     )
 
 

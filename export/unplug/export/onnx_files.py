@@ -1,6 +1,8 @@
-"""Which other files an ONNX file reads: its tensors may name any path, and a hash of the file says nothing about those.
+"""Which other files an ONNX file reads: its tensors may name any path, and a hash of the file says
+nothing about those.
 
-Reads the protocol buffer's fields by hand, since runtimes are installed without the package ``onnx``, and skips all values.
+Reads the protocol buffer's fields by hand, since runtimes are installed without the package
+``onnx``, and skips all values.
 """
 
 from __future__ import annotations
@@ -48,7 +50,11 @@ def _search(raw: mmap.mmap, path: Path) -> str | None:
         kind, start, end = waiting.pop()
         seen += 1
         if seen > MAX_MESSAGES:
-            raise ArtifactError(str(path), f"its graph has more than {MAX_MESSAGES} parts", "This is no artifact of unplug")
+            raise ArtifactError(
+                str(path),
+                f"its graph has more than {MAX_MESSAGES} parts",
+                "This is no artifact of unplug",
+            )
         if kind == "tensor":
             if (name := _external_name(raw, start, end)) is not None:
                 return name
@@ -66,7 +72,9 @@ def _external_name(raw: mmap.mmap, start: int, end: int) -> str | None:
     for number, wire, first, last in _fields(raw, start, end):
         if number == NAME and wire == BYTES:
             name = raw[first : min(last, first + 200)].decode("utf-8", "replace")
-        elsewhere |= number == EXTERNAL or (number == DATA_LOCATION and wire == VARINT and first == LOCATION)
+        elsewhere |= number == EXTERNAL or (
+            number == DATA_LOCATION and wire == VARINT and first == LOCATION
+        )
     return (name or "without a name") if elsewhere else None
 
 
@@ -79,7 +87,9 @@ def _fields(raw: mmap.mmap, position: int, end: int) -> Iterator[tuple[int, int,
             value, position = _varint(raw, position)
             yield number, wire, value, position
             continue
-        length, position = _varint(raw, position) if wire == BYTES else ({FIXED64: 8, FIXED32: 4}[wire], position)
+        length, position = (
+            _varint(raw, position) if wire == BYTES else ({FIXED64: 8, FIXED32: 4}[wire], position)
+        )
         if position + length > end:
             raise ValueError("a field ends beyond its message")
         yield number, wire, position, position + length

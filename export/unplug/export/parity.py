@@ -1,4 +1,6 @@
-"""Parity: every output of every artifact against the checkpoint's, per name, with a tolerance a precision."""
+"""Parity: every output of every artifact against the checkpoint's, per name, with a tolerance a
+precision.
+"""
 
 from __future__ import annotations
 
@@ -47,15 +49,19 @@ class ParityRow:
     Args:
         file, artifact_sha256, target, precision: the artifact.
         output: name of the output tensor.
-        status: "pass", "fail", or "not_run" where nothing here can run the artifact, or an operator of it.
+        status: "pass", "fail", or "not_run" where nothing here can run the artifact, or an operator
+            of it.
         reason: why it failed or was not run; None for a pass.
         threshold_db: PSNR that the precision must reach.
-        psnr_db: 20 log10(max|reference| / rmse) over the batch; None when exact, undefined or not run.
+        psnr_db: 20 log10(max|reference| / rmse) over the batch; None when exact, undefined or not
+            run.
         exact: every element equals the reference's.
         max_abs_error, cosine: over the batch; None when undefined or not run.
         runtime, runtime_version: what ran it, or would have.
-        arithmetic: in what that computed on this machine, and by which kernels; None where it was not run or does not tell.
-        half_psnr_db: where that widens half precision: of the checkpoint in half precision, by torch; None if it is not finite.
+        arithmetic: in what that computed on this machine, and by which kernels; None where it was
+            not run or does not tell.
+        half_psnr_db: where that widens half precision: of the checkpoint in half precision, by
+            torch; None if it is not finite.
     """
 
     file: str
@@ -144,7 +150,9 @@ class ParityReport:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ParityReport:
-        """Reads a report; raises `ReportError` if the file is missing or does not follow the schema."""
+        """Reads a report; raises `ReportError` if the file is missing or does not follow the
+        schema.
+        """
         return read_dataclass(cls, Path(path), ReportError)
 
 
@@ -161,9 +169,11 @@ def measure_parity(
 
     Args:
         artifacts: of one model.
-        checkpoint: the folder; an artifact made from other weights fails, however near its numbers are.
+        checkpoint: the folder; an artifact made from other weights fails, however near its numbers
+            are.
         inputs: name to array of N samples; see `random_inputs`.
-        runtime: name in RUNTIMES of what runs all of them; default: that of each one's target, see `runtime_of`.
+        runtime: name in RUNTIMES of what runs all of them; default: that of each one's target, see
+            `runtime_of`.
         progress: called with (artifacts done, artifacts in all, file name).
 
     Raises:
@@ -177,14 +187,27 @@ def measure_parity(
     iospec = chosen[0].card.iospec
     for artifact in chosen:
         if artifact.card.iospec != iospec:
-            raise InputError(artifact.path.name, f"its tensors differ from those of {chosen[0].path.name}", "Measure it apart")
+            raise InputError(
+                artifact.path.name,
+                f"its tensors differ from those of {chosen[0].path.name}",
+                "Measure it apart",
+            )
     samples = check_inputs(iospec, inputs)
-    runtimes = [runtime_of(artifact) if runtime is None else RUNTIMES.get(runtime) for artifact in chosen]
-    halves = any(widened(used.name, artifact.card.precision) for used, artifact in zip(runtimes, chosen, strict=True))
-    reference = reference_outputs(checkpoint, iospec, inputs, view=view_of(chosen[0].card.model_type), halves=halves)
+    runtimes = [
+        runtime_of(artifact) if runtime is None else RUNTIMES.get(runtime) for artifact in chosen
+    ]
+    halves = any(
+        widened(used.name, artifact.card.precision)
+        for used, artifact in zip(runtimes, chosen, strict=True)
+    )
+    reference = reference_outputs(
+        checkpoint, iospec, inputs, view=view_of(chosen[0].card.model_type), halves=halves
+    )
     rows: list[ParityRow] = []
     with ExitStack() as stack:
-        children: dict[str, Child] = {}  # one a runtime: what loads with it once serves all its files
+        children: dict[
+            str, Child
+        ] = {}  # one a runtime: what loads with it once serves all its files
         for index, (artifact, used) in enumerate(zip(chosen, runtimes, strict=True)):
             if used.name not in children:
                 children[used.name] = stack.enter_context(Child())
@@ -197,37 +220,61 @@ def measure_parity(
         inputs_sha256=digest_inputs(inputs),
         samples=samples,
         rows=tuple(rows),
-        versions=installed_versions(["torch", "numpy"]) | runtime_versions(RUNTIMES.get(row.runtime) for row in rows),
+        versions=installed_versions(["torch", "numpy"])
+        | runtime_versions(RUNTIMES.get(row.runtime) for row in rows),
         git_revision=git_revision(),
     )
 
 
 def _measure(
-    artifact: Artifact, reference: Reference, inputs: Mapping[str, Array], runtime: Runtime, child: Child
+    artifact: Artifact,
+    reference: Reference,
+    inputs: Mapping[str, Array],
+    runtime: Runtime,
+    child: Child,
 ) -> list[ParityRow]:
     if (reason := runtime.unavailable()) is not None:
-        return [_row(artifact, runtime, tensor.name, "not_run", reason, None) for tensor in artifact.card.iospec.outputs]
+        return [
+            _row(artifact, runtime, tensor.name, "not_run", reason, None)
+            for tensor in artifact.card.iospec.outputs
+        ]
     try:
         outputs = Session(artifact, runtime=runtime.name, child=child).run(inputs)
     except UnknownOperatorError as error:
         reason = f"not checked: {error.why}"
-        return [_row(artifact, runtime, tensor.name, "not_run", reason, None) for tensor in artifact.card.iospec.outputs]
+        return [
+            _row(artifact, runtime, tensor.name, "not_run", reason, None)
+            for tensor in artifact.card.iospec.outputs
+        ]
     except ConversionError as error:
-        # A crash of one artifact's runtime is a finding about that artifact; the others are still measured.
-        return [_row(artifact, runtime, tensor.name, "fail", str(error), None) for tensor in artifact.card.iospec.outputs]
+        # A crash of one artifact's runtime is a finding about that artifact; the others are still
+        # measured.
+        return [
+            _row(artifact, runtime, tensor.name, "fail", str(error), None)
+            for tensor in artifact.card.iospec.outputs
+        ]
     rows = []
     for tensor in artifact.card.iospec.outputs:
         difference = compare(reference.outputs[tensor.name], outputs[tensor.name])
         reason = _judge(artifact.card, reference, difference)
         if reason is None and not reference.outputs[tensor.name].any():
-            reason = "the checkpoint gives zeros only (a plugin before its training does), so nothing was compared"
-        row = _row(artifact, runtime, tensor.name, "pass" if reason is None else "fail", reason, difference)
-        rows.append(_in_half_too(row, reference) if widened(runtime.name, artifact.card.precision) else row)
+            reason = (
+                "the checkpoint gives zeros only (a plugin before its training does), so nothing "
+                "was compared"
+            )
+        row = _row(
+            artifact, runtime, tensor.name, "pass" if reason is None else "fail", reason, difference
+        )
+        rows.append(
+            _in_half_too(row, reference) if widened(runtime.name, artifact.card.precision) else row
+        )
     return rows
 
 
 def _in_half_too(row: ParityRow, reference: Reference) -> ParityRow:
-    """The row of a file in half precision that was computed in float32: it fails where half precision itself does."""
+    """The row of a file in half precision that was computed in float32: it fails where half
+    precision itself does.
+    """
     if reference.halves is None:
         return row
     difference = compare(reference.outputs[row.output], reference.halves[row.output])
@@ -236,18 +283,29 @@ def _in_half_too(row: ParityRow, reference: Reference) -> ParityRow:
     if row.status != "pass" or reason is None:
         return row
     found = f"{reference.trouble}; " if reference.trouble else ""
-    return replace(row, status="fail", reason=f"in half precision, which this host does not compute in: {found}{reason}")
+    return replace(
+        row,
+        status="fail",
+        reason=f"in half precision, which this host does not compute in: {found}{reason}",
+    )
 
 
 def _judge(card: Card, reference: Reference, difference: Difference) -> str | None:
     reason = verdict(difference, PRECISIONS.get(card.precision).min_psnr_db)
     if card.checkpoint_sha256 == reference.checkpoint_sha256:
         return reason
-    return f"it was exported from other weights ({card.checkpoint_sha256[:12]})" + (f"; {reason}" if reason else "")
+    return f"it was exported from other weights ({card.checkpoint_sha256[:12]})" + (
+        f"; {reason}" if reason else ""
+    )
 
 
 def _row(
-    artifact: Artifact, runtime: Runtime, output: str, status: Status, reason: str | None, difference: Difference | None
+    artifact: Artifact,
+    runtime: Runtime,
+    output: str,
+    status: Status,
+    reason: str | None,
+    difference: Difference | None,
 ) -> ParityRow:
     card = artifact.card
     return ParityRow(

@@ -19,8 +19,8 @@ class Precision:
         name: as in the file name and on the command line.
         min_psnr_db: parity against the checkpoint that every output must reach, in dB.
         description: one line for lists and cards.
-        calibration: samples that its conversion looks at: "needed" for the ranges of activations; "used" for biases, see
-            `bias_correction`, where there are any; "none".
+        calibration: samples that its conversion looks at: "needed" for the ranges of activations;
+            "used" for biases, see `bias_correction`, where there are any; "none".
     """
 
     name: str
@@ -30,16 +30,30 @@ class Precision:
 
 
 FP32_MIN_PSNR_DB = 100.0
-"""An error of 1e-5 of the largest output: the sum order of another runtime stays near 1e-7, a wrong operator does not."""
+"""An error of 1e-5 of the largest output: the sum order of another runtime stays near 1e-7, a wrong
+operator does not.
+"""
 
 FP16_MIN_PSNR_DB = 60.0
-"""An error of 1e-3 of the largest output: half precision rounds to 5e-4 relative, and roundings partly cancel."""
+"""An error of 1e-3 of the largest output: half precision rounds to 5e-4 relative, and roundings
+partly cancel.
+"""
 
 COMPRESSED_MIN_PSNR_DB = 30.0
-"""An error of 3 % of the largest output: 8-bit codes round to 0.4 % of a tensor's range, once a layer."""
+"""An error of 3 % of the largest output: 8-bit codes round to 0.4 % of a tensor's range, once a
+layer.
+"""
 
-FP32 = Precision(name="fp32", min_psnr_db=FP32_MIN_PSNR_DB, description="32-bit floats, the checkpoint's own numbers")
-FP16 = Precision(name="fp16", min_psnr_db=FP16_MIN_PSNR_DB, description="16-bit float weights, 32-bit inputs and outputs")
+FP32 = Precision(
+    name="fp32",
+    min_psnr_db=FP32_MIN_PSNR_DB,
+    description="32-bit floats, the checkpoint's own numbers",
+)
+FP16 = Precision(
+    name="fp16",
+    min_psnr_db=FP16_MIN_PSNR_DB,
+    description="16-bit float weights, 32-bit inputs and outputs",
+)
 INT8_WEIGHT = Precision(
     name="int8-weight",
     min_psnr_db=COMPRESSED_MIN_PSNR_DB,
@@ -49,7 +63,10 @@ INT8_WEIGHT = Precision(
 INT8_STATIC = Precision(
     name="int8-static",
     min_psnr_db=COMPRESSED_MIN_PSNR_DB,
-    description="8-bit weights and activations, with ranges from calibration samples; float head, inputs and outputs",
+    description=(
+        "8-bit weights and activations, with ranges from calibration samples; float head, inputs "
+        "and outputs"
+    ),
     calibration="needed",
 )
 INT8_DYNAMIC = Precision(
@@ -59,21 +76,30 @@ INT8_DYNAMIC = Precision(
     calibration="used",
 )
 PALETTE8 = Precision(
-    name="palette8", min_psnr_db=COMPRESSED_MIN_PSNR_DB, description="each tensor's weights from a table of 256 floats"
+    name="palette8",
+    min_psnr_db=COMPRESSED_MIN_PSNR_DB,
+    description="each tensor's weights from a table of 256 floats",
 )
 PALETTE6 = Precision(
-    name="palette6", min_psnr_db=COMPRESSED_MIN_PSNR_DB, description="each tensor's weights from a table of 64 floats"
+    name="palette6",
+    min_psnr_db=COMPRESSED_MIN_PSNR_DB,
+    description="each tensor's weights from a table of 64 floats",
 )
 
 PRECISIONS: Registry[Precision] = Registry(
     "precision",
-    {item.name: item for item in (FP32, FP16, INT8_WEIGHT, INT8_STATIC, INT8_DYNAMIC, PALETTE8, PALETTE6)},
+    {
+        item.name: item
+        for item in (FP32, FP16, INT8_WEIGHT, INT8_STATIC, INT8_DYNAMIC, PALETTE8, PALETTE6)
+    },
     group="unplug.precisions",
 )
 
 
 ALL, ON_REQUEST = "all", ("int8-dynamic",)
-"""What stands for every precision of a target, and what it leaves out: slow on depthwise networks, which ours are."""
+"""What stands for every precision of a target, and what it leaves out: slow on depthwise networks,
+which ours are.
+"""
 
 
 def looks_at_samples(precisions: Iterable[str]) -> bool:

@@ -1,7 +1,9 @@
-"""What an ExecuTorch program (``.pte``) says of itself: which delegates and which operators its method ``forward`` calls.
+"""What an ExecuTorch program (``.pte``) says of itself: which delegates and which operators its
+method ``forward`` calls.
 
-A flatbuffer, and behind it segments with the delegates' own data. It is read field by field, by their numbers in ExecuTorch's
-``program.fbs``: the package's own reader builds objects of the whole file. Imported in child processes only.
+A flatbuffer, and behind it segments with the delegates' own data. It is read field by field, by
+their numbers in ExecuTorch's ``program.fbs``: the package's own reader builds objects of the whole
+file. Imported in child processes only.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from .readers import AGAIN, bounded
 IDENTIFIER, HEADER = b"ET", b"eh00"
 """At bytes 4 and 8 of the file."""
 SEGMENT_BASE = 24
-"""Byte of the header's last field: behind the magic at 8, its own length at 12 and the program's size at 16."""
+"""Byte of the header's last field: behind the magic at 8, its own length at 12 and the program's
+size at 16.
+"""
 XNNPACK, XNNPACK_HEADER = "XnnpackBackend", b"XH00"
 KERNEL_CALL, DELEGATE_CALL = 1, 2
 """Kinds of an instruction."""
@@ -33,7 +37,8 @@ class Calls:
 
     Args:
         delegates: name of the backend of each call, in order.
-        delegated: operators inside XNNPACK's graphs, or None where a delegate has a form of its own.
+        delegated: operators inside XNNPACK's graphs, or None where a delegate has a form of its
+            own.
         operators: that run on ExecuTorch's portable kernels, in order.
     """
 
@@ -85,7 +90,10 @@ class PteTable:
         """A table of a vector."""
         if not 0 <= index < self.count(field):
             raise IndexError(f"there is no item {index} of {self.count(field)}")
-        return PteTable(self._content, self._raw.Indirect(self._raw.Vector(self._raw.Offset(4 + 2 * field)) + 4 * index))
+        return PteTable(
+            self._content,
+            self._raw.Indirect(self._raw.Vector(self._raw.Offset(4 + 2 * field)) + 4 * index),
+        )
 
     def bytes(self, field: int) -> bytes:
         """A vector of bytes."""

@@ -1,4 +1,6 @@
-"""Weights that an exported file stores, read tensor by tensor, with bounds that keep a hostile file from filling memory."""
+"""Weights that an exported file stores, read tensor by tensor, with bounds that keep a hostile file
+from filling memory.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,13 @@ MAX_NAME = 4096  # LiteRT joins the names of all layers that it fused
 AGAIN = "Export it again"
 LITERT_IDENTIFIER = b"TFL3"
 FLOATS = {"FLOAT16": "float16", "FLOAT32": "float32", "FLOAT64": "float64"}
-INTEGERS = {"INT8": "int8", "UINT8": "uint8", "INT16": "int16", "UINT16": "uint16", "INT32": "int32"}
+INTEGERS = {
+    "INT8": "int8",
+    "UINT8": "uint8",
+    "INT16": "int16",
+    "UINT16": "uint16",
+    "INT32": "int32",
+}
 OPAQUE = {"BFLOAT16": "uint16", "FLOAT8_E4M3FN": "uint8", "FLOAT8_E5M2": "uint8"}
 """numpy has no type for these: their codes are compared as plain bytes."""
 PACKED = {"INT4": 4, "UINT4": 4, "INT2": 2, "UINT2": 2, "UINT1": 1}
@@ -33,8 +41,10 @@ class Stored:
 
     Args:
         name: in the file.
-        codes: the stored numbers in their own type and shape; four-bit ones as one byte each, bfloat16 as uint16.
-        quantized: an integer code stands for a weight (a scale belongs to it), so that it is no index or shape.
+        codes: the stored numbers in their own type and shape; four-bit ones as one byte each,
+            bfloat16 as uint16.
+        quantized: an integer code stands for a weight (a scale belongs to it), so that it is no
+            index or shape.
     """
 
     name: str
@@ -53,19 +63,29 @@ def weights_of(path: Path, constants: Iterable[Stored]) -> dict[str, Array]:
     found: dict[str, Array] = {}
     total = 0
     for item in constants:
-        if item.codes.size < 2 or not (item.quantized or np.issubdtype(item.codes.dtype, np.floating)):
+        if item.codes.size < 2 or not (
+            item.quantized or np.issubdtype(item.codes.dtype, np.floating)
+        ):
             continue
         if item.name in found:
-            raise ArtifactError(str(path), f"two of its constants are called {item.name[:200]!r}", AGAIN)
+            raise ArtifactError(
+                str(path), f"two of its constants are called {item.name[:200]!r}", AGAIN
+            )
         found[item.name] = item.codes
         # Constants may share bytes, so a small file can claim many times its size.
         total += item.codes.nbytes
         if len(found) > MAX_TENSORS or total > MAX_ARTIFACT_BYTES:
-            raise ArtifactError(str(path), f"it claims more than {MAX_TENSORS} constants or {MAX_ARTIFACT_BYTES} bytes", AGAIN)
+            raise ArtifactError(
+                str(path),
+                f"it claims more than {MAX_TENSORS} constants or {MAX_ARTIFACT_BYTES} bytes",
+                AGAIN,
+            )
     return found
 
 
-def shaped(path: Path, name: str, raw: bytes | memoryview, dtype: str, shape: Sequence[int]) -> Array:
+def shaped(
+    path: Path, name: str, raw: bytes | memoryview, dtype: str, shape: Sequence[int]
+) -> Array:
     """Bytes as an array of a shape.
 
     Raises:
@@ -73,11 +93,17 @@ def shaped(path: Path, name: str, raw: bytes | memoryview, dtype: str, shape: Se
     """
     count = math.prod(shape) if min(shape, default=0) >= 0 else -1
     if count * np.dtype(dtype).itemsize != len(raw):
-        raise ArtifactError(str(path), f"constant {name[:200]!r} has {len(raw)} bytes for the shape {list(shape)[:8]}", AGAIN)
+        raise ArtifactError(
+            str(path),
+            f"constant {name[:200]!r} has {len(raw)} bytes for the shape {list(shape)[:8]}",
+            AGAIN,
+        )
     return np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).reshape(shape)
 
 
-def unpacked(path: Path, name: str, raw: bytes | memoryview, bits: int, shape: Sequence[int]) -> Array:
+def unpacked(
+    path: Path, name: str, raw: bytes | memoryview, bits: int, shape: Sequence[int]
+) -> Array:
     """Codes of 2 or 4 bits, low ones first, as one byte each.
 
     Example:
@@ -87,23 +113,37 @@ def unpacked(path: Path, name: str, raw: bytes | memoryview, bits: int, shape: S
     per_byte = 8 // bits
     count = math.prod(shape) if min(shape, default=0) >= 0 else -1
     if -(-count // per_byte) != len(raw):
-        raise ArtifactError(str(path), f"constant {name[:200]!r} has {len(raw)} bytes for the shape {list(shape)[:8]}", AGAIN)
+        raise ArtifactError(
+            str(path),
+            f"constant {name[:200]!r} has {len(raw)} bytes for the shape {list(shape)[:8]}",
+            AGAIN,
+        )
     packed = np.frombuffer(raw, np.uint8)
     pieces = [packed >> (bits * place) & (2**bits - 1) for place in range(per_byte)]
     return np.stack(pieces, axis=1).reshape(-1)[:count].reshape(shape)
 
 
 def typed(
-    path: Path, name: str, raw: bytes | memoryview, kind: str, shape: Sequence[int], *, quantized: bool
+    path: Path,
+    name: str,
+    raw: bytes | memoryview,
+    kind: str,
+    shape: Sequence[int],
+    *,
+    quantized: bool,
 ) -> Iterator[Stored]:
-    """A constant of LiteRT or Core ML, whose names of types are alike; nothing for shapes, indices and text."""
+    """A constant of LiteRT or Core ML, whose names of types are alike; nothing for shapes, indices
+    and text.
+    """
     if kind in FLOATS:
         yield Stored(name=name, codes=shaped(path, name, raw, FLOATS[kind], shape))
     elif kind in OPAQUE or (quantized and kind in INTEGERS):
         dtype = OPAQUE.get(kind) or INTEGERS[kind]
         yield Stored(name=name, codes=shaped(path, name, raw, dtype, shape), quantized=True)
     elif quantized and kind in PACKED:
-        yield Stored(name=name, codes=unpacked(path, name, raw, PACKED[kind], shape), quantized=True)
+        yield Stored(
+            name=name, codes=unpacked(path, name, raw, PACKED[kind], shape), quantized=True
+        )
 
 
 def checked_name(path: Path, name: bytes | str | None) -> str:
@@ -147,7 +187,9 @@ def _litert_constants(path: Path, content: bytes, schema: Any) -> Iterator[Store
         graph = model.Subgraphs(number)
         for index in bounded(path, "tensors", graph.TensorsLength()):
             tensor = graph.Tensors(index)
-            if not 0 < tensor.Buffer() < buffers:  # the first buffer is the empty one, of tensors that are computed
+            if (
+                not 0 < tensor.Buffer() < buffers
+            ):  # the first buffer is the empty one, of tensors that are computed
                 continue
             raw = _buffer(path, content, model.Buffers(tensor.Buffer()))
             if raw is None:
@@ -156,7 +198,9 @@ def _litert_constants(path: Path, content: bytes, schema: Any) -> Iterator[Store
             shape = [] if tensor.ShapeIsNone() else [int(size) for size in tensor.ShapeAsNumpy()]
             quantization = tensor.Quantization()
             quantized = quantization is not None and quantization.ScaleLength() > 0
-            yield from typed(path, name, raw, types.get(tensor.Type(), "unknown"), shape, quantized=quantized)
+            yield from typed(
+                path, name, raw, types.get(tensor.Type(), "unknown"), shape, quantized=quantized
+            )
 
 
 def _buffer(path: Path, content: bytes, buffer: Any) -> memoryview | None:
@@ -166,16 +210,25 @@ def _buffer(path: Path, content: bytes, buffer: Any) -> memoryview | None:
         if end > len(content):
             raise ArtifactError(str(path), f"a buffer ends at byte {end} of {len(content)}", AGAIN)
         return memoryview(content)[buffer.Offset() : end]
-    return None if buffer.DataIsNone() or not buffer.DataLength() else memoryview(buffer.DataAsNumpy())
+    return (
+        None if buffer.DataIsNone() or not buffer.DataLength() else memoryview(buffer.DataAsNumpy())
+    )
 
 
 ONNX_CODES = {"INT8", "UINT8", "INT16", "UINT16", "INT32", "INT4", "UINT4", "INT2", "UINT2"}
 ONNX_OPAQUE = {"BFLOAT16": "uint16", "FLOAT8E4M3FN": "uint8", "FLOAT8E5M2": "uint8"}
-INTEGER_OPERATORS = {"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DequantizeLinear"}
+INTEGER_OPERATORS = {
+    "QLinearConv",
+    "QLinearMatMul",
+    "ConvInteger",
+    "MatMulInteger",
+    "DequantizeLinear",
+}
 
 
 def read_onnx(path: Path) -> dict[str, Array]:
-    """Weights by initializer name; data in other files is refused, so that no path in the file is ever followed.
+    """Weights by initializer name; data in other files is refused, so that no path in the file is
+    ever followed.
 
     Raises:
         ArtifactError: this is no ONNX file that can be read.
@@ -194,7 +247,9 @@ def _onnx_constants(path: Path, graph: Any) -> Iterator[Stored]:
     import onnx
     from onnx import numpy_helper
 
-    coded = {name for node in graph.node if node.op_type in INTEGER_OPERATORS for name in node.input}
+    coded = {
+        name for node in graph.node if node.op_type in INTEGER_OPERATORS for name in node.input
+    }
     for index in bounded(path, "initializers", len(graph.initializer)):
         tensor = graph.initializer[index]
         name = checked_name(path, tensor.name)
@@ -205,16 +260,28 @@ def _onnx_constants(path: Path, graph: Any) -> Iterator[Stored]:
         if kind in ONNX_OPAQUE:
             yield Stored(name=name, codes=codes.view(ONNX_OPAQUE[kind]), quantized=True)
         elif kind in ONNX_CODES and name in coded:
-            yield Stored(name=name, codes=codes if codes.dtype.kind in "iu" else codes.astype(np.int8), quantized=True)
+            yield Stored(
+                name=name,
+                codes=codes if codes.dtype.kind in "iu" else codes.astype(np.int8),
+                quantized=True,
+            )
         elif codes.dtype.kind == "f":
             yield Stored(name=name, codes=codes)
 
 
-COREML_WEIGHTS = ("val", "data", "quantized_data", "indices", "nonzero_data")  # arguments of const and constexpr_* operators
+# arguments of const and constexpr_* operators
+COREML_WEIGHTS = (
+    "val",
+    "data",
+    "quantized_data",
+    "indices",
+    "nonzero_data",
+)
 
 
 def read_coreml(path: Path) -> dict[str, Array]:
-    """Weights by the name of the operator's output, the argument behind it where it is not the plain value.
+    """Weights by the name of the operator's output, the argument behind it where it is not the
+    plain value.
 
     Raises:
         ArtifactError: this is no ML Program that can be read.
@@ -242,9 +309,19 @@ def _coreml_constants(package: Package) -> Iterator[Stored]:
                     # Those within the program are small arguments, not weights.
                     if value.WhichOneof("value") == "blobFileValue":
                         raw = package.blob(value.blobFileValue.fileName, value.blobFileValue.offset)
-                        shape = [int(dimension.constant.size) for dimension in value.type.tensorType.dimensions]
+                        shape = [
+                            int(dimension.constant.size)
+                            for dimension in value.type.tensorType.dimensions
+                        ]
                         plain = name == "val"
-                        yield from typed(path, output if plain else f"{output}/{name}", raw, kind, shape, quantized=not plain)
+                        yield from typed(
+                            path,
+                            output if plain else f"{output}/{name}",
+                            raw,
+                            kind,
+                            shape,
+                            quantized=not plain,
+                        )
 
 
 def _coreml_values(operation: Any) -> Iterator[tuple[str, Any]]:
@@ -256,7 +333,11 @@ def _coreml_values(operation: Any) -> Iterator[tuple[str, Any]]:
             if name in operation.attributes:
                 yield name, operation.attributes[name]
             bindings = operation.inputs[name].arguments if name in operation.inputs else ()
-            yield from ((name, binding.value) for binding in bindings if binding.WhichOneof("binding") == "value")
+            yield from (
+                (name, binding.value)
+                for binding in bindings
+                if binding.WhichOneof("binding") == "value"
+            )
 
 
 READERS: Registry[Callable[[Path], dict[str, Array]]] = Registry(

@@ -7,7 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.core import Array, Child, InputError, IOSpec, Job, Progress, Reply, memory_for, require_modules, seconds_for
+from unplug.core import (
+    Array,
+    Child,
+    InputError,
+    IOSpec,
+    Job,
+    Progress,
+    Reply,
+    memory_for,
+    require_modules,
+    seconds_for,
+)
 
 from .artifact import Artifact
 from .runtime import RUNTIMES
@@ -19,13 +30,16 @@ CHUNK_BYTES = 256 * 2**20  # of inputs a call: bounds the temporary folder
 REPORT_EVERY = 256  # samples between two progress lines
 
 STAND_INS = {"coreml": "mil"}
-"""Runtime to the one that gives the same numbers on other machines. For parity and audits, never for times."""
+"""Runtime to the one that gives the same numbers on other machines. For parity and audits, never
+for times.
+"""
 
 
 def runtime_of(artifact: Artifact) -> Runtime:
     """The runtime of an artifact's target, or what stands in for it on this machine.
 
-    The name of what is returned belongs into every result: a stand-in checks the file, not Apple's framework.
+    The name of what is returned belongs into every result: a stand-in checks the file, not Apple's
+    framework.
     """
     runtime = RUNTIMES.get(TARGETS.get(artifact.card.target).runtime)
     if runtime.unavailable() is not None and runtime.name in STAND_INS:
@@ -34,14 +48,16 @@ def runtime_of(artifact: Artifact) -> Runtime:
 
 
 class Session:
-    """Runs one artifact. Its child process stays, and the file in it open, until `close`, a crash, or the end of this process.
+    """Runs one artifact. Its child process stays, and the file in it open, until `close`, a crash,
+    or the end of this process.
 
     Args:
         artifact: from `load_artifact` or `export_checkpoint`.
         runtime: name in RUNTIMES; default: see `runtime_of`.
         delegate: one of the runtime's `delegates`; default: its first.
         threads: CPU threads.
-        child: whose process runs it, where sessions of one runtime share theirs, one after another; default: one of its own.
+        child: whose process runs it, where sessions of one runtime share theirs, one after another;
+            default: one of its own.
 
     Raises:
         InputError: no such runtime or delegate, or it cannot run on this machine.
@@ -61,7 +77,9 @@ class Session:
         self.runtime: Runtime = runtime_of(artifact) if runtime is None else RUNTIMES.get(runtime)
         if self.runtime.suffix != artifact.path.suffix:
             why = f"it runs {self.runtime.suffix} files, and this is {artifact.path.name}"
-            raise InputError(f"runtime {self.runtime.name!r}", why, "Leave it out, or name one of this file's")
+            raise InputError(
+                f"runtime {self.runtime.name!r}", why, "Leave it out, or name one of this file's"
+            )
         self.delegate = delegate or self.runtime.delegates[0]
         self.threads = threads
         check_runtime(self.runtime, self.delegate, threads)
@@ -81,10 +99,16 @@ class Session:
         """`run` with images as PyTorch has them, NCHW, whatever the file has."""
         spec = self.artifact.card.iospec
         first = spec.images_in("NCHW")
-        return relaid(spec.outputs, self.run(relaid(first.inputs, inputs, spec.inputs)), first.outputs)
+        return relaid(
+            spec.outputs, self.run(relaid(first.inputs, inputs, spec.inputs)), first.outputs
+        )
 
     def run(
-        self, inputs: Mapping[str, Array], *, timeout: float | None = None, progress: Progress | None = None
+        self,
+        inputs: Mapping[str, Array],
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
     ) -> dict[str, Array]:
         """Runs N samples one by one, as a phone would.
 
@@ -98,7 +122,8 @@ class Session:
 
         Raises:
             InputError: a wrong input; names the tensor.
-            ArtifactError: the runtime cannot load the file, or its tensors are not those of its card.
+            ArtifactError: the runtime cannot load the file, or its tensors are not those of its
+                card.
             ConversionError: the runtime crashed.
         """
         spec = self.artifact.card.iospec
@@ -113,26 +138,44 @@ class Session:
 
             part = {name: array[start : start + chunk] for name, array in inputs.items()}
             parts.append(self._run_chunk(part, timeout, forward))
-        return {tensor.name: np.concatenate([part[tensor.name] for part in parts]) for tensor in spec.outputs}
+        return {
+            tensor.name: np.concatenate([part[tensor.name] for part in parts])
+            for tensor in spec.outputs
+        }
 
-    def _run_chunk(self, inputs: Mapping[str, Array], timeout: float | None, progress: Progress) -> dict[str, Array]:
+    def _run_chunk(
+        self, inputs: Mapping[str, Array], timeout: float | None, progress: Progress
+    ) -> dict[str, Array]:
         what = f"{self.artifact.path.name} on {self.runtime.name}"
-        values = {**run_values(self.artifact), "runtime": self.runtime.name, "delegate": self.delegate, "threads": self.threads}
+        values = {
+            **run_values(self.artifact),
+            "runtime": self.runtime.name,
+            "delegate": self.delegate,
+            "threads": self.threads,
+        }
         function = "unplug.export.session:run_samples"
         seconds = seconds_for(len(next(iter(inputs.values()))), timeout)
         memory = memory_for(self.artifact.path)
         return self._child.call(
             function, values, inputs, what=what, timeout=seconds, memory=memory, progress=progress
-        ).arrays  # fmt: skip
+        ).arrays
 
 
 def check_runtime(runtime: Runtime, delegate: str, threads: int) -> None:
-    """Raises unless `runtime` is installed and can run on this machine with `delegate` and `threads`."""
+    """Raises unless `runtime` is installed and can run on this machine with `delegate` and
+    `threads`.
+    """
     if (reason := runtime.unavailable()) is not None:
-        raise InputError(f"runtime {runtime.name!r}", reason, "Run another target here, or this one on such a machine")
+        raise InputError(
+            f"runtime {runtime.name!r}",
+            reason,
+            "Run another target here, or this one on such a machine",
+        )
     if delegate not in runtime.delegates:
         raise InputError(
-            f"delegate {delegate!r}", f"{runtime.name} has none of this name", f"Known: {', '.join(runtime.delegates)}"
+            f"delegate {delegate!r}",
+            f"{runtime.name} has none of this name",
+            f"Known: {', '.join(runtime.delegates)}",
         )
     if threads < 1:
         raise InputError(f"{threads} threads", "at least one is needed", "Use 1 or more")
@@ -145,19 +188,28 @@ def run_values(artifact: Artifact) -> dict[str, object]:
 
 
 def run_samples(job: Job) -> Reply:
-    """The child's side of `Session.run`: runs sample by sample; the artifact stays open for the next call, until another's."""
+    """The child's side of `Session.run`: runs sample by sample; the artifact stays open for the
+    next call, until another's.
+    """
     values, inputs = job.values, job.arrays
     iospec, path = IOSpec.from_dict(values["iospec"]), Path(values["path"])
     if job.kept.get("opened") != values:
         job.kept.clear()  # before the next one takes memory
         runtime = RUNTIMES.get(values["runtime"])
-        job.kept["runner"] = runtime.open(path, iospec, threads=values["threads"], delegate=values["delegate"])
+        job.kept["runner"] = runtime.open(
+            path, iospec, threads=values["threads"], delegate=values["delegate"]
+        )
         job.kept["opened"] = values
     runner = job.kept["runner"]
     samples = len(next(iter(inputs.values())))
-    outputs = {tensor.name: np.empty((samples, *tensor.shape[1:]), tensor.dtype) for tensor in iospec.outputs}
+    outputs = {
+        tensor.name: np.empty((samples, *tensor.shape[1:]), tensor.dtype)
+        for tensor in iospec.outputs
+    }
     for index in range(samples):
-        runner.feed({name: np.ascontiguousarray(array[index : index + 1]) for name, array in inputs.items()})
+        runner.feed(
+            {name: np.ascontiguousarray(array[index : index + 1]) for name, array in inputs.items()}
+        )
         runner.invoke()
         for name, array in runner.read().items():
             outputs[name][index] = array[0]

@@ -9,7 +9,9 @@ import numpy as np
 
 from unplug.core import Array, InputError, IOSpec, TensorSpec
 
-RANGE_SLACK = 1e-6  # of the range's width: what rounding to float32 may add to an image scaled to [0, 1]
+RANGE_SLACK = (
+    1e-6  # of the range's width: what rounding to float32 may add to an image scaled to [0, 1]
+)
 CHECK_SAMPLES = 256  # samples checked at a time, so that a memory-mapped set is never read in whole
 
 
@@ -37,7 +39,11 @@ def check_inputs(iospec: IOSpec, inputs: Mapping[str, Array]) -> int:
         raise InputError(f"input {name!r}", why, f"Give {', '.join(names)}")
     counts = {tensor.name: _check_input(tensor, inputs[tensor.name]) for tensor in iospec.inputs}
     if len(set(counts.values())) != 1:
-        raise InputError(f"inputs {', '.join(names)}", f"they hold {counts} samples", "Give the same number of each")
+        raise InputError(
+            f"inputs {', '.join(names)}",
+            f"they hold {counts} samples",
+            "Give the same number of each",
+        )
     return next(iter(counts.values()))
 
 
@@ -48,7 +54,11 @@ def _check_input(tensor: TensorSpec, array: Array) -> int:
         raise InputError(what, f"it is {got}, not a numpy array of {tensor.dtype}", "Convert it")
     if array.ndim != len(tensor.shape) or array.shape[1:] != tensor.shape[1:] or not len(array):
         wanted = ", ".join(str(n) for n in tensor.shape[1:])
-        raise InputError(what, f"its shape is {array.shape}", f"Give (N, {wanted}) in {tensor.layout} order, N >= 1")
+        raise InputError(
+            what,
+            f"its shape is {array.shape}",
+            f"Give (N, {wanted}) in {tensor.layout} order, N >= 1",
+        )
     for start in range(0, len(array), CHECK_SAMPLES):
         _check_values(tensor, what, array[start : start + CHECK_SAMPLES])
     return len(array)
@@ -62,11 +72,16 @@ def _check_values(tensor: TensorSpec, what: str, block: Array) -> None:
         return
     slack = RANGE_SLACK * (tensor.range[1] - tensor.range[0])
     if low < tensor.range[0] - slack or high > tensor.range[1] + slack:
-        why = f"its values reach from {low:g} to {high:g}, and the model expects {tensor.range[0]:g} to {tensor.range[1]:g}"
+        why = (
+            f"its values reach from {low:g} to {high:g}, and the model expects {tensor.range[0]:g} "
+            f"to {tensor.range[1]:g}"
+        )
         raise InputError(what, why, "Scale it as the model's card says")
 
 
-def relaid(specs: Sequence[TensorSpec], arrays: Mapping[str, Array], wanted: Sequence[TensorSpec]) -> dict[str, Array]:
+def relaid(
+    specs: Sequence[TensorSpec], arrays: Mapping[str, Array], wanted: Sequence[TensorSpec]
+) -> dict[str, Array]:
     """Named arrays with their axes in the order of other specs of the same tensors.
 
     Args:
@@ -116,7 +131,11 @@ def _random(tensor: TensorSpec, samples: int, generator: np.random.Generator) ->
             return generator.standard_normal(shape).astype(tensor.dtype)
         return generator.uniform(*tensor.range, size=shape).astype(tensor.dtype)
     if tensor.range is None:
-        raise InputError(f"input {tensor.name!r}", f"{tensor.dtype} without a range has no random values", "Give the inputs")
+        raise InputError(
+            f"input {tensor.name!r}",
+            f"{tensor.dtype} without a range has no random values",
+            "Give the inputs",
+        )
     low, high = (round(bound) for bound in tensor.range)
     return generator.integers(low, high, size=shape, endpoint=True).astype(tensor.dtype)
 

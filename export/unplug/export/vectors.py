@@ -1,4 +1,6 @@
-"""Test vectors: how inputs and the outputs expected of them lie in a folder, for a device that checks itself."""
+"""Test vectors: how inputs and the outputs expected of them lie in a folder, for a device that
+checks itself.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,15 @@ def vectors_index(iospec: IOSpec, samples: int) -> dict[str, Any]:
 
     def side(sample: int, kind: str) -> dict[str, Any]:
         return {
-            spec.name: {"file": vector_name(sample, spec.name), "shape": list(spec.shape), "dtype": "float32-le"}
+            spec.name: {
+                "file": vector_name(sample, spec.name),
+                "shape": list(spec.shape),
+                "dtype": "float32-le",
+            }
             for spec in getattr(iospec, kind)
         }
 
-    found = [{kind: side(sample, kind) for kind in ("inputs", "outputs")} for sample in range(samples)]
+    found = [
+        {kind: side(sample, kind) for kind in ("inputs", "outputs")} for sample in range(samples)
+    ]
     return {"schema": SCHEMA, "samples": found}

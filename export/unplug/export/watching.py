@@ -1,7 +1,7 @@
 """What a network computes on the way, operator by operator, whatever it is made of.
 
-Hooks of modules see neither functions nor kernels that are computed from others; these are where the numbers go through.
-Imported in child processes only: it needs torch.
+Hooks of modules see neither functions nor kernels that are computed from others; these are where
+the numbers go through. Imported in child processes only: it needs torch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 See = Callable[[str, Any, tuple[Any, ...], dict[str, Any]], Any]
-"""Told of an operator before it runs: path of the innermost module, operator, arguments. What it returns is the result."""
+"""Told of an operator before it runs: path of the innermost module, operator, arguments. What it
+returns is the result.
+"""
 
 
 class _Dispatch(TorchDispatchMode):
@@ -34,8 +36,14 @@ def _paths(model: nn.Module) -> Iterator[list[str]]:
     handles = []
     for name, module in model.named_modules():
         if name:
-            handles.append(module.register_forward_pre_hook(lambda _module, _given, path=name: inside.append(path)))
-            handles.append(module.register_forward_hook(lambda _module, _given, _output: inside.pop() and None))
+            handles.append(
+                module.register_forward_pre_hook(
+                    lambda _module, _given, path=name: inside.append(path)
+                )
+            )
+            handles.append(
+                module.register_forward_hook(lambda _module, _given, _output: inside.pop() and None)
+            )
     try:
         yield inside
     finally:

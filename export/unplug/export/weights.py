@@ -1,4 +1,6 @@
-"""The weights that an artifact stores, code by code: what rounding left of an edit is counted on them."""
+"""The weights that an artifact stores, code by code: what rounding left of an edit is counted on
+them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.core import Array, ArtifactError, Job, Reply, call_in_child, memory_for, require_modules, seconds_for
+from unplug.core import (
+    Array,
+    ArtifactError,
+    Job,
+    Reply,
+    call_in_child,
+    memory_for,
+    require_modules,
+    seconds_for,
+)
 
 from .artifact import Artifact
 from .code_change import CodeChange, TensorChange
@@ -17,13 +28,16 @@ TIMEOUT_SECONDS = 300.0  # reading 4 GiB from a slow disk; a hostile file gets n
 
 
 def stored_weights(artifact: Artifact) -> dict[str, Array]:
-    """Weights by their names in the file, as stored: float32 or float16 numbers, or quantized codes.
+    """Weights by their names in the file, as stored: float32 or float16 numbers, or quantized
+    codes.
 
     Args:
-        artifact: from `load_artifact` or `export_checkpoint`; its target's reader runs in a child process.
+        artifact: from `load_artifact` or `export_checkpoint`; its target's reader runs in a child
+            process.
 
     Returns:
-        Name to array. Scalars, shapes and indices are left out; four-bit codes come as one byte each.
+        Name to array. Scalars, shapes and indices are left out; four-bit codes come as one byte
+        each.
 
     Raises:
         ArtifactError: the file is broken, or claims more than it can hold.
@@ -36,9 +50,12 @@ def stored_weights(artifact: Artifact) -> dict[str, Array]:
     require_modules(target.modules, target.extra)
     values = {"path": str(artifact.path.resolve()), "target": card.target}
     reply = call_in_child(
-        "unplug.export.weights:read_weights", values, what=f"weights of {artifact.path.name}",
-        timeout=seconds_for(0, TIMEOUT_SECONDS), memory=memory_for(artifact.path),
-    )  # fmt: skip
+        "unplug.export.weights:read_weights",
+        values,
+        what=f"weights of {artifact.path.name}",
+        timeout=seconds_for(0, TIMEOUT_SECONDS),
+        memory=memory_for(artifact.path),
+    )
     return reply.arrays
 
 
@@ -56,11 +73,17 @@ def compare_codes(before: dict[str, Array], after: dict[str, Array]) -> CodeChan
     """
     names = [name for name in before if name in after and _alike(before[name], after[name])]
     rows = [
-        TensorChange(name=name, weights=before[name].size, changed=float((_bits(before[name]) != _bits(after[name])).mean()))
+        TensorChange(
+            name=name,
+            weights=before[name].size,
+            changed=float((_bits(before[name]) != _bits(after[name])).mean()),
+        )
         for name in names
     ]
     weights = sum(row.weights for row in rows)
-    rest = [[array for name, array in side.items() if name not in names] for side in (before, after)]
+    rest = [
+        [array for name, array in side.items() if name not in names] for side in (before, after)
+    ]
     return CodeChange(
         changed=sum(row.changed * row.weights for row in rows) / weights if weights else None,
         weights=weights,

@@ -1,4 +1,6 @@
-"""Numbers that others published, with where they stand. They are a series of their own: no row here was measured by us."""
+"""Numbers that others published, with where they stand. They are a series of their own: no row here
+was measured by us.
+"""
 
 from __future__ import annotations
 
@@ -81,8 +83,15 @@ class PublishedRow:
 
     @property
     def calibrates(self) -> bool:
-        """Whether an estimate may lean on it: a checked latency of a network whose arithmetic is known."""
-        known = self.value is not None and self.macs is not None and self.device is not None and self.accelerator is not None
+        """Whether an estimate may lean on it: a checked latency of a network whose arithmetic is
+        known.
+        """
+        known = (
+            self.value is not None
+            and self.macs is not None
+            and self.device is not None
+            and self.accelerator is not None
+        )
         return self.verified and known and self.unit == "ms" and self.measures == "one run"
 
 
@@ -121,7 +130,11 @@ def load_baselines(path: Path = SHIPPED) -> Baselines:
     """
     found = read_dataclass(Baselines, Path(path), ReportError)
     for problem in _problems(found):
-        raise ReportError(str(path), problem, "Correct the row; a number that nobody read has value null and verified false")
+        raise ReportError(
+            str(path),
+            problem,
+            "Correct the row; a number that nobody read has value null and verified false",
+        )
     return found
 
 
@@ -142,7 +155,11 @@ def _row_problems(row: PublishedRow, baselines: Baselines) -> Iterator[str]:
     if row.source not in baselines.sources:
         yield f"no source {row.source[:40]!r}"
     if row.verified != (row.value is not None):
-        yield "it is verified without a number" if row.verified else "it has a number that nobody checked"
+        yield (
+            "it is verified without a number"
+            if row.verified
+            else "it has a number that nobody checked"
+        )
     if not row.verified and not row.note:
         yield "it does not say why there is no number"
     if row.value is not None and not (math.isfinite(row.value) and row.value > 0):
@@ -163,6 +180,16 @@ def listing(baselines: Baselines) -> tuple[tuple[str, ...], list[tuple[str, ...]
         place = f"{row.accelerator or '?'}{threads}" if row.device else ""
         when = source.published or f"read {baselines.retrieved}"
         rows.append(
-            (row.series, row.model, row.device or "", place, row.precision or "", value, row.measures, source.url, when)
+            (
+                row.series,
+                row.model,
+                row.device or "",
+                place,
+                row.precision or "",
+                value,
+                row.measures,
+                source.url,
+                when,
+            )
         )
     return header, rows

@@ -10,7 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from unplug.core import Array, InputError, IOSpec, Progress, UnplugError, git_revision, installed_versions
+from unplug.core import (
+    Array,
+    InputError,
+    IOSpec,
+    Progress,
+    UnplugError,
+    git_revision,
+    installed_versions,
+)
 from unplug.export import Artifact, Card, Reference, check_inputs, random_inputs, reference_outputs
 from unplug.plugins import view_of
 
@@ -20,7 +28,9 @@ from .devices.bench_device import BenchJob, Device, DeviceInfo, DeviceOrder, Pla
 from .rows import stopped_row
 
 SAMPLES = 2
-"""By default: a runtime that stops working leaves the outputs of the one before, which are wrong for the other."""
+"""By default: a runtime that stops working leaves the outputs of the one before, which are wrong
+for the other.
+"""
 MAX_RUNS = 1_000_000  # of one repeat; more would fill the report with raw samples
 
 
@@ -41,16 +51,18 @@ def bench_artifacts(
 
     Args:
         artifacts: from `unplug.export`.
-        on: names in DEVICES, with a place behind a colon where there are several of one kind: ``"adb:SERIAL"``.
+        on: names in DEVICES, with a place behind a colon where there are several of one kind:
+            ``"adb:SERIAL"``.
         plan: threads, warm-ups, runs, cold starts; default: `Plan()`.
         runtime: what runs them; default: each target's own.
-        delegates: each artifact on each of them that its runtime has, on every device; default: the runtime's first, in a
-            browser all.
+        delegates: each artifact on each of them that its runtime has, on every device; default: the
+            runtime's first, in a browser all.
         inputs: name to array of N samples, taken in turn; default: two random samples a model.
         checkpoint: its outputs are the parity reference; default: the artifact's own untimed run.
-        journal: a file that keeps every cold start at once: the same call goes on where an earlier one ended. The caller
-            deletes it when the report is written (`journals`).
-        progress: called with (cold starts done, cold starts in all, file name), of the first device.
+        journal: a file that keeps every cold start at once: the same call goes on where an earlier
+            one ended. The caller deletes it when the report is written (`journals`).
+        progress: called with (cold starts done, cold starts in all, file name), of the first
+            device.
         say: takes a line for the user.
 
     Raises:
@@ -63,13 +75,21 @@ def bench_artifacts(
     plan = plan or Plan()
     places = [on] if isinstance(on, str) else list(on)
     _check(artifacts, places, plan)
-    known = {artifact.card.iospec: _checked(artifact.card.iospec, inputs, plan.seed) for artifact in artifacts}
+    known = {
+        artifact.card.iospec: _checked(artifact.card.iospec, inputs, plan.seed)
+        for artifact in artifacts
+    }
     references = _References(checkpoint, known)
     order = DeviceOrder(
-        artifacts=tuple(artifacts), runtime=runtime, delegates=tuple(dict.fromkeys(delegates)), plan=plan,
+        artifacts=tuple(artifacts),
+        runtime=runtime,
+        delegates=tuple(dict.fromkeys(delegates)),
+        plan=plan,
         inputs_of=lambda artifact: known[artifact.card.iospec],
-        reference_of=lambda artifact: references.of(artifact.card), progress=progress, say=say,
-    )  # fmt: skip
+        reference_of=lambda artifact: references.of(artifact.card),
+        progress=progress,
+        say=say,
+    )
     devices: list[tuple[Device, str | None]] = []
     for name, _, place in (text.partition(":") for text in places):
         devices.append((DEVICES.get(name), place or None))
@@ -80,16 +100,25 @@ def bench_artifacts(
     def bench(number: int) -> tuple[BenchRow, ...]:
         device, place = devices[number]
         own = None if journal is None else journals(journal, places)[number]
-        return device.bench(place, replace(order, journal=own, progress=progress if number == 0 else None))
+        return device.bench(
+            place, replace(order, journal=own, progress=progress if number == 0 else None)
+        )
 
     rows = list(bench(0)) if len(devices) == 1 else _side_by_side(bench, artifacts, places, order)
-    return BenchReport(rows=tuple(rows), seed=plan.seed, versions=_versions(rows), git_revision=git_revision())
+    return BenchReport(
+        rows=tuple(rows), seed=plan.seed, versions=_versions(rows), git_revision=git_revision()
+    )
 
 
 def _side_by_side(
-    bench: Callable[[int], tuple[BenchRow, ...]], artifacts: Sequence[Artifact], places: Sequence[str], order: DeviceOrder
+    bench: Callable[[int], tuple[BenchRow, ...]],
+    artifacts: Sequence[Artifact],
+    places: Sequence[str],
+    order: DeviceOrder,
 ) -> list[BenchRow]:
-    """Several devices, a thread each. One that fails does not take the others' rows with it; its own say why."""
+    """Several devices, a thread each. One that fails does not take the others' rows with it; its
+    own say why.
+    """
     rows, errors = list[BenchRow](), list[UnplugError]()
     with ThreadPoolExecutor(max_workers=len(places)) as pool:
         futures = [pool.submit(bench, number) for number in range(len(places))]
@@ -100,7 +129,8 @@ def _side_by_side(
                 except UnplugError as error:
                     errors.append(error)
                     rows += [_failed(artifact, place, order, str(error)) for artifact in artifacts]
-        except BaseException:  # Ctrl-C: the pool waits for its threads, which end after the cold start that they are in
+        # Ctrl-C: the pool waits for its threads, which end after the cold start that they are in
+        except BaseException:
             order.cancel.set()
             raise
     if len(errors) == len(places):
@@ -110,10 +140,16 @@ def _side_by_side(
 
 def _failed(artifact: Artifact, place: str, order: DeviceOrder, reason: str) -> BenchRow:
     job = BenchJob(
-        artifact=artifact, runtime=order.runtime or "unknown", runtime_version=None, delegate=(*order.delegates, "default")[0],
-        inputs=order.inputs_of(artifact), reference=order.reference_of(artifact),
-    )  # fmt: skip
-    return stopped_row(DeviceInfo(where="device", device=place, os="unknown"), job, order.plan, reason)
+        artifact=artifact,
+        runtime=order.runtime or "unknown",
+        runtime_version=None,
+        delegate=(*order.delegates, "default")[0],
+        inputs=order.inputs_of(artifact),
+        reference=order.reference_of(artifact),
+    )
+    return stopped_row(
+        DeviceInfo(where="device", device=place, os="unknown"), job, order.plan, reason
+    )
 
 
 def journals(out: Path, places: Sequence[str]) -> list[Path]:
@@ -123,7 +159,10 @@ def journals(out: Path, places: Sequence[str]) -> list[Path]:
         >>> journals(Path("bench.json"), ["adb:1.2.3.4:5555"])[0].name
         'bench.json.adb-1.2.3.4-5555.part'
     """
-    return [out.with_name(f"{out.name}.{re.sub(r'[^A-Za-z0-9._-]', '-', place)[:100]}.part") for place in places]
+    return [
+        out.with_name(f"{out.name}.{re.sub(r'[^A-Za-z0-9._-]', '-', place)[:100]}.part")
+        for place in places
+    ]
 
 
 def _check(artifacts: Sequence[Artifact], places: Sequence[str], plan: Plan) -> None:
@@ -132,19 +171,34 @@ def _check(artifacts: Sequence[Artifact], places: Sequence[str], plan: Plan) -> 
     same = Counter((artifact.card.sha256, artifact.path.name) for artifact in artifacts)
     for (_, name), times in same.items():
         if times > 1:
-            raise InputError(name, "it is given twice, and its rows could not be told apart", "Give each file once")
+            raise InputError(
+                name,
+                "it is given twice, and its rows could not be told apart",
+                "Give each file once",
+            )
     if not places or len(set(places)) < len(places):
         raise InputError("bench", "no device is given, or one twice", "See: unplug list devices")
     if "host" in places and len(places) > 1:
-        raise InputError("bench", "what drives the other devices would disturb the host", "Time the host by itself")
-    counts = {"threads": plan.threads, "iterations": plan.iterations, "repeats": plan.repeats, "warm-ups + 1": plan.warmup + 1}
+        raise InputError(
+            "bench",
+            "what drives the other devices would disturb the host",
+            "Time the host by itself",
+        )
+    counts = {
+        "threads": plan.threads,
+        "iterations": plan.iterations,
+        "repeats": plan.repeats,
+        "warm-ups + 1": plan.warmup + 1,
+    }
     for name, value in counts.items():
         if not 1 <= value <= MAX_RUNS:
             raise InputError(f"{name} {value}", "out of range", f"Use 1 to {MAX_RUNS}")
     limits = {
-        "sustained seconds": plan.sustain_s, "degrees": plan.max_temperature_c, "seconds to cool down": plan.cool_down_s,
+        "sustained seconds": plan.sustain_s,
+        "degrees": plan.max_temperature_c,
+        "seconds to cool down": plan.cool_down_s,
         "seconds away": plan.away_s,
-    }  # fmt: skip
+    }
     for name, limit in limits.items():
         if limit is not None and not 0.0 <= limit < math.inf:
             raise InputError(f"{name} {limit}", "not a number from 0 on", "Write one")
@@ -158,13 +212,17 @@ def _checked(iospec: IOSpec, inputs: Mapping[str, Array] | None, seed: int) -> M
 
 def _versions(rows: Sequence[BenchRow]) -> dict[str, str]:
     found = {row.runtime: row.runtime_version for row in rows}
-    return installed_versions(["numpy"]) | {name: version for name, version in found.items() if version is not None}
+    return installed_versions(["numpy"]) | {
+        name: version for name, version in found.items() if version is not None
+    }
 
 
 class _References:
     """The checkpoint's outputs, computed once for all artifacts with the same tensors."""
 
-    def __init__(self, checkpoint: Path | None, inputs: Mapping[IOSpec, Mapping[str, Array]]) -> None:
+    def __init__(
+        self, checkpoint: Path | None, inputs: Mapping[IOSpec, Mapping[str, Array]]
+    ) -> None:
         self._checkpoint, self._inputs = checkpoint, inputs
         self._known: dict[IOSpec, Reference] = {}
 
@@ -174,5 +232,7 @@ class _References:
             return None
         if iospec not in self._known:
             view = view_of(card.model_type)
-            self._known[iospec] = reference_outputs(self._checkpoint, iospec, self._inputs[iospec], view=view)
+            self._known[iospec] = reference_outputs(
+                self._checkpoint, iospec, self._inputs[iospec], view=view
+            )
         return self._known[iospec]

@@ -12,7 +12,9 @@ from unplug.core import STRICT, ReportError, read_dataclass, write_json
 from .statistics import Summary
 
 SCHEMA: Literal["unplug-bench/1"] = "unplug-bench/1"
-MAX_ROWS = 2000  # of one file: a hundred artifacts on twenty delegates; each takes milliseconds to be worked out anew
+# of one file: a hundred artifacts on twenty delegates; each takes milliseconds to be worked out
+# anew
+MAX_ROWS = 2000
 Where = Literal["device", "emulated", "host"]
 Status = Literal["ok", "failed", "not_run"]
 Mode = Literal["burst", "sustained"]
@@ -27,16 +29,21 @@ class Repeat:
         started_s: seconds from the start of the benchmark.
         init_ms: load, compile and allocate; the file is in the system's page cache.
         first_inference_ms: the first run after that.
-        latencies_ms: every timed run, in order, from the call until the work is done; none where the tool that ran it, or a
-            sustained run, keeps their summary only.
-        enqueue_ms, read_back_ms: medians of handing the inputs over and of copying the outputs out, timed apart.
-        pending_ms: how much longer the copying takes behind a run than behind another copying: work that the call left.
+        latencies_ms: every timed run, in order, from the call until the work is done; none where
+            the tool that ran it, or a sustained run, keeps their summary only.
+        enqueue_ms, read_back_ms: medians of handing the inputs over and of copying the outputs out,
+            timed apart.
+        pending_ms: how much longer the copying takes behind a run than behind another copying: work
+            that the call left.
         summary: of the timed runs.
         compared: runs whose outputs were looked at; 0 where nobody did.
-        parity_db: PSNR of the worst output of those against the reference; None when exact or undefined.
-        parity_reason: why the outputs are too far from the reference, or None when they are near enough.
+        parity_db: PSNR of the worst output of those against the reference; None when exact or
+            undefined.
+        parity_reason: why the outputs are too far from the reference, or None when they are near
+            enough.
         delegate_got: what ran the operators in this cold start.
-        thermal, temperature_c, battery_percent, charging, clock_mode: the device's state right before.
+        thermal, temperature_c, battery_percent, charging, clock_mode: the device's state right
+            before.
         thermal_after, temperature_after_c: right behind.
         energy_mj: per run, or None where the device does not tell.
     """
@@ -87,19 +94,22 @@ class BenchRow:
     """One artifact on one delegate of one device.
 
     Args:
-        file, model_type, model_sha256, artifact_sha256, target, precision: the artifact; the model's hash is its weights'.
+        file, model_type, model_sha256, artifact_sha256, target, precision: the artifact; the
+            model's hash is its weights'.
         bytes: of the artifact.
         where: "device", "emulated" or "host".
         device, soc, os, gpu_driver: the machine.
         runtime, runtime_version, threads: what ran it.
-        delegate_asked, delegate_got, nodes_delegated, nodes_total, partitions: see `unplug.export.runtime.base.Placement`.
+        delegate_asked, delegate_got, nodes_delegated, nodes_total, partitions: see
+            `unplug.export.runtime.base.Placement`.
         status: "ok", "failed" or "not_run".
         valid: whether the row may be ranked.
         reasons: why it may not, or why it was not run.
         warnings: what a reader should know of a row that is valid all the same.
         mode: "burst": repeats x iterations; "sustained": one cold start at full load.
         warmup, iterations: untimed and timed runs of each repeat.
-        timed_until: what the clock waited for: the call's return, or the outputs, where calls return early.
+        timed_until: what the clock waited for: the call's return, or the outputs, where calls
+            return early.
         init_ms_cold, first_inference_ms, enqueue_ms, read_back_ms: medians over the repeats.
         init_ms_cached: load with the runtime's compilation cache filled.
         repeats: each with its raw latencies.
@@ -107,19 +117,25 @@ class BenchRow:
         median_ms: geometric mean of the repeats' medians: what is compared and ranked.
         median_ci95_ms: its interval over cold starts; None for a single one.
         spread: (largest - smallest) / smallest median of the repeats.
-        drift: by which share runs became slower from the first to the last of a cold start, on average.
+        drift: by which share runs became slower from the first to the last of a cold start, on
+            average.
         drift_ci95: its interval over cold starts.
-        outlier_share: of runs far above their repeat's median, see `unplug.mobile_bench.statistics.outlier_share`.
+        outlier_share: of runs far above their repeat's median, see
+            `unplug.mobile_bench.statistics.outlier_share`.
         curve: of a sustained run, in windows of equal length.
-        peak_memory_bytes: of a process that loads and runs the artifact, in a pass of its own that is not timed.
+        peak_memory_bytes: of a process that loads and runs the artifact, in a pass of its own that
+            is not timed.
         base_memory_bytes: of that process before it loads the artifact, runtime imported.
-        energy_mj: per run, median over the repeats; of the host its CPU packages', other work included.
-        thermal_before, thermal_during, thermal_after: the device's word before, at its worst, and at the end.
+        energy_mj: per run, median over the repeats; of the host its CPU packages', other work
+            included.
+        thermal_before, thermal_during, thermal_after: the device's word before, at its worst, and
+            at the end.
         thermal_gate: what waiting for a cool device came to.
         battery_percent, charging, clock_mode: power state at the start.
         battery_after_percent: at the end; in between each repeat has its own.
         interruptions: what went wrong on the way and was made good.
-        parity_reference: "checkpoint", or "first_run" when none was given: the untimed pass of the same artifact.
+        parity_reference: "checkpoint", or "first_run" when none was given: the untimed pass of the
+            same artifact.
         inputs_sha256: `unplug.export.digest_inputs` of what went in.
         flops: floating-point operations of a run, from the card.
         flop_bound_ms: no run can be faster than this.
@@ -223,8 +239,12 @@ class BenchReport:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BenchReport:
-        """Reads a report; `ReportError` if the file is missing, does not follow the schema or has over `MAX_ROWS` rows."""
+        """Reads a report; `ReportError` if the file is missing, does not follow the schema or has
+        over `MAX_ROWS` rows.
+        """
         report = read_dataclass(cls, Path(path), ReportError)
         if len(report.rows) > MAX_ROWS:
-            raise ReportError(str(path), f"it has more than {MAX_ROWS} rows", "Make one report for each part")
+            raise ReportError(
+                str(path), f"it has more than {MAX_ROWS} rows", "Make one report for each part"
+            )
         return report

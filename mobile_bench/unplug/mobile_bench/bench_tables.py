@@ -1,4 +1,6 @@
-"""A bench report as a Markdown table or as CSV: every row, those that may not be ranked included, with the reason."""
+"""A bench report as a Markdown table or as CSV: every row, those that may not be ranked included,
+with the reason.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,41 @@ from .bench_report import BenchReport, BenchRow
 from .sustained import throttling
 
 COLUMNS = (
-    "file", "target", "precision", "bytes", "where", "device", "soc", "os", "runtime", "runtime_version", "delegate_asked",
-    "delegate_got", "nodes_delegated", "nodes_total", "partitions", "threads", "mode", "status", "valid", "median_ms",
-    "median_low_ms", "median_high_ms", "p90_ms", "p95_ms", "cold_starts", "runs", "init_ms", "first_inference_ms",
-    "peak_memory_bytes", "energy_mj", "throttled", "artifact_sha256", "reasons", "warnings",
-)  # fmt: skip
+    "file",
+    "target",
+    "precision",
+    "bytes",
+    "where",
+    "device",
+    "soc",
+    "os",
+    "runtime",
+    "runtime_version",
+    "delegate_asked",
+    "delegate_got",
+    "nodes_delegated",
+    "nodes_total",
+    "partitions",
+    "threads",
+    "mode",
+    "status",
+    "valid",
+    "median_ms",
+    "median_low_ms",
+    "median_high_ms",
+    "p90_ms",
+    "p95_ms",
+    "cold_starts",
+    "runs",
+    "init_ms",
+    "first_inference_ms",
+    "peak_memory_bytes",
+    "energy_mj",
+    "throttled",
+    "artifact_sha256",
+    "reasons",
+    "warnings",
+)
 """Of the CSV, in order: numbers in full precision, empty where nobody measured."""
 FORMULA = re.compile(r"[=+\-@\t\r\n]")
 """What a spreadsheet takes for a formula at the head of a cell, or strips to find one."""
@@ -41,8 +73,16 @@ def markdown(report: BenchReport) -> str:
 def _markdown_row(row: BenchRow) -> tuple[str, ...]:
     ends = "" if row.median_ci95_ms is None else " ({:.3g}–{:.3g})".format(*row.median_ci95_ms)
     lost = throttling(row.curve)
-    ranked = "yes" if row.ranked else row.unranked_because or ("not run" if row.status == "not_run" else "**no**")
-    notes = [*row.reasons, *row.warnings, *([] if lost is None else [f"{lost:+.0%} at the end of a sustained run"])]
+    ranked = (
+        "yes"
+        if row.ranked
+        else row.unranked_because or ("not run" if row.status == "not_run" else "**no**")
+    )
+    notes = [
+        *row.reasons,
+        *row.warnings,
+        *([] if lost is None else [f"{lost:+.0%} at the end of a sustained run"]),
+    ]
     device = f"{row.device} (emulated)" if row.where == "emulated" else row.device
     threads = counted(row.threads, "thread")
     return (
@@ -58,14 +98,16 @@ def _markdown_row(row: BenchRow) -> tuple[str, ...]:
 
 
 def csv_text(report: BenchReport) -> str:
-    r"""RFC 4180: commas, double quotes, CR LF. A cell of text that a spreadsheet would compute gets an apostrophe in front.
+    r"""RFC 4180: commas, double quotes, CR LF. A cell of text that a spreadsheet would compute gets
+    an apostrophe in front.
 
     Example:
         >>> csv_text(BenchReport(rows=(), seed=0, versions={}, git_revision=None)).startswith("file,target,precision,")
         True
 
     Reference:
-        Shafranovich, Common Format and MIME Type for CSV Files, RFC 4180, 2005; OWASP, CSV Injection.
+        Shafranovich, Common Format and MIME Type for CSV Files, RFC 4180, 2005; OWASP, CSV
+        Injection.
     """
     out = io.StringIO(newline="")
     writer = csv.writer(out, dialect="excel")
@@ -119,7 +161,13 @@ def _cell(text: str) -> str:
         'a\\\\|b &lt;b>c'
     """
     clean = " ".join(text.split()).replace("\\", "\\\\")
-    return clean.replace("|", "\\|").replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[").replace("`", "\\`")
+    return (
+        clean.replace("|", "\\|")
+        .replace("&", "&amp;")
+        .replace("<", "&lt;")
+        .replace("[", "\\[")
+        .replace("`", "\\`")
+    )
 
 
 def _ms(value: float | None) -> str:

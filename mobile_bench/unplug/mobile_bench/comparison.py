@@ -1,4 +1,5 @@
-"""Two bench reports, row by row: which rows may be compared, by how much they differ, and whether a gate fails.
+"""Two bench reports, row by row: which rows may be compared, by how much they differ, and whether a
+gate fails.
 
 Shapes: R repeats (cold starts) of one row.
 """
@@ -23,9 +24,20 @@ Verdict = Literal["slower", "faster", "no difference shown", "not comparable"]
 FAIL_ABOVE = 0.05
 LEVEL = 0.95
 SAME = (
-    "device", "soc", "os", "gpu_driver", "mode", "threads", "warmup", "iterations", "delegate_got", "timed_until",
-    "clock_mode", "charging", "inputs_sha256",
-)  # fmt: skip
+    "device",
+    "soc",
+    "os",
+    "gpu_driver",
+    "mode",
+    "threads",
+    "warmup",
+    "iterations",
+    "delegate_got",
+    "timed_until",
+    "clock_mode",
+    "charging",
+    "inputs_sha256",
+)
 """What must be equal in two rows: a change of it is a reason of its own for another latency."""
 
 
@@ -83,7 +95,8 @@ class Comparison:
         level: of the intervals, all rows together.
         changes: rows that are in both.
         only_old, only_new: files of rows that are in one alone.
-        unchecked: files of valid rows of the old report that no row of the new one could be compared with.
+        unchecked: files of valid rows of the old report that no row of the new one could be
+            compared with.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -106,13 +119,15 @@ class Comparison:
         )
 
 
-def compare_reports(old: BenchReport, new: BenchReport, *, fail_above: float = FAIL_ABOVE, level: float = LEVEL) -> Comparison:
+def compare_reports(
+    old: BenchReport, new: BenchReport, *, fail_above: float = FAIL_ABOVE, level: float = LEVEL
+) -> Comparison:
     """Compares rows of the same file, target, precision, runtime and delegate.
 
-    A row fails where its slow-down is shown (the interval lies above 1) and may be as large as `fail_above` (it reaches 1 +
-    `fail_above`). Intervals hold for all m rows that can be compared together (Bonferroni: each at 1 - (1 - `level`) / m).
-    Identical code then fails, in any row, in about half of 1 - `level` of all comparisons: noise costs power, it makes no
-    false alarms.
+    A row fails where its slow-down is shown (the interval lies above 1) and may be as large as
+    `fail_above` (it reaches 1 + `fail_above`). Intervals hold for all m rows that can be compared
+    together (Bonferroni: each at 1 - (1 - `level`) / m). Identical code then fails, in any row, in
+    about half of 1 - `level` of all comparisons: noise costs power, it makes no false alarms.
 
     Args:
         old, new: reports of one device.
@@ -129,22 +144,32 @@ def compare_reports(old: BenchReport, new: BenchReport, *, fail_above: float = F
     comparable = sum(not _hindrances(*pair) for pair in pairs)
     each = 1.0 - (1.0 - level) / max(comparable, 1)
     changes = tuple(_change(*pair, fail_above, each) for pair in pairs)
-    left = [row.file for (row, _), change in zip(pairs, changes, strict=True) if row.valid and change.ratio is None]
+    left = [
+        row.file
+        for (row, _), change in zip(pairs, changes, strict=True)
+        if row.valid and change.ratio is None
+    ]
     return Comparison(
         fail_above=fail_above,
         level=level,
         changes=changes,
-        unchecked=(*left, *(row.file for key, row in before.items() if row.valid and key not in after)),
+        unchecked=(
+            *left,
+            *(row.file for key, row in before.items() if row.valid and key not in after),
+        ),
         only_old=tuple(row.file for key, row in before.items() if key not in after),
         only_new=tuple(row.file for key, row in after.items() if key not in before),
     )
 
 
-def latency_ratio(old_R: Sequence[float], new_R: Sequence[float], level: float = LEVEL) -> Ratio | None:
+def latency_ratio(
+    old_R: Sequence[float], new_R: Sequence[float], level: float = LEVEL
+) -> Ratio | None:
     """Ratio of new over old, by Welch's interval of the difference of mean log medians.
 
-    d = mean log m_new - mean log m_old, d +- t(df) sqrt(s_new^2 / R_new + s_old^2 / R_old), df by Satterthwaite. Runs of one
-    cold start share its clock, its memory and its neighbours, so the repeats are the sample, not the runs.
+    d = mean log m_new - mean log m_old, d +- t(df) sqrt(s_new^2 / R_new + s_old^2 / R_old), df by
+    Satterthwaite. Runs of one cold start share its clock, its memory and its neighbours, so the
+    repeats are the sample, not the runs.
 
     Args:
         old_R, new_R: medians of repeats in milliseconds, above 0; at least two of each.
@@ -159,7 +184,8 @@ def latency_ratio(old_R: Sequence[float], new_R: Sequence[float], level: float =
         (1.997, True)
 
     Reference:
-        Welch, The generalization of "Student's" problem when several different population variances are involved, 1947.
+        Welch, The generalization of "Student's" problem when several different population variances
+        are involved, 1947.
     """
     from scipy.stats import t
 
@@ -180,7 +206,15 @@ def _keyed(rows: Sequence[BenchRow]) -> dict[tuple[object, ...], BenchRow]:
     seen: Counter[tuple[object, ...]] = Counter()
     found: dict[tuple[object, ...], BenchRow] = {}
     for row in rows:
-        key = (row.file, row.target, row.precision, row.runtime, row.delegate_asked, row.where, row.mode)
+        key = (
+            row.file,
+            row.target,
+            row.precision,
+            row.runtime,
+            row.delegate_asked,
+            row.where,
+            row.mode,
+        )
         found[(*key, seen[key])] = row
         seen[key] += 1
     return found
@@ -194,13 +228,25 @@ def _change(old: BenchRow, new: BenchRow, fail_above: float, level: float) -> Ch
         reasons = ("every repeat took the same time to the last digit: the clock is too coarse",)
     verdict: Verdict = "not comparable"
     if ratio is not None:
-        verdict = "slower" if ratio.low > 1.0 else "faster" if ratio.high < 1.0 else "no difference shown"
+        verdict = (
+            "slower" if ratio.low > 1.0 else "faster" if ratio.high < 1.0 else "no difference shown"
+        )
     return Change(
-        file=new.file, target=new.target, precision=new.precision, device=new.device, runtime=new.runtime,
-        delegate=new.delegate_asked, old_ms=old.median_ms, new_ms=new.median_ms, old_repeats=len(old.repeats),
-        new_repeats=len(new.repeats), ratio=ratio, verdict=verdict, reasons=reasons,
+        file=new.file,
+        target=new.target,
+        precision=new.precision,
+        device=new.device,
+        runtime=new.runtime,
+        delegate=new.delegate_asked,
+        old_ms=old.median_ms,
+        new_ms=new.median_ms,
+        old_repeats=len(old.repeats),
+        new_repeats=len(new.repeats),
+        ratio=ratio,
+        verdict=verdict,
+        reasons=reasons,
         fails=ratio is not None and ratio.low > 1.0 and ratio.high >= 1.0 + fail_above,
-    )  # fmt: skip
+    )
 
 
 def _medians(old: BenchRow, new: BenchRow) -> list[list[float]]:
@@ -211,17 +257,25 @@ def _hindrances(old: BenchRow, new: BenchRow) -> tuple[str, ...]:
     """Why two rows must not be compared."""
     found, medians = list[str](), _medians(old, new)
     for name, row in (("old", old), ("new", new)):
-        typical = typical_latency([repeat.summary.p50 for repeat in row.repeats]) if row.repeats else None
-        if typical is not None and not math.isclose(typical.value, row.median_ms or 0.0, rel_tol=1e-6):
+        typical = (
+            typical_latency([repeat.summary.p50 for repeat in row.repeats]) if row.repeats else None
+        )
+        if typical is not None and not math.isclose(
+            typical.value, row.median_ms or 0.0, rel_tol=1e-6
+        ):
             found.append(f"the {name} row's median contradicts its cold starts: somebody edited it")
         if row.mode == "sustained":
-            found.append(f"the {name} row is a sustained run: one cold start says nothing of the spread")
+            found.append(
+                f"the {name} row is a sustained run: one cold start says nothing of the spread"
+            )
         if not row.valid:
             found.append(f"the {name} row is not valid: {'; '.join(row.reasons) or row.status}")
     for name in SAME:
         before, after = getattr(old, name), getattr(new, name)
         if before != after:
-            found.append(f"{name.replace('_', ' ')} changed from {_short(before)} to {_short(after)}")
+            found.append(
+                f"{name.replace('_', ' ')} changed from {_short(before)} to {_short(after)}"
+            )
     if not found and min(map(len, medians)) < 2:
         found.append("one repeat says nothing of the spread between cold starts")
     if not found and min(map(min, medians)) <= 0.0:

@@ -1,4 +1,6 @@
-"""Driving a device: cold starts of all artifacts in turn, parity on every run, resumable, refused rows kept and marked."""
+"""Driving a device: cold starts of all artifacts in turn, parity on every run, resumable, refused
+rows kept and marked.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,16 @@ import numpy as np
 from unplug.core import Array, ArtifactError, ConversionError, DeviceError, DeviceLost, JsonLines
 
 from .bench_report import BenchRow, Repeat
-from .devices.bench_device import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, Driven, Plan, State, Untimed
+from .devices.bench_device import (
+    BenchJob,
+    DeviceInfo,
+    DeviceOrder,
+    DeviceTiming,
+    Driven,
+    Plan,
+    State,
+    Untimed,
+)
 from .jobs import plan_jobs
 from .journal import JournalRecord, journal_head, records_of
 from .parity import judge
@@ -52,8 +63,9 @@ class DriveEntry:
 def drive(device: Driven, order: DeviceOrder, place: str) -> tuple[BenchRow, ...]:
     """Measures an order on one device.
 
-    Each artifact first runs once untimed, for its memory and its outputs. Then each repeat times all of them, in an order drawn
-    anew, so that a drifting clock does not favour one. What was timed stands in the journal at once.
+    Each artifact first runs once untimed, for its memory and its outputs. Then each repeat times
+    all of them, in an order drawn anew, so that a drifting clock does not favour one. What was
+    timed stands in the journal at once.
 
     Args:
         device: it is driven from here.
@@ -61,11 +73,13 @@ def drive(device: Driven, order: DeviceOrder, place: str) -> tuple[BenchRow, ...
         place: name of the device for the journal.
 
     Returns:
-        One row an artifact and delegate. Where the device vanished and did not come back, rows that miss cold starts say so.
+        One row an artifact and delegate. Where the device vanished and did not come back, rows that
+        miss cold starts say so.
 
     Raises:
         DeviceError: the device cannot do it, and nothing has been measured yet.
-        InputError: a runtime or delegate that is not here, or a journal that another benchmark writes.
+        InputError: a runtime or delegate that is not here, or a journal that another benchmark
+            writes.
         OutputError: the journal cannot be written.
     """
     info, load = device.describe(), _load()
@@ -82,9 +96,20 @@ class _DriveRun:
     """One pass over the jobs of an order."""
 
     def __init__(
-        self, device: Driven, order: DeviceOrder, info: DeviceInfo, entries: list[DriveEntry], journal: JsonLines
+        self,
+        device: Driven,
+        order: DeviceOrder,
+        info: DeviceInfo,
+        entries: list[DriveEntry],
+        journal: JsonLines,
     ) -> None:
-        self.device, self.order, self.plan, self.info, self.entries = device, order, order.plan, info, entries
+        self.device, self.order, self.plan, self.info, self.entries = (
+            device,
+            order,
+            order.plan,
+            info,
+            entries,
+        )
         self.begun = time.monotonic()
         self.lost: str | None = None
         self.journal = journal
@@ -101,7 +126,9 @@ class _DriveRun:
         generator = np.random.default_rng(self.plan.seed)
         total, done = len(self.entries) * (self.plan.starts + 1), 0
         for turn in range(self.plan.starts + 1):
-            order = generator.permutation(len(self.entries)) if turn else np.arange(len(self.entries))
+            order = (
+                generator.permutation(len(self.entries)) if turn else np.arange(len(self.entries))
+            )
             for index in map(int, order):
                 self._one(index, turn)
                 done += 1
@@ -121,15 +148,20 @@ class _DriveRun:
             except DeviceLost as error:
                 self._wait_for_it(entry, turn, error)
             except (ArtifactError, ConversionError) as error:
-                # A crash is a result of this artifact: its row says so, and the other artifacts are still timed.
+                # A crash is a result of this artifact: its row says so, and the other artifacts are
+                # still timed.
                 entry.failure = str(error)
                 return
             except DeviceError as error:
                 if not any(other.records for other in self.entries):
                     raise
-                entry.failure = str(error)  # what was measured before is worth more than an early end
+                # what was measured before is worth more than an early end
+                entry.failure = str(error)
                 return
-        entry.failure = f"the device vanished {MAX_TRIES} times during the same cold start; it may be this file that ends it"
+        entry.failure = (
+            f"the device vanished {MAX_TRIES} times during the same cold start; it may be this "
+            "file that ends it"
+        )
 
     def _wait_for_it(self, entry: DriveEntry, turn: int, error: DeviceLost) -> None:
         """Waits for a device that vanished; where it stays away, nothing more is measured."""
@@ -141,13 +173,19 @@ class _DriveRun:
             try:
                 if self.device.returned(max(left, 0.0)):
                     waited = time.monotonic() - started
-                    entry.interruptions.append(f"the device vanished in {when} ({error.why}) and was back after {waited:.0f} s")
+                    entry.interruptions.append(
+                        f"the device vanished in {when} ({error.why}) and was back after "
+                        f"{waited:.0f} s"
+                    )
                     return
             except DeviceError:  # gone again while it was set up
                 self.order.cancel.wait(AGAIN_S)
             if left <= 0.0:
                 break
-        self.lost = f"the device vanished in {when} ({error.why}) and did not come back within {self.plan.away_s:.0f} s"
+        self.lost = (
+            f"the device vanished in {when} ({error.why}) and did not come back within "
+            f"{self.plan.away_s:.0f} s"
+        )
 
     def _measure(self, entry: DriveEntry, index: int, turn: int) -> None:
         if turn == 0:
@@ -161,10 +199,18 @@ class _DriveRun:
         after = self.device.state()
         placed = timing.placement
         record = JournalRecord(
-            job=index, turn=turn, repeat=_repeat(entry, timing, (state, after), started), curve=timing.curve, gate=gate,
-            interruptions=tuple(entry.interruptions), nodes_delegated=placed.nodes_delegated, nodes_total=placed.nodes_total,
-            partitions=placed.partitions, timed_until=timing.timed_until, adapter=placed.adapter,
-        )  # fmt: skip
+            job=index,
+            turn=turn,
+            repeat=_repeat(entry, timing, (state, after), started),
+            curve=timing.curve,
+            gate=gate,
+            interruptions=tuple(entry.interruptions),
+            nodes_delegated=placed.nodes_delegated,
+            nodes_total=placed.nodes_total,
+            partitions=placed.partitions,
+            timed_until=timing.timed_until,
+            adapter=placed.adapter,
+        )
         entry.interruptions.clear()
         entry.records[turn] = record
         self.journal.add(asdict(record))
@@ -181,17 +227,34 @@ class _DriveRun:
         records = [entry.records[turn] for turn in sorted(entry.records)]
         told = [text for record in records for text in record.interruptions] + entry.interruptions
         if entry.resumed:
-            told.append(f"{entry.resumed} of {self.plan.starts} cold starts are of an earlier run of the same command")
-        stopped = entry.job.not_run or entry.failure or (self.lost if len(records) < self.plan.starts else None)
+            told.append(
+                f"{entry.resumed} of {self.plan.starts} cold starts are of an earlier run of the "
+                "same command"
+            )
+        stopped = (
+            entry.job.not_run
+            or entry.failure
+            or (self.lost if len(records) < self.plan.starts else None)
+        )
         if not records:
-            return stopped_row(self.info, entry.job, self.plan, stopped or "nothing was measured", told)
+            return stopped_row(
+                self.info, entry.job, self.plan, stopped or "nothing was measured", told
+            )
         first = records[0]
         taken = Taken(
-            repeats=tuple(record.repeat for record in records), curve=first.curve, untimed=entry.untimed, after=after,
-            placement={name: getattr(first, name) for name in ("nodes_delegated", "nodes_total", "partitions", "timed_until")},
-            gate=worst([record.gate for record in records if record.gate]), interruptions=tuple(told), load=load,
+            repeats=tuple(record.repeat for record in records),
+            curve=first.curve,
+            untimed=entry.untimed,
+            after=after,
+            placement={
+                name: getattr(first, name)
+                for name in ("nodes_delegated", "nodes_total", "partitions", "timed_until")
+            },
+            gate=worst([record.gate for record in records if record.gate]),
+            interruptions=tuple(told),
+            load=load,
             peak_flops=self.device.peak_flops(entry.job.artifact, self.plan, entry.job.delegate),
-        )  # fmt: skip
+        )
         row = measured_row(_with_adapter(self.info, first.adapter), entry.job, self.plan, taken)
         if stopped is None:
             return row
@@ -200,13 +263,19 @@ class _DriveRun:
 
 
 def _with_adapter(info: DeviceInfo, adapter: str | None) -> DeviceInfo:
-    """The GPU that was chosen belongs to the row; one that is software makes its times mean nothing."""
+    """The GPU that was chosen belongs to the row; one that is software makes its times mean
+    nothing.
+    """
     if adapter is None:
         return info
-    return replace(info, gpu_driver=adapter, where="emulated" if SOFTWARE.search(adapter) else info.where)
+    return replace(
+        info, gpu_driver=adapter, where="emulated" if SOFTWARE.search(adapter) else info.where
+    )
 
 
-def _repeat(entry: DriveEntry, timing: DeviceTiming, states: tuple[State, State], started: float) -> Repeat:
+def _repeat(
+    entry: DriveEntry, timing: DeviceTiming, states: tuple[State, State], started: float
+) -> Repeat:
     kept = (
         "init_ms",
         "first_inference_ms",
@@ -248,7 +317,9 @@ ORDER = ("gave up", "waited", "open")
 
 
 def cool(device: Driven, plan: Plan, cancel: Event) -> tuple[State, str | None]:
-    """The device's state when the wait is over, and what it came to; None where the device tells nothing."""
+    """The device's state when the wait is over, and what it came to; None where the device tells
+    nothing.
+    """
     state, started = device.state(), time.monotonic()
     while is_hot(state, plan) and not cancel.is_set():
         waited = time.monotonic() - started
@@ -276,7 +347,9 @@ def worst(outcomes: list[str]) -> str | None:
         >>> worst(["open", "waited 9 s until 38.0 °C", "open"])
         'waited 9 s until 38.0 °C'
     """
-    return next((outcome for word in ORDER for outcome in outcomes if outcome.startswith(word)), None)
+    return next(
+        (outcome for word in ORDER for outcome in outcomes if outcome.startswith(word)), None
+    )
 
 
 def _heat(state: State) -> str:

@@ -1,4 +1,6 @@
-"""A benchmark that a page or an app runs by itself: the plan goes out, rows come in and are kept at once."""
+"""A benchmark that a page or an app runs by itself: the plan goes out, rows come in and are kept at
+once.
+"""
 
 from __future__ import annotations
 
@@ -50,10 +52,22 @@ class Exchange:
     """
 
     def __init__(
-        self, jobs: Sequence[BenchJob], expected: Sequence[Mapping[str, Array] | None], plan: Plan, *,
-        where: Where | None = None, journal: JsonLines | None = None, auto: bool = False,
-    ) -> None:  # fmt: skip
-        self.jobs, self.expected, self.plan, self.where, self.auto = tuple(jobs), tuple(expected), plan, where, auto
+        self,
+        jobs: Sequence[BenchJob],
+        expected: Sequence[Mapping[str, Array] | None],
+        plan: Plan,
+        *,
+        where: Where | None = None,
+        journal: JsonLines | None = None,
+        auto: bool = False,
+    ) -> None:
+        self.jobs, self.expected, self.plan, self.where, self.auto = (
+            tuple(jobs),
+            tuple(expected),
+            plan,
+            where,
+            auto,
+        )
         self.rows: dict[int, BenchRow] = {}
         self.progress = PageProgress()
         self.begun = False
@@ -74,7 +88,11 @@ class Exchange:
 
     def missing(self) -> list[int]:
         """Jobs that nobody has finished or given up."""
-        return [number for number, job in enumerate(self.jobs) if job.not_run is None and not self._whole(number)]
+        return [
+            number
+            for number, job in enumerate(self.jobs)
+            if job.not_run is None and not self._whole(number)
+        ]
 
     def _whole(self, number: int) -> bool:
         row = self.rows.get(number)
@@ -99,7 +117,10 @@ class Exchange:
             ReportError: see `check_received`; nothing is lost then.
         """
         rows = check_received(raw, self.jobs, self.plan, self.where)
-        numbers = {(job.artifact.card.sha256, job.artifact.card.file, job.delegate): n for n, job in enumerate(self.jobs)}
+        numbers = {
+            (job.artifact.card.sha256, job.artifact.card.file, job.delegate): n
+            for n, job in enumerate(self.jobs)
+        }
         with self._lock:
             for row in rows:
                 number = numbers[row.artifact_sha256, row.file, row.delegate_asked]
@@ -117,14 +138,23 @@ class Exchange:
             value = parse_json(raw)
             share, text = float(value["share"]), str(value["text"])
         except (ValueError, TypeError, KeyError) as error:
-            raise ReportError("the progress", "it has no share and text", "Reload the page") from error
+            raise ReportError(
+                "the progress", "it has no share and text", "Reload the page"
+            ) from error
         if not 0.0 <= share <= 1.0 or not text.isprintable():
-            raise ReportError("the progress", "its share is not within 0 and 1, or its text not plain", "Reload the page")
+            raise ReportError(
+                "the progress",
+                "its share is not within 0 and 1, or its text not plain",
+                "Reload the page",
+            )
         self.progress = PageProgress(share=share, text=text[:200])
 
     def plan_json(self) -> bytes:
         """What the page is asked for."""
-        plan = {name: getattr(self.plan, name) for name in ("threads", "warmup", "iterations", "starts", "sustain_s", "seed")}
+        plan = {
+            name: getattr(self.plan, name)
+            for name in ("threads", "warmup", "iterations", "starts", "sustain_s", "seed")
+        }
         jobs = [self._job_json(number, job) for number, job in enumerate(self.jobs)]
         value = {"schema": PLAN_SCHEMA, "plan": plan, "jobs": jobs, "auto": self.auto}
         return json.dumps(value, allow_nan=False).encode()
@@ -133,27 +163,47 @@ class Exchange:
         card = job.artifact.card
         row = self.rows.get(number)
         return {
-            "number": number, "file": card.file, "model_type": card.model_type, "model_sha256": card.checkpoint_sha256,
-            "artifact_sha256": card.sha256, "target": card.target, "precision": card.precision, "bytes": card.bytes,
-            "runtime": job.runtime, "delegate": job.delegate, "iospec": card.iospec.to_dict(), "config": card.config,
-            "min_psnr_db": PRECISIONS.get(card.precision).min_psnr_db, "flops": card.flops,
+            "number": number,
+            "file": card.file,
+            "model_type": card.model_type,
+            "model_sha256": card.checkpoint_sha256,
+            "artifact_sha256": card.sha256,
+            "target": card.target,
+            "precision": card.precision,
+            "bytes": card.bytes,
+            "runtime": job.runtime,
+            "delegate": job.delegate,
+            "iospec": card.iospec.to_dict(),
+            "config": card.config,
+            "min_psnr_db": PRECISIONS.get(card.precision).min_psnr_db,
+            "flops": card.flops,
             "inputs_sha256": digest_inputs(job.inputs),
-            "parity_reference": "first_run" if job.reference is None else "checkpoint", "not_run": job.not_run,
+            "parity_reference": "first_run" if job.reference is None else "checkpoint",
+            "not_run": job.not_run,
             "row": None if row is None else asdict(row),
-            "model_url": f"files/{self._first(number, 'file')}", "vectors_url": f"vectors/{self._first(number, 'inputs')}",
-        }  # fmt: skip
+            "model_url": f"files/{self._first(number, 'file')}",
+            "vectors_url": f"vectors/{self._first(number, 'inputs')}",
+        }
 
     def _first(self, number: int, kind: str) -> int:
         """The first job with the same file or the same vectors: the page fetches each once."""
         job = self.jobs[number]
         if kind == "file":
-            return next(n for n, other in enumerate(self.jobs) if other.artifact.path == job.artifact.path)
+            return next(
+                n for n, other in enumerate(self.jobs) if other.artifact.path == job.artifact.path
+            )
         own = self.expected[number]
-        return next(n for n, other in enumerate(self.expected) if other is own and self.jobs[n].inputs is job.inputs)
+        return next(
+            n
+            for n, other in enumerate(self.expected)
+            if other is own and self.jobs[n].inputs is job.inputs
+        )
 
     def vectors_json(self, number: int) -> bytes:
         """A job's test vectors in the form that a bundle has."""
-        return json.dumps(vectors_index(self.jobs[number].artifact.card.iospec, self._samples(number))).encode()
+        return json.dumps(
+            vectors_index(self.jobs[number].artifact.card.iospec, self._samples(number))
+        ).encode()
 
     def vector(self, number: int, name: str) -> bytes | None:
         """One tensor of one sample as raw bytes, or None where there is none of this name."""
@@ -174,7 +224,12 @@ class Exchange:
         for value in self._journal.found:
             with contextlib.suppress(ValueError, TypeError, LookupError, ReportError):
                 number = range(len(self.jobs)).index(value["job"])
-                row = check_row(read_row(json.dumps(value["row"]).encode()), self.jobs[number], self.plan, self.where)
+                row = check_row(
+                    read_row(json.dumps(value["row"]).encode()),
+                    self.jobs[number],
+                    self.plan,
+                    self.where,
+                )
                 if row.status == "ok":
                     self.rows[number] = row
 

@@ -30,7 +30,9 @@ class RunsFiles:
 
     def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
         """The one for its suffix, if there is one."""
-        return tuple(name for suffix, name in self.by_suffix.items() if suffix == artifact.path.suffix)
+        return tuple(
+            name for suffix, name in self.by_suffix.items() if suffix == artifact.path.suffix
+        )
 
     def delegates(self, runtime: str) -> tuple[str, ...]:
         """The delegates that the runtime itself offers."""
@@ -42,7 +44,11 @@ class RunsFiles:
 
     def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
         """Why the runtime cannot take a file: it is of another target."""
-        return None if artifact.path.suffix in self.by_suffix else f"{self.name} does not run {artifact.card.target} files"
+        return (
+            None
+            if artifact.path.suffix in self.by_suffix
+            else f"{self.name} does not run {artifact.card.target} files"
+        )
 
 
 def plan_jobs(device: Runs, order: DeviceOrder, *, every: bool = False) -> list[BenchJob]:
@@ -56,15 +62,23 @@ def plan_jobs(device: Runs, order: DeviceOrder, *, every: bool = False) -> list[
     Raises:
         InputError: a runtime or a delegate that none of the files' runtimes is or has.
     """
-    runtimes = dict.fromkeys(name for artifact in order.artifacts for name in device.runtimes(artifact))
+    runtimes = dict.fromkeys(
+        name for artifact in order.artifacts for name in device.runtimes(artifact)
+    )
     if runtimes and order.runtime is not None and order.runtime not in runtimes:
         files = ", ".join(artifact.path.name for artifact in order.artifacts)
-        raise InputError(f"runtime {order.runtime!r}", f"it does not run {files}", f"Use {' or '.join(runtimes)}")
+        raise InputError(
+            f"runtime {order.runtime!r}", f"it does not run {files}", f"Use {' or '.join(runtimes)}"
+        )
     used = dict.fromkeys(_runtime_of(device, order, artifact) for artifact in order.artifacts)
-    known = dict.fromkeys(name for runtime in used if runtime is not None for name in device.delegates(runtime))
+    known = dict.fromkeys(
+        name for runtime in used if runtime is not None for name in device.delegates(runtime)
+    )
     for name in order.delegates if known else ():
         if name not in known:
-            raise InputError(f"delegate {name!r}", "nothing here has it", f"Known: {', '.join(known)}")
+            raise InputError(
+                f"delegate {name!r}", "nothing here has it", f"Known: {', '.join(known)}"
+            )
     return [job for artifact in order.artifacts for job in _jobs_of(device, order, artifact, every)]
 
 
@@ -81,20 +95,29 @@ def _jobs_of(device: Runs, order: DeviceOrder, artifact: Artifact, every: bool) 
     asked = [name for name in order.delegates or (known if every else known[:1]) if name in known]
     reason = device.unavailable(artifact, runtime)
     if reason is None and order.runtime not in (None, runtime):
-        reason = f"{order.runtime} does not run this file, {' or '.join(device.runtimes(artifact))} does"
+        reason = (
+            f"{order.runtime} does not run this file, {' or '.join(device.runtimes(artifact))} does"
+        )
     if reason is None and not asked:
         reason = f"{runtime} has no delegate {' or '.join(order.delegates)} ({', '.join(known)})"
     return [
         BenchJob(
-            artifact=artifact, runtime=runtime, runtime_version=device.version(found) if found else None, delegate=name,
-            inputs=order.inputs_of(artifact), reference=None if reason else order.reference_of(artifact), not_run=reason,
+            artifact=artifact,
+            runtime=runtime,
+            runtime_version=device.version(found) if found else None,
+            delegate=name,
+            inputs=order.inputs_of(artifact),
+            reference=None if reason else order.reference_of(artifact),
+            not_run=reason,
         )
         for name in (asked or (*order.delegates, "default")[:1])
-    ]  # fmt: skip
+    ]
 
 
 def expected_outputs(jobs: Sequence[BenchJob]) -> list[Mapping[str, Array] | None]:
-    """What outputs should be: the checkpoint's, or else what Python's runtime of the file gives, once a file."""
+    """What outputs should be: the checkpoint's, or else what Python's runtime of the file gives,
+    once a file.
+    """
     known: dict[str, Mapping[str, Array]] = {}
     found: list[Mapping[str, Array] | None] = []
     for job in jobs:

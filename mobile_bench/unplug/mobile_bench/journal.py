@@ -49,8 +49,12 @@ class JournalRecord:
     interruptions: tuple[str, ...] = ()
 
 
-def journal_head(place: str, info: DeviceInfo, jobs: Sequence[BenchJob], plan: Plan) -> dict[str, str]:
-    """What makes a benchmark the same: its place and device, its settings, its files and what they should compute."""
+def journal_head(
+    place: str, info: DeviceInfo, jobs: Sequence[BenchJob], plan: Plan
+) -> dict[str, str]:
+    """What makes a benchmark the same: its place and device, its settings, its files and what they
+    should compute.
+    """
     facts: dict[str, Any] = {
         "place": place,
         "device": {name: value for name, value in asdict(info).items() if name not in CHANGING},
@@ -61,7 +65,9 @@ def journal_head(place: str, info: DeviceInfo, jobs: Sequence[BenchJob], plan: P
 
 
 def records_of(found: Iterable[Any], jobs: int, starts: int) -> tuple[JournalRecord, ...]:
-    """The cold starts among a journal's lines; a line that is none of this benchmark's is passed over."""
+    """The cold starts among a journal's lines; a line that is none of this benchmark's is passed
+    over.
+    """
     adapter, records = TypeAdapter(JournalRecord), list[JournalRecord]()
     for value in found:
         with contextlib.suppress(ValidationError, RecursionError):

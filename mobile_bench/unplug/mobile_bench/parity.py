@@ -25,8 +25,8 @@ class Judgement:
 class ParityWatch:
     """Looks at the outputs of every run: a runtime that is right once may be wrong the next time.
 
-    Kept of each sample are the outputs of its first run, and those of the run that differed most from them; the right one of
-    the two may be either.
+    Kept of each sample are the outputs of its first run, and those of the run that differed most
+    from them; the right one of the two may be either.
     """
 
     def __init__(self) -> None:
@@ -38,12 +38,16 @@ class ParityWatch:
         """Outputs of one run on one sample; those that equal the sample's first are done with."""
         self.count += 1
         known = self._first.setdefault(sample, outputs)
-        distance = max((_distance(known[name], value) for name, value in outputs.items()), default=0.0)
+        distance = max(
+            (_distance(known[name], value) for name, value in outputs.items()), default=0.0
+        )
         if distance > 0.0 and distance > self._worst.get(sample, (0.0, {}))[0]:
             self._worst[sample] = (distance, outputs)
 
     def kept(self) -> list[tuple[int, dict[str, Array]]]:
-        """Sample and outputs of what must be compared with the reference: at most two of each sample."""
+        """Sample and outputs of what must be compared with the reference: at most two of each
+        sample.
+        """
         worst = [(sample, outputs) for sample, (_, outputs) in self._worst.items()]
         return [*self._first.items(), *worst]
 
@@ -55,7 +59,9 @@ def _distance(known: Array, value: Array) -> float:
     return float(apart.max()) if np.isfinite(apart).all() else float("inf")
 
 
-def judge(job: BenchJob, wanted: Mapping[str, Array], outputs: Sequence[tuple[int, Mapping[str, Array]]]) -> Judgement:
+def judge(
+    job: BenchJob, wanted: Mapping[str, Array], outputs: Sequence[tuple[int, Mapping[str, Array]]]
+) -> Judgement:
     """The worst of some outputs against the reference.
 
     Args:
@@ -67,9 +73,16 @@ def judge(job: BenchJob, wanted: Mapping[str, Array], outputs: Sequence[tuple[in
         {name: compare(wanted[name][sample : sample + 1], array) for name, array in arrays.items()}
         for sample, arrays in outputs
     ]
-    ratios = [item.psnr_db for differences in found for item in differences.values() if item.psnr_db is not None]
+    ratios = [
+        item.psnr_db
+        for differences in found
+        for item in differences.values()
+        if item.psnr_db is not None
+    ]
     reasons = (_reason(job, differences) for differences in found)
-    return Judgement(min(ratios, default=None), next((reason for reason in reasons if reason), None))
+    return Judgement(
+        min(ratios, default=None), next((reason for reason in reasons if reason), None)
+    )
 
 
 def _reason(job: BenchJob, differences: Mapping[str, Difference]) -> str | None:

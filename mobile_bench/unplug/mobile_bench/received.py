@@ -1,4 +1,6 @@
-"""Reports that came from outside, of a page or of an app: checked strictly, and every derived number worked out anew."""
+"""Reports that came from outside, of a page or of an app: checked strictly, and every derived
+number worked out anew.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ AGAIN = "Run the benchmark again; what was measured before is kept"
 
 
 def check_received(
-    raw: bytes, jobs: Sequence[BenchJob], plan: Plan, where: Where | None = None, what: str = "the report"
+    raw: bytes,
+    jobs: Sequence[BenchJob],
+    plan: Plan,
+    where: Where | None = None,
+    what: str = "the report",
 ) -> tuple[BenchRow, ...]:
     """The rows of a report that something else wrote, in the order of the jobs.
 
@@ -40,7 +46,8 @@ def check_received(
         what: its name in errors.
 
     Raises:
-        ReportError: another schema version, unknown fields, numbers that cannot be, or a row of something else.
+        ReportError: another schema version, unknown fields, numbers that cannot be, or a row of
+            something else.
     """
     report = _read(raw, what)
     found: dict[int, BenchRow] = {}
@@ -62,11 +69,14 @@ def read_row(raw: bytes, what: str = "a row") -> BenchRow:
     return _read(json.dumps({**head, "rows": [_json(raw, what)]}).encode(), what).rows[0]
 
 
-def check_row(row: BenchRow, job: BenchJob, plan: Plan, where: Where | None = None, what: str = "a row") -> BenchRow:
+def check_row(
+    row: BenchRow, job: BenchJob, plan: Plan, where: Where | None = None, what: str = "a row"
+) -> BenchRow:
     """A row of one job as this side would have written it.
 
     Args:
-        row: from outside; of what it says only the measurements and the names of the device are taken.
+        row: from outside; of what it says only the measurements and the names of the device are
+            taken.
         job, plan, where, what: see `check_received`.
 
     Raises:
@@ -75,19 +85,31 @@ def check_row(row: BenchRow, job: BenchJob, plan: Plan, where: Where | None = No
     for problem in (*_stranger(row, job, plan), *_impossible(row, plan)):
         raise ReportError(what, f"{row.file[:100]} on {row.delegate_asked[:40]}: {problem}", AGAIN)
     info = DeviceInfo(
-        where=where or row.where, device=row.device, os=row.os, soc=row.soc, gpu_driver=row.gpu_driver,
-        battery_percent=row.battery_percent, charging=row.charging, clock_mode=row.clock_mode,
-    )  # fmt: skip
+        where=where or row.where,
+        device=row.device,
+        os=row.os,
+        soc=row.soc,
+        gpu_driver=row.gpu_driver,
+        battery_percent=row.battery_percent,
+        charging=row.charging,
+        clock_mode=row.clock_mode,
+    )
     told = replace(job, runtime_version=row.runtime_version)
     stopped = _stopped(row, job, plan)
     if not row.repeats:
         return stopped_row(info, told, plan, stopped or "nothing was measured", row.interruptions)
     taken = Taken(
-        repeats=tuple(_judged(repeat, row.precision) for repeat in row.repeats), curve=row.curve, gate=row.thermal_gate,
-        placement={name: getattr(row, name) for name in ("nodes_delegated", "nodes_total", "partitions", "timed_until")},
-        interruptions=row.interruptions, after=State(thermal=row.thermal_after, battery_percent=row.battery_after_percent),
+        repeats=tuple(_judged(repeat, row.precision) for repeat in row.repeats),
+        curve=row.curve,
+        gate=row.thermal_gate,
+        placement={
+            name: getattr(row, name)
+            for name in ("nodes_delegated", "nodes_total", "partitions", "timed_until")
+        },
+        interruptions=row.interruptions,
+        after=State(thermal=row.thermal_after, battery_percent=row.battery_after_percent),
         peak_flops=peak_flops(row.precision, row.delegate_asked, row.threads),
-    )  # fmt: skip
+    )
     made = measured_row(info, told, plan, taken)
     kept = ("peak_memory_bytes", "base_memory_bytes", "init_ms_cached", "threads")
     made = replace(made, **{name: getattr(row, name) for name in kept})
@@ -96,7 +118,8 @@ def check_row(row: BenchRow, job: BenchJob, plan: Plan, where: Where | None = No
 
 
 def rechecked(report: BenchReport, what: str = "the report") -> BenchReport:
-    """A report that a page wrote with nobody asking for it: bounded, its derived numbers and verdicts worked out anew.
+    """A report that a page wrote with nobody asking for it: bounded, its derived numbers and
+    verdicts worked out anew.
 
     Whether its rows are of the files that they name cannot be known.
 
@@ -108,7 +131,9 @@ def rechecked(report: BenchReport, what: str = "the report") -> BenchReport:
 
 def _rechecked(row: BenchRow, what: str) -> BenchRow:
     sustain_s = 1.0 if row.mode == "sustained" else None
-    plan = Plan(threads=row.threads, warmup=row.warmup, iterations=row.iterations, sustain_s=sustain_s)
+    plan = Plan(
+        threads=row.threads, warmup=row.warmup, iterations=row.iterations, sustain_s=sustain_s
+    )
     for problem in _impossible(row, plan):
         raise ReportError(what, f"{row.file[:100]} on {row.delegate_asked[:40]}: {problem}", AGAIN)
     if not row.repeats:
@@ -126,13 +151,17 @@ def _read(raw: bytes, what: str) -> BenchReport:
     value = _json(raw, what)
     schema = value.get("schema") if isinstance(value, dict) else None
     if schema != SCHEMA:
-        raise ReportError(what, f"its schema is {str(schema)[:60]!r}, and this is {SCHEMA!r}", UPDATE)
+        raise ReportError(
+            what, f"its schema is {str(schema)[:60]!r}, and this is {SCHEMA!r}", UPDATE
+        )
     try:
         return TypeAdapter(BenchReport).validate_json(raw)
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part)[:60] for part in first["loc"])
-        raise ReportError(what, f"it does not follow its schema ({place}: {first['msg']})", UPDATE) from problem
+        raise ReportError(
+            what, f"it does not follow its schema ({place}: {first['msg']})", UPDATE
+        ) from problem
 
 
 def _json(raw: bytes, what: str) -> Any:
@@ -147,7 +176,10 @@ def _job_of(row: BenchRow, jobs: Sequence[BenchJob], what: str) -> int:
     for number, job in enumerate(jobs):
         if own == (job.artifact.card.sha256, job.artifact.card.file, job.runtime, job.delegate):
             return number
-    why = f"it has a row of {row.file[:100]!r} on {row.runtime[:40]!r} {row.delegate_asked[:40]!r}, which nobody asked for"
+    why = (
+        f"it has a row of {row.file[:100]!r} on {row.runtime[:40]!r} {row.delegate_asked[:40]!r}, "
+        "which nobody asked for"
+    )
     raise ReportError(what, why, AGAIN)
 
 
@@ -185,14 +217,29 @@ def _impossible(row: BenchRow, plan: Plan) -> Iterator[str]:
     if len(row.curve) > MAX_WINDOWS or (row.curve and not plan.sustain_s):
         yield f"a curve of {len(row.curve)} windows"
     for window in row.curve:
-        if window.count < 1 or not 0 <= window.start_s <= window.end_s <= MAX_MS or not 0 <= window.p50 <= window.p95 <= MAX_MS:
+        if (
+            window.count < 1
+            or not 0 <= window.start_s <= window.end_s <= MAX_MS
+            or not 0 <= window.p50 <= window.p95 <= MAX_MS
+        ):
             yield "a window with impossible numbers"
     for repeat in row.repeats:
         yield from _bad_repeat(repeat, plan)
-    for name in ("peak_memory_bytes", "base_memory_bytes", "nodes_delegated", "nodes_total", "partitions", "init_ms_cached"):
+    for name in (
+        "peak_memory_bytes",
+        "base_memory_bytes",
+        "nodes_delegated",
+        "nodes_total",
+        "partitions",
+        "init_ms_cached",
+    ):
         if (value := getattr(row, name)) is not None and not 0 <= value <= 2**50:
             yield f"its {name} cannot be {value}"
-    charges = (row.battery_percent, row.battery_after_percent, *(repeat.battery_percent for repeat in row.repeats))
+    charges = (
+        row.battery_percent,
+        row.battery_after_percent,
+        *(repeat.battery_percent for repeat in row.repeats),
+    )
     if not all(0 <= charge <= 100 for charge in charges if charge is not None):
         yield "a battery that cannot be so full"
 
@@ -202,7 +249,11 @@ def _bad_repeat(repeat: Repeat, plan: Plan) -> Iterator[str]:
     if len(repeat.latencies_ms) != expected:
         yield f"a cold start of {len(repeat.latencies_ms)} timed runs, and {expected} were asked for"
     summary = repeat.summary
-    if summary.count < 1 or not 0 <= summary.min <= summary.p50 <= summary.max <= MAX_MS or 0 < summary.p50 < MIN_MS:
+    if (
+        summary.count < 1
+        or not 0 <= summary.min <= summary.p50 <= summary.max <= MAX_MS
+        or 0 < summary.p50 < MIN_MS
+    ):
         yield "a summary with impossible numbers"
     times = (
         repeat.init_ms,
@@ -220,7 +271,16 @@ def _bad_repeat(repeat: Repeat, plan: Plan) -> Iterator[str]:
 
 
 def _bad_texts(row: BenchRow) -> Iterator[str]:
-    names = ("device", "soc", "os", "gpu_driver", "runtime_version", "thermal_after", "thermal_gate", "clock_mode")
+    names = (
+        "device",
+        "soc",
+        "os",
+        "gpu_driver",
+        "runtime_version",
+        "thermal_after",
+        "thermal_gate",
+        "clock_mode",
+    )
     texts = [value for name in names if (value := getattr(row, name)) is not None]
     texts += [*row.reasons, *row.interruptions]
     texts += [
@@ -252,10 +312,20 @@ def _judged(repeat: Repeat, precision: str) -> Repeat:
     threshold = PRECISIONS.get(precision).min_psnr_db
     if repeat.parity_db is None or repeat.parity_db >= threshold:
         return repeat
-    return replace(repeat, parity_reason=repeat.parity_reason or f"{repeat.parity_db:.1f} dB is below {threshold:g} dB")
+    return replace(
+        repeat,
+        parity_reason=repeat.parity_reason
+        or f"{repeat.parity_db:.1f} dB is below {threshold:g} dB",
+    )
 
 
 def _strange_weights(job: BenchJob) -> tuple[str, ...]:
-    if job.reference is None or job.reference.checkpoint_sha256 == job.artifact.card.checkpoint_sha256:
+    if (
+        job.reference is None
+        or job.reference.checkpoint_sha256 == job.artifact.card.checkpoint_sha256
+    ):
         return ()
-    return (f"parity: the artifact was exported from other weights ({job.artifact.card.checkpoint_sha256[:12]})",)
+    return (
+        "parity: the artifact was exported from other weights "
+        f"({job.artifact.card.checkpoint_sha256[:12]})",
+    )

@@ -1,4 +1,6 @@
-"""From measurements to a row of the report. Whatever can be derived is derived here, also for reports that an app sent."""
+"""From measurements to a row of the report. Whatever can be derived is derived here, also for
+reports that an app sent.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,29 @@ from unplug.export import digest_inputs
 
 from .bench_report import BenchRow, Repeat, Window
 from .devices.bench_device import BenchJob, DeviceInfo, Plan, State, Untimed
-from .statistics import drift, mean_interval, outlier_share, relative_spread, summarize, typical_latency
+from .statistics import (
+    drift,
+    mean_interval,
+    outlier_share,
+    relative_spread,
+    summarize,
+    typical_latency,
+)
 from .validity import THERMAL_STATES, circumstances, refusals, warnings
 
 
-def stopped_row(info: DeviceInfo, job: BenchJob, plan: Plan, reason: str, interruptions: Sequence[str] = ()) -> BenchRow:
+def stopped_row(
+    info: DeviceInfo, job: BenchJob, plan: Plan, reason: str, interruptions: Sequence[str] = ()
+) -> BenchRow:
     """The row of an artifact that was not run, or whose run failed."""
     return BenchRow(
-        **_facts(info, job, plan), delegate_asked=job.delegate, status="failed" if job.not_run is None else "not_run",
-        valid=False, reasons=(reason,), interruptions=tuple(interruptions),
-    )  # fmt: skip
+        **_facts(info, job, plan),
+        delegate_asked=job.delegate,
+        status="failed" if job.not_run is None else "not_run",
+        valid=False,
+        reasons=(reason,),
+        interruptions=tuple(interruptions),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +75,12 @@ def measured_row(info: DeviceInfo, job: BenchJob, plan: Plan, taken: Taken) -> B
         taken: the measurements.
     """
     flops, memory = job.artifact.card.flops, taken.untimed
-    states = (state for repeat in taken.repeats for state in (repeat.thermal, repeat.thermal_after) if state)
+    states = (
+        state
+        for repeat in taken.repeats
+        for state in (repeat.thermal, repeat.thermal_after)
+        if state
+    )
     row = BenchRow(
         **_facts(info, job, plan),
         **taken.placement,
@@ -78,13 +98,16 @@ def measured_row(info: DeviceInfo, job: BenchJob, plan: Plan, taken: Taken) -> B
         battery_after_percent=taken.after.battery_percent,
         thermal_gate=taken.gate,
         interruptions=taken.interruptions,
-        flop_bound_ms=None if taken.peak_flops is None or flops is None else 1e3 * flops / taken.peak_flops,
+        flop_bound_ms=None
+        if taken.peak_flops is None or flops is None
+        else 1e3 * flops / taken.peak_flops,
     )
     return derived(row, load=taken.load)
 
 
 def derived(row: BenchRow, *, reasons: Sequence[str] = (), load: float | None = None) -> BenchRow:
-    """A row with every number that follows from its repeats worked out, and whether it may be ranked.
+    """A row with every number that follows from its repeats worked out, and whether it may be
+    ranked.
 
     Args:
         row: status "ok"; what it says of these numbers itself is not believed.
@@ -92,17 +115,28 @@ def derived(row: BenchRow, *, reasons: Sequence[str] = (), load: float | None = 
         load: see `unplug.mobile_bench.validity.warnings`.
     """
     repeats = tuple(
-        replace(repeat, summary=summarize(repeat.latencies_ms)) if repeat.latencies_ms else repeat for repeat in row.repeats
+        replace(repeat, summary=summarize(repeat.latencies_ms)) if repeat.latencies_ms else repeat
+        for repeat in row.repeats
     )
     slope, sustained = _drift(repeats), row.mode == "sustained"
     shares = [outlier_share(repeat.latencies_ms) for repeat in repeats if repeat.latencies_ms]
     outliers = sum(shares) / len(shares) if shares else None
-    delegated = row.nodes_delegated / row.nodes_total if row.nodes_delegated is not None and row.nodes_total else None
+    delegated = (
+        row.nodes_delegated / row.nodes_total
+        if row.nodes_delegated is not None and row.nodes_total
+        else None
+    )
     refused = refusals(
-        repeats, delegate_asked=row.delegate_asked, flop_bound_ms=row.flop_bound_ms, delegated=delegated, sustained=sustained,
+        repeats,
+        delegate_asked=row.delegate_asked,
+        flop_bound_ms=row.flop_bound_ms,
+        delegated=delegated,
+        sustained=sustained,
         gate=row.thermal_gate,
-    )  # fmt: skip
-    told = warnings(repeats, slope=slope, outliers=outliers, delegated=delegated, sustained=sustained, load=load)
+    )
+    told = warnings(
+        repeats, slope=slope, outliers=outliers, delegated=delegated, sustained=sustained, load=load
+    )
     found = (*reasons, *refused)
     return replace(
         row,
@@ -119,8 +153,12 @@ def derived(row: BenchRow, *, reasons: Sequence[str] = (), load: float | None = 
 
 
 def at_fault(row: BenchRow) -> tuple[str, ...]:
-    """Why a row is refused, but for what a hot or busy machine did to its times: what is wrong with the file or its runtime."""
-    spoilt = set(circumstances(row.repeats, sustained=row.mode == "sustained", gate=row.thermal_gate))
+    """Why a row is refused, but for what a hot or busy machine did to its times: what is wrong with
+    the file or its runtime.
+    """
+    spoilt = set(
+        circumstances(row.repeats, sustained=row.mode == "sustained", gate=row.thermal_gate)
+    )
     return tuple(reason for reason in row.reasons if reason not in spoilt)
 
 
@@ -135,7 +173,11 @@ def _summaries(repeats: Sequence[Repeat]) -> dict[str, Any]:
         "enqueue_ms": _median(repeat.enqueue_ms for repeat in repeats),
         "read_back_ms": _median(repeat.read_back_ms for repeat in repeats),
         "energy_mj": _median(repeat.energy_mj for repeat in repeats),
-        "summary": summarize(pooled) if pooled else repeats[0].summary if len(repeats) == 1 else None,
+        "summary": summarize(pooled)
+        if pooled
+        else repeats[0].summary
+        if len(repeats) == 1
+        else None,
         "median_ms": None if typical is None else typical.value,
         "median_ci95_ms": None if typical is None else typical.ends,
         "spread": relative_spread(medians),
@@ -166,7 +208,9 @@ def _facts(info: DeviceInfo, job: BenchJob, plan: Plan) -> dict[str, Any]:
 
 
 def _drift(repeats: Sequence[Repeat]) -> Estimate | None:
-    slopes = [slope.value for repeat in repeats if (slope := drift(repeat.latencies_ms)) is not None]
+    slopes = [
+        slope.value for repeat in repeats if (slope := drift(repeat.latencies_ms)) is not None
+    ]
     return mean_interval(slopes) if slopes else None
 
 

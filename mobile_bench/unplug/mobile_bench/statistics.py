@@ -17,11 +17,14 @@ MIN_SAMPLES_P99 = 1000  # ten samples above it; with fewer, p99 is one or two ou
 MIN_SAMPLES_DRIFT = 8  # below it a slope is noise
 MAX_DRIFT_POINTS = 200  # the slope looks at all pairs of these
 LEVEL = 0.95
-MAX_EXPONENT = 700.0  # e^700 is 1e304: an end of an interval beyond it says as little, and e^710 is no number
+MAX_EXPONENT = (
+    700.0  # e^700 is 1e304: an end of an interval beyond it says as little, and e^710 is no number
+)
 
 
 def exp(value: float) -> float:
-    """e to the power of a logarithm, at most of `MAX_EXPONENT`: two cold starts far apart say nothing of a third.
+    """e to the power of a logarithm, at most of `MAX_EXPONENT`: two cold starts far apart say
+    nothing of a third.
 
     Example:
         >>> exp(0.0), exp(1e6) == exp(700.0) > 1e300
@@ -36,8 +39,8 @@ class Summary:
 
     Args:
         count: N.
-        p50, p90, p95: percentiles by linear interpolation between order statistics; p90 and p95 are None where the tool that
-            ran it does not tell them.
+        p50, p90, p95: percentiles by linear interpolation between order statistics; p90 and p95 are
+            None where the tool that ran it does not tell them.
         p99: the same, or None below 1,000 samples.
         mean, std, min, max: std with N - 1 below; 0 for one sample.
     """
@@ -101,8 +104,9 @@ def mean_interval(values_R: Sequence[float], level: float = LEVEL) -> Estimate:
 def typical_latency(medians_R: Sequence[float], level: float = LEVEL) -> Estimate | None:
     """Geometric mean of the cold starts' medians, with Student's interval on their logarithms.
 
-    Runs of one cold start share its clock, its memory and its neighbours: they are not independent, and an interval drawn
-    from all runs together (a bootstrap of them, say) covers far less often than it claims. A test simulates both.
+    Runs of one cold start share its clock, its memory and its neighbours: they are not independent,
+    and an interval drawn from all runs together (a bootstrap of them, say) covers far less often
+    than it claims. A test simulates both.
 
     Args:
         medians_R: one a cold start, in milliseconds.
@@ -128,10 +132,11 @@ def typical_latency(medians_R: Sequence[float], level: float = LEVEL) -> Estimat
 
 
 def drift(latencies_N: Sequence[float]) -> Estimate | None:
-    """By which share runs became slower from the first to the last: Theil and Sen's slope times N - 1, over the median.
+    """By which share runs became slower from the first to the last: Theil and Sen's slope times N -
+    1, over the median.
 
-    The slope is the median of those between all pairs, so that a few slow runs do not count; its 95 % interval is by their
-    ranks. None below `MIN_SAMPLES_DRIFT` runs, or where the clock says zero.
+    The slope is the median of those between all pairs, so that a few slow runs do not count; its 95
+    % interval is by their ranks. None below `MIN_SAMPLES_DRIFT` runs, or where the clock says zero.
 
     Example:
         >>> round(drift([1.0 + 0.01 * step for step in range(21)]).value, 6)
@@ -146,13 +151,20 @@ def drift(latencies_N: Sequence[float]) -> Estimate | None:
     from scipy.stats import theilslopes
 
     step = -(-len(data_N) // MAX_DRIFT_POINTS)
-    parts_K = data_N if step == 1 else np.array([np.median(data_N[at : at + step]) for at in range(0, len(data_N), step)])
-    slope, _, low, high = (float(value) * (len(data_N) - 1) / step / middle for value in theilslopes(parts_K))
+    parts_K = (
+        data_N
+        if step == 1
+        else np.array([np.median(data_N[at : at + step]) for at in range(0, len(data_N), step)])
+    )
+    slope, _, low, high = (
+        float(value) * (len(data_N) - 1) / step / middle for value in theilslopes(parts_K)
+    )
     return Estimate(value=slope, low=low, high=high)
 
 
 def outlier_share(latencies_N: Sequence[float]) -> float:
-    """Share of runs above median + 5 robust standard deviations (1.4826 times the median absolute deviation).
+    """Share of runs above median + 5 robust standard deviations (1.4826 times the median absolute
+    deviation).
 
     Nothing is thrown away for it: an outlier is what a user saw.
 
@@ -167,7 +179,8 @@ def outlier_share(latencies_N: Sequence[float]) -> float:
 
 
 def relative_spread(medians: Sequence[float]) -> float | None:
-    """Spread between repeats: (largest - smallest median) / smallest; None if a clock too coarse says zero.
+    """Spread between repeats: (largest - smallest median) / smallest; None if a clock too coarse
+    says zero.
 
     Example:
         >>> relative_spread([2.0, 2.5, 3.0])

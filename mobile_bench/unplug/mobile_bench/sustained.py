@@ -13,7 +13,9 @@ HEAD, TAIL = 0.1, 0.2
 """Parts of a curve: its beginning, before anything is warm, and its end."""
 
 
-def windows(ends_N: Sequence[float], latencies_N: Sequence[float], count: int = WINDOWS) -> tuple[Window, ...]:
+def windows(
+    ends_N: Sequence[float], latencies_N: Sequence[float], count: int = WINDOWS
+) -> tuple[Window, ...]:
     """A sustained run in `count` windows of equal length; those in which no run ended are left out.
 
     Args:
@@ -36,15 +38,19 @@ def windows(ends_N: Sequence[float], latencies_N: Sequence[float], count: int = 
         p50, p95 = np.percentile(own, (50.0, 95.0)).tolist()
         found.append(
             Window(
-                start_s=float(edges[place]), end_s=float(edges[place + 1]), count=len(own), p50=p50, p95=p95,
+                start_s=float(edges[place]),
+                end_s=float(edges[place + 1]),
+                count=len(own),
+                p50=p50,
+                p95=p95,
             )
-        )  # fmt: skip
+        )
     return tuple(found)
 
 
 def throttling(curve: Sequence[Window]) -> float | None:
-    """By how much a run is slower at the end of a sustained run than at its beginning: median of the last windows over that
-    of the first, minus 1; None where there are too few.
+    """By how much a run is slower at the end of a sustained run than at its beginning: median of
+    the last windows over that of the first, minus 1; None where there are too few.
 
     Example:
         >>> from unplug.mobile_bench.sustained import windows
@@ -56,4 +62,8 @@ def throttling(curve: Sequence[Window]) -> float | None:
         return None
     head, tail = max(1, round(HEAD * len(curve))), max(1, round(TAIL * len(curve)))
     first = float(np.median([window.p50 for window in curve[:head]]))
-    return float(np.median([window.p50 for window in curve[-tail:]])) / first - 1.0 if first > 0.0 else None
+    return (
+        float(np.median([window.p50 for window in curve[-tail:]])) / first - 1.0
+        if first > 0.0
+        else None
+    )

@@ -1,4 +1,6 @@
-"""The rules that refuse a row, and what is worth a warning. Pure functions: a row that breaks a rule is kept and not ranked."""
+"""The rules that refuse a row, and what is worth a warning. Pure functions: a row that breaks a
+rule is kept and not ranked.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,27 @@ THERMAL_STATES = ("none", "light", "moderate", "severe", "critical", "emergency"
 """Android's, from PowerManager.THERMAL_STATUS_*; from the third on the system throttles."""
 THROTTLING = THERMAL_STATES[2:]
 THROTTLE_DRIFT = 0.10
-"""Growth of latency within a cold start, in the median of them, that is called throttling where most of them show some."""
+"""Growth of latency within a cold start, in the median of them, that is called throttling where
+most of them show some.
+"""
 SETTLING_DRIFT = -0.05
 """Shown fall of it that is called a warm-up too short."""
 PENDING_SHARE = 0.10
-"""Of the latency: as much as a read-back may wait for the run before it. A plain copy of the outputs waits for nothing."""
+"""Of the latency: as much as a read-back may wait for the run before it. A plain copy of the
+outputs waits for nothing.
+"""
 MIN_DELEGATED = 0.5
 """Of the operators: with fewer the row is the CPU's rather than the accelerator's."""
 ON_THE_CPU = ("cpu", "xnnpack", "none", "eager", "compiled", "wasm")
-MAX_CLOCK_HZ = 6.5e9  # above every CPU on sale; a bound must not depend on what a virtual machine reports
+MAX_CLOCK_HZ = (
+    6.5e9  # above every CPU on sale; a bound must not depend on what a virtual machine reports
+)
 FLOP_PER_CYCLE = {"fp32": 256.0}
 WIDE_PER_CYCLE = 4096.0
-"""Of one core: two 512-bit units x 32 half-precision lanes x a multiply and an add (fp32 has half of it); matrix units do
-4,096 in 8 and 16 bits. Bounds that catch work that was not done, not estimates of the speed to expect."""
+"""Of one core: two 512-bit units x 32 half-precision lanes x a multiply and an add (fp32 has half
+of it); matrix units do 4,096 in 8 and 16 bits. Bounds that catch work that was not done, not
+estimates of the speed to expect.
+"""
 GPU_PEAK = 1e15
 """Above every GPU that is sold with a screen."""
 MAX_OUTLIERS = 0.05
@@ -37,7 +47,8 @@ MAX_SPREAD = 0.20
 
 
 def parity_floor(precision: str, delegate: str) -> float:
-    """Decibels that outputs must reach: the precision's, or fp16's where the delegate computes in half precision.
+    """Decibels that outputs must reach: the precision's, or fp16's where the delegate computes in
+    half precision.
 
     Example:
         >>> parity_floor("fp32", "gpu"), parity_floor("fp32", "gpu-fp16")
@@ -49,7 +60,8 @@ def parity_floor(precision: str, delegate: str) -> float:
 
 
 def peak_flops(precision: str, delegate: str, threads: int) -> float | None:
-    """Operations a second that no computer, phone or browser exceeds; None of accelerators that nothing is known of.
+    """Operations a second that no computer, phone or browser exceeds; None of accelerators that
+    nothing is known of.
 
     Example:
         >>> peak_flops("fp32", "wasm", 2) == 2 * 6.5e9 * 256, peak_flops("fp32", "webgpu", 1), peak_flops("fp32", "ane", 1)
@@ -61,9 +73,14 @@ def peak_flops(precision: str, delegate: str, threads: int) -> float | None:
 
 
 def refusals(
-    repeats: Sequence[Repeat], *, delegate_asked: str, flop_bound_ms: float | None, delegated: float | None, sustained: bool,
+    repeats: Sequence[Repeat],
+    *,
+    delegate_asked: str,
+    flop_bound_ms: float | None,
+    delegated: float | None,
+    sustained: bool,
     gate: str | None,
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[str]:
     """Why a row must not be ranked.
 
     Args:
@@ -81,7 +98,10 @@ def refusals(
         yield "parity: nobody looked at the outputs"
     fastest = min(repeat.summary.min for repeat in repeats)
     if flop_bound_ms is not None and fastest < flop_bound_ms:
-        yield f"a run took {fastest:.2g} ms, less than the arithmetic bound of {flop_bound_ms:.2g} ms: no work was done"
+        yield (
+            f"a run took {fastest:.2g} ms, less than the arithmetic bound of {flop_bound_ms:.2g} "
+            "ms: no work was done"
+        )
     yield from _left_behind(repeats)
     for got in dict.fromkeys(repeat.delegate_got for repeat in repeats):
         if got is not None and got != delegate_asked:
@@ -92,7 +112,9 @@ def refusals(
 
 
 def circumstances(repeats: Sequence[Repeat], *, sustained: bool, gate: str | None) -> Iterator[str]:
-    """Of `refusals` those that are nobody's fault but the machine's: another time, the same file may do."""
+    """Of `refusals` those that are nobody's fault but the machine's: another time, the same file
+    may do.
+    """
     if not sustained:
         yield from _heat(repeats, gate)
     for name in ("clock_mode", "charging"):
@@ -107,7 +129,8 @@ def _left_behind(repeats: Sequence[Repeat]) -> Iterator[str]:
         if repeat.pending_ms is not None and repeat.pending_ms > PENDING_SHARE * repeat.summary.p50:
             yield (
                 f"a call returned before its work was done: {repeat.summary.p50:.3g} ms timed, "
-                f"and reading the outputs then waited {repeat.pending_ms:.3g} ms longer than it must"
+                f"and reading the outputs then waited {repeat.pending_ms:.3g} ms longer than it "
+                "must"
             )
             return
 
@@ -140,7 +163,8 @@ def warnings(
         repeats, delegated, sustained: see `refusals`.
         slope: drift over the repeats, or None.
         outliers: share of runs, or None.
-        load: of this machine before the benchmark, in runnable processes; None where it does not matter.
+        load: of this machine before the benchmark, in runnable processes; None where it does not
+            matter.
     """
     cores = os.cpu_count() or 1
     if load is not None and load > 0.5 * cores:

@@ -1,8 +1,9 @@
-"""Networks that were built elsewhere, as the inside of an age predictor: a factory, what it is called with, a normalization.
+"""Networks that were built elsewhere, as the inside of an age predictor: a factory, what it is
+called with, a normalization.
 
 A name of ``timm:`` or ``torchvision:`` picks from those packages' own lists, ``unplug:plain`` and
-``unplug:plain-wide`` are plain networks of ours.
-``package.module:factory`` is code that a file names, so it is imported only where the operator trusts it, see `factories`.
+``unplug:plain-wide`` are plain networks of ours. ``package.module:factory`` is code that a file
+names, so it is imported only where the operator trusts it, see `factories`.
 """
 
 from __future__ import annotations
@@ -33,8 +34,13 @@ OF_LISTS = {
     "img_size": (16, MAX_IMAGE_SIZE),
     "width_mult": (0.1, 4),
 }
-POOLS = frozenset(("global_pool", kind) for kind in ("", "avg", "max", "avgmax", "catavgmax", "fast", "token", "map"))
-"""What a network of a package's list may be called with, within bounds: nothing that reads a file or fetches weights."""
+POOLS = frozenset(
+    ("global_pool", kind)
+    for kind in ("", "avg", "max", "avgmax", "catavgmax", "fast", "token", "map")
+)
+"""What a network of a package's list may be called with, within bounds: nothing that reads a file
+or fetches weights.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +49,11 @@ class Adopted:
 
     Args:
         factory: ``timm:NAME``, ``torchvision:NAME`` or ``package.module:factory``.
-        arguments: what it is called with, numbers and texts; a network of a list gets the number of groups beside them.
+        arguments: what it is called with, numbers and texts; a network of a list gets the number of
+            groups beside them.
         mean, std: three numbers each: the network sees (RGB in [0, 1] - mean) / std.
-        contiguous: it does not take channels-last memory (``view`` of a feature map, say), and computes in contiguous one.
+        contiguous: it does not take channels-last memory (``view`` of a feature map, say), and
+            computes in contiguous one.
 
     Raises:
         InputError: a name or value of another form.
@@ -62,23 +70,43 @@ class Adopted:
             fix = "Write timm:NAME, torchvision:NAME or package.module:factory"
             raise InputError(f"factory {str(self.factory)[:80]!r}", "it names no factory", fix)
         if not isinstance(self.arguments, Mapping) or len(self.arguments) > MAX_ARGUMENTS:
-            raise InputError(f"factory {self.factory}", "its arguments are no short list of names and values", "Give fewer")
+            raise InputError(
+                f"factory {self.factory}",
+                "its arguments are no short list of names and values",
+                "Give fewer",
+            )
         for name, value in self.arguments.items():
             if not isinstance(name, str) or not isinstance(value, SCALARS):
                 raise InputError(
-                    f"argument {str(name)[:60]}", "it is neither number nor text", "Wrap it in a factory of your own"
+                    f"argument {str(name)[:60]}",
+                    "it is neither number nor text",
+                    "Wrap it in a factory of your own",
                 )
             if self.package in LISTS:
                 _check_listed(self.package, name, value)
         if len(self.call) > MAX_CALL:
-            raise InputError(f"factory {self.factory}", "its arguments are too long", "Give fewer, or shorter ones")
+            raise InputError(
+                f"factory {self.factory}",
+                "its arguments are too long",
+                "Give fewer, or shorter ones",
+            )
         for what, three in (("mean", self.mean), ("std", self.std)):
-            if len(three) != 3 or not all(isinstance(value, int | float) and abs(value) < 1e6 for value in three):
-                raise InputError(what, "it is not three numbers", "Give one a colour, of values in [0, 1]")
+            if len(three) != 3 or not all(
+                isinstance(value, int | float) and abs(value) < 1e6 for value in three
+            ):
+                raise InputError(
+                    what, "it is not three numbers", "Give one a colour, of values in [0, 1]"
+                )
         if min(self.std) <= 0:
-            raise InputError("std", "one of them is not above 0", "Give the spread of each colour, of values in [0, 1]")
+            raise InputError(
+                "std",
+                "one of them is not above 0",
+                "Give the spread of each colour, of values in [0, 1]",
+            )
         if not isinstance(self.contiguous, bool):
-            raise InputError("contiguous", "it is neither true nor false", "Adopt the network again")
+            raise InputError(
+                "contiguous", "it is neither true nor false", "Adopt the network again"
+            )
 
     @property
     def package(self) -> str:
@@ -107,7 +135,9 @@ class Adopted:
         names = {"factory", "arguments", "mean", "std"}
         known = isinstance(raw, Mapping) and set(raw) - {"contiguous"} == names
         if not known or not all(isinstance(raw[key], list) for key in ("mean", "std")):
-            raise InputError("network", f"it is not an object of {', '.join(sorted(names))}", "Adopt it again")
+            raise InputError(
+                "network", f"it is not an object of {', '.join(sorted(names))}", "Adopt it again"
+            )
         return cls(**{**raw, "mean": tuple(raw["mean"]), "std": tuple(raw["std"])})
 
     def build(self, groups: int) -> nn.Module:
@@ -121,8 +151,13 @@ class Adopted:
             MissingExtraError: its package is not installed.
         """
         name = self.factory.partition(":")[2]
-        with redirect_stdout(sys.stderr), away_from_here():  # what other people's code prints is no answer of ours
-            return self._made(LISTS[self.package](name, groups) if self.package in LISTS else self._own(name))
+        with (
+            redirect_stdout(sys.stderr),
+            away_from_here(),
+        ):  # what other people's code prints is no answer of ours
+            return self._made(
+                LISTS[self.package](name, groups) if self.package in LISTS else self._own(name)
+            )
 
     def _made(self, make: Callable[..., Any]) -> nn.Module:
         try:
@@ -132,7 +167,9 @@ class Adopted:
             raise InputError(f"factory {self.factory}", why[:300], "Check `argument`") from error
         if not isinstance(network, nn.Module):
             raise InputError(
-                f"factory {self.factory}", f"it returned {type(network).__name__}", "It has to return a torch.nn.Module"
+                f"factory {self.factory}",
+                f"it returned {type(network).__name__}",
+                "It has to return a torch.nn.Module",
             )
         return network
 
@@ -143,7 +180,11 @@ class Adopted:
             for part in name.split("."):
                 found = getattr(found, part)
         except (Exception, SystemExit) as error:
-            why = "its module ends the program" if isinstance(error, SystemExit) else _first_line(error)
+            why = (
+                "its module ends the program"
+                if isinstance(error, SystemExit)
+                else _first_line(error)
+            )
             fix = "Install its package or name its folder in PYTHONPATH, or check the name"
             raise InputError(f"factory {self.factory}", why, fix) from error
         return found  # type: ignore[no-any-return]
@@ -159,8 +200,14 @@ def _of_timm(name: str, groups: int) -> Callable[..., Any]:
     except ImportError as error:
         raise MissingExtraError("timm", "adopt") from error
     if name not in timm.list_models():
-        raise InputError(f"timm:{name}", "timm has no such network", "`timm.list_models()` lists them; leave weights' tags out")
-    return lambda **arguments: timm.create_model(name, pretrained=False, num_classes=groups, **arguments)
+        raise InputError(
+            f"timm:{name}",
+            "timm has no such network",
+            "`timm.list_models()` lists them; leave weights' tags out",
+        )
+    return lambda **arguments: timm.create_model(
+        name, pretrained=False, num_classes=groups, **arguments
+    )
 
 
 def _of_torchvision(name: str, groups: int) -> Callable[..., Any]:
@@ -170,7 +217,9 @@ def _of_torchvision(name: str, groups: int) -> Callable[..., Any]:
         raise MissingExtraError("torchvision", "adopt") from error
     if name not in models.list_models(module=models):
         raise InputError(
-            f"torchvision:{name}", "torchvision has no such classifier", "`torchvision.models.list_models()` lists them"
+            f"torchvision:{name}",
+            "torchvision has no such classifier",
+            "`torchvision.models.list_models()` lists them",
         )
     return lambda **arguments: models.get_model(name, weights=None, num_classes=groups, **arguments)
 
@@ -185,26 +234,36 @@ def _of_unplug(name: str, groups: int) -> Callable[..., Any]:
 
 
 LISTS: dict[str, Callable[[str, int], Callable[..., Any]]] = {
-    "timm": _of_timm, "torchvision": _of_torchvision, "unplug": _of_unplug,
-}  # fmt: skip
+    "timm": _of_timm,
+    "torchvision": _of_torchvision,
+    "unplug": _of_unplug,
+}
 
 
 def _check_listed(package: str, name: str, value: Any) -> None:
-    """A stranger's checkpoint decides about the arguments of a list's networks, and so about memory and time."""
+    """A stranger's checkpoint decides about the arguments of a list's networks, and so about memory
+    and time.
+    """
     low, high = OF_LISTS.get(name, (0, 0))
     number = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
     if name not in OF_LISTS and (name, value) not in POOLS:
         known = ", ".join(sorted({*OF_LISTS, "global_pool"}))
         why = f"{package}'s networks are built here with {known} alone"
-        raise InputError(f"argument {name[:60]}", why, "Leave it out, or wrap it in a factory of your own")
+        raise InputError(
+            f"argument {name[:60]}", why, "Leave it out, or wrap it in a factory of your own"
+        )
     if name in OF_LISTS and not number:
-        raise InputError(f"argument {name}={str(value)[:60]}", "out of range", f"Use {low:g} to {high:g}")
+        raise InputError(
+            f"argument {name}={str(value)[:60]}", "out of range", f"Use {low:g} to {high:g}"
+        )
 
 
 class Normalized(nn.Module):
-    """A network behind its normalization: logits (B, G) of RGB images (B, 3, H, W) in [0, 1]; see `Adopted`.
+    """A network behind its normalization: logits (B, G) of RGB images (B, 3, H, W) in [0, 1]; see
+    `Adopted`.
 
-    Of several answers the first is taken, see `first_answer`: what others are for (auxiliary losses) only their owner knows.
+    Of several answers the first is taken, see `first_answer`: what others are for (auxiliary
+    losses) only their owner knows.
     """
 
     mean_C11: Tensor
@@ -225,7 +284,9 @@ class Normalized(nn.Module):
         return answer
 
     def _apply(self, fn: Any, recurse: bool = True) -> Normalized:
-        """Whoever moves the model asks for channels-last memory: a network that does not take it stays as it is."""
+        """Whoever moves the model asks for channels-last memory: a network that does not take it
+        stays as it is.
+        """
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self.contiguous:
             for tensor in (*self.parameters(), *self.buffers()):
@@ -234,7 +295,8 @@ class Normalized(nn.Module):
 
 
 def first_answer(answer: Any) -> Any:
-    """What a network says of a picture where it says more: ``logits`` or ``out`` of names, else the first of several.
+    """What a network says of a picture where it says more: ``logits`` or ``out`` of names, else the
+    first of several.
 
     Example:
         >>> first_answer((1, 2)), first_answer({"aux": 3, "out": 4}), first_answer(5)

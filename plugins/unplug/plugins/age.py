@@ -25,8 +25,10 @@ from .blocks import ConvNormAct, InvertedBottleneck, init_weights
 from .checkpoint import load_weights
 
 AGE_EDGES = (0, 6, 13, 16, 18, 21, 25, 30, 40, 50, 60, 70, 80, 100)
-"""Default group borders in years: group g holds ages in [edge_g, edge_g+1), the last one everything above. Laws ask at 13, 16,
-18 and 21, and shops challenge at 21 and 25: at a border P(age >= T) needs no assumption about ages within a group."""
+"""Default group borders in years: group g holds ages in [edge_g, edge_g+1), the last one everything
+above. Laws ask at 13, 16, 18 and 21, and shops challenge at 21 and 25: at a border P(age >= T)
+needs no assumption about ages within a group.
+"""
 
 MAX_GROUPS = 256  # one a year is far below; a config.json must not be able to ask for gigabytes
 
@@ -47,16 +49,21 @@ def stage_strides(image_size: int, stages: int) -> tuple[int, ...]:
         >>> stage_strides(64, 5)
         (2, 1, 2, 2, 2, 1)
     """
-    halvings = (math.ceil(image_size / 7) - 1).bit_length()  # the fewest that leave at most 7 pixels
+    halvings = (
+        math.ceil(image_size / 7) - 1
+    ).bit_length()  # the fewest that leave at most 7 pixels
     return (2, 1, *(2 if index < halvings - 1 else 1 for index in range(stages - 1)))
 
 
-class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=["face-age", "on-device"]):
+class AgePredictor(
+    nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=["face-age", "on-device"]
+):
     """Face image to age-group logits and an expected age.
 
-    expected_age = sum_g softmax(z)_g * c_g, with c_g the mean training age of group g. With `random_features` D > 0 the
-    classifier is linear in D fixed random features of the pooled trunk, relu(A x + a), and says the age itself, held between
-    the first and the last border: what a ridge regression can fit, and forget, in closed form.
+    expected_age = sum_g softmax(z)_g * c_g, with c_g the mean training age of group g. With
+    `random_features` D > 0 the classifier is linear in D fixed random features of the pooled trunk,
+    relu(A x + a), and says the age itself, held between the first and the last border: what a ridge
+    regression can fit, and forget, in closed form.
 
     Args:
         size: "nano" (0.3 M parameters), "small" (1 M) or "base" (6 M).
@@ -65,8 +72,8 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         age_centers: G ages in years that the expectation uses; default: the middle of each group.
         dropout: probability in front of the classifier, 0 to 0.9.
         random_features: D, 0 to 4,096.
-        network: of size "adopted": how somebody else's network is built, see `Adopted`; it takes the place of trunk and
-            classifier.
+        network: of size "adopted": how somebody else's network is built, see `Adopted`; it takes
+            the place of trunk and classifier.
 
     Raises:
         InputError: an argument outside its range.
@@ -78,8 +85,9 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         (torch.Size([2, 13]), torch.Size([2, 1]))
 
     Reference:
-        Sandler et al., MobileNetV2, 2018; Rothe et al., Deep EXpectation, 2015, section 3 (expected age); Cho and Saul,
-        Kernel Methods for Deep Learning, 2009, section 2 (the kernel of random rectified features).
+        Sandler et al., MobileNetV2, 2018; Rothe et al., Deep EXpectation, 2015, section 3 (expected
+        age); Cho and Saul, Kernel Methods for Deep Learning, 2009, section 2 (the kernel of random
+        rectified features).
     """
 
     def __init__(
@@ -94,7 +102,11 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
     ) -> None:
         super().__init__()
         edges = tuple(float(edge) for edge in age_edges)
-        centers = tuple(age_centers) if age_centers is not None else tuple((a + b) / 2 for a, b in itertools.pairwise(edges))
+        centers = (
+            tuple(age_centers)
+            if age_centers is not None
+            else tuple((a + b) / 2 for a, b in itertools.pairwise(edges))
+        )
         _check_arguments(size, image_size, edges, centers, dropout, random_features, network)
         self.size, self.image_size, self.age_edges = size, image_size, edges
         self.adopted = None if network is None else Adopted.from_dict(network)
@@ -116,7 +128,11 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
             for index in range(stage.blocks):
                 blocks.append(
                     InvertedBottleneck(
-                        channels, stage.channels, stride=stride if index == 0 else 1, expand=stage.expand, kernel=stage.kernel
+                        channels,
+                        stage.channels,
+                        stride=stride if index == 0 else 1,
+                        expand=stage.expand,
+                        kernel=stage.kernel,
                     )
                 )
                 channels = stage.channels
@@ -124,7 +140,9 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         self.head = ConvNormAct(channels, table.head, kernel=1)
         if random_features:
             self.lift = nn.Linear(table.head, random_features)
-        self.classifier = nn.Linear(random_features or table.head, self.groups + (random_features > 0))
+        self.classifier = nn.Linear(
+            random_features or table.head, self.groups + (random_features > 0)
+        )
         self.apply(init_weights)
 
     def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
@@ -158,7 +176,9 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         """
         if self.network is not None:
             raise InputError(
-                "an adopted network", "nobody knows what its trunk is", "Use it as a whole, or train one of our sizes"
+                "an adopted network",
+                "nobody knows what its trunk is",
+                "Use it as a whole, or train one of our sizes",
             )
         return pooled(self, image_BCHW)
 
@@ -183,7 +203,12 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
                 ),
             ),
             outputs=(
-                TensorSpec(name="age_logits", shape=(1, self.groups), layout="NC", description="One logit per age group"),
+                TensorSpec(
+                    name="age_logits",
+                    shape=(1, self.groups),
+                    layout="NC",
+                    description="One logit per age group",
+                ),
                 TensorSpec(
                     name="expected_age",
                     shape=(1, 1),
@@ -201,7 +226,9 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         return float(self.age_centers.min()), float(self.age_centers.max())
 
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:
-        """Hub-style save (``config.json`` + ``model.safetensors``) that also records the model type."""
+        """Hub-style save (``config.json`` + ``model.safetensors``) that also records the model
+        type.
+        """
         config = {
             "model_type": "age",
             "size": self.size,
@@ -218,25 +245,35 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
     @classmethod
     def _from_pretrained(
         cls, *, model_id: str, map_location: str = "cpu", strict: bool = True, **kwargs: Any
-    ) -> AgePredictor:  # huggingface_hub's own falls back to a pickle, and leaves missing tensors as they are
+    ) -> (
+        AgePredictor
+    ):  # huggingface_hub's own falls back to a pickle, and leaves missing tensors as they are
         hub = {name: kwargs.pop(name) for name in HUB_ARGUMENTS if name in kwargs}
         try:
             model = cls(**kwargs)
         except (TypeError, ValueError, OverflowError, InputError) as error:
-            raise CheckpointError(f"{model_id}/config.json", str(error), "Restore the file saved with the weights") from error
+            raise CheckpointError(
+                f"{model_id}/config.json", str(error), "Restore the file saved with the weights"
+            ) from error
         if Path(model_id).is_dir():
             weights = Path(model_id) / SAFETENSORS_SINGLE_FILE
         else:
             try:
-                weights = Path(hf_hub_download(repo_id=model_id, filename=SAFETENSORS_SINGLE_FILE, **hub))
+                weights = Path(
+                    hf_hub_download(repo_id=model_id, filename=SAFETENSORS_SINGLE_FILE, **hub)
+                )
             except EntryNotFoundError as error:
-                raise CheckpointError(model_id, "no model.safetensors in it", "Save the weights as safetensors") from error
+                raise CheckpointError(
+                    model_id, "no model.safetensors in it", "Save the weights as safetensors"
+                ) from error
         load_weights(model, weights)
         return model.to(map_location).eval()
 
 
 def pooled(trunk: Any, image_BCHW: Tensor) -> Tensor:
-    """Features (B, C) of a network with ``stem``, ``blocks`` and ``head``, averaged over the picture."""
+    """Features (B, C) of a network with ``stem``, ``blocks`` and ``head``, averaged over the
+    picture.
+    """
     x_BCHW = trunk.head(trunk.blocks(trunk.stem(image_BCHW * 2.0 - 1.0)))
     # Pooling, not a mean over two axes: LiteRT's converter would transpose in front of that.
     return nn.functional.adaptive_avg_pool2d(x_BCHW, 1).flatten(1)
@@ -246,31 +283,64 @@ HUB_ARGUMENTS = ("revision", "cache_dir", "force_download", "local_files_only", 
 
 
 def _check_arguments(
-    size: str, image_size: int, edges: Sequence[float], centers: Sequence[float], dropout: float, random_features: int,
+    size: str,
+    image_size: int,
+    edges: Sequence[float],
+    centers: Sequence[float],
+    dropout: float,
+    random_features: int,
     network: Mapping[str, Any] | None,
-) -> None:  # fmt: skip
+) -> None:
     if (size == ADOPTED) != (network is not None):
-        raise InputError(f"size {size!r}", f"a network of others belongs to size {ADOPTED!r}, and only to it", "Adopt it again")
+        raise InputError(
+            f"size {size!r}",
+            f"a network of others belongs to size {ADOPTED!r}, and only to it",
+            "Adopt it again",
+        )
     if size not in (*SIZES, ADOPTED):
-        raise InputError(f"size {size!r}", "no such age predictor", f"Choose one of {', '.join(SIZES)}")
+        raise InputError(
+            f"size {size!r}", "no such age predictor", f"Choose one of {', '.join(SIZES)}"
+        )
     if not isinstance(image_size, int) or not MIN_IMAGE_SIZE <= image_size <= MAX_IMAGE_SIZE:
-        raise InputError(f"image size {image_size}", "out of range", f"Use {MIN_IMAGE_SIZE} to {MAX_IMAGE_SIZE} pixels")
+        raise InputError(
+            f"image size {image_size}",
+            "out of range",
+            f"Use {MIN_IMAGE_SIZE} to {MAX_IMAGE_SIZE} pixels",
+        )
     check_edges(edges)
     if not all(map(math.isfinite, centers)):
         raise InputError("age_centers", "one of them is no number", "Give one finite age per group")
     if len(centers) != len(edges) - 1:
-        raise InputError("age_centers", f"{len(centers)} given for {len(edges) - 1} groups", "Give one finite age per group")
+        raise InputError(
+            "age_centers",
+            f"{len(centers)} given for {len(edges) - 1} groups",
+            "Give one finite age per group",
+        )
     if not 0.0 <= dropout <= 0.9:
         raise InputError(f"dropout {dropout}", "out of range", "Use 0 to 0.9")
     if network is not None and (random_features or dropout):
-        raise InputError("an adopted network", "random features and dropout are its own affair", "Leave them 0")
+        raise InputError(
+            "an adopted network", "random features and dropout are its own affair", "Leave them 0"
+        )
     if not isinstance(random_features, int) or not 0 <= random_features <= MAX_RANDOM_FEATURES:
-        raise InputError(f"random_features {random_features!r}", "out of range", f"Use 0 to {MAX_RANDOM_FEATURES}")
+        raise InputError(
+            f"random_features {random_features!r}",
+            "out of range",
+            f"Use 0 to {MAX_RANDOM_FEATURES}",
+        )
 
 
 def check_edges(edges: Sequence[float]) -> None:
     """Refuses borders of age groups that are too few, too many, or do not rise: `InputError`."""
     if not 3 <= len(edges) <= MAX_GROUPS + 1:
-        raise InputError("age_edges", f"{len(edges)} borders given", f"Give 3 to {MAX_GROUPS + 1} rising borders in years")
+        raise InputError(
+            "age_edges",
+            f"{len(edges)} borders given",
+            f"Give 3 to {MAX_GROUPS + 1} rising borders in years",
+        )
     if not (all(map(math.isfinite, edges)) and all(a < b for a, b in itertools.pairwise(edges))):
-        raise InputError(f"age_edges {list(edges)}", "they do not rise", "Give at least three rising borders in years")
+        raise InputError(
+            f"age_edges {list(edges)}",
+            "they do not rise",
+            "Give at least three rising borders in years",
+        )

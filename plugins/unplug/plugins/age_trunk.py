@@ -1,4 +1,5 @@
-"""The trunk of a face-age predictor by itself: what a phone runs once a picture before its own head answers.
+"""The trunk of a face-age predictor by itself: what a phone runs once a picture before its own head
+answers.
 
 Shapes: B batch, C pooled channels, H = W = image_size.
 """
@@ -18,7 +19,8 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 class AgeTrunk(nn.Module):
-    """Face image to the pooled features that a head is linear in, after its lift (`unplug.sdk.drawing.inference.DeviceHead`).
+    """Face image to the pooled features that a head is linear in, after its lift
+    (`unplug.sdk.drawing.inference.DeviceHead`).
 
     Args:
         size: as of `AgePredictor`.
@@ -44,7 +46,9 @@ class AgeTrunk(nn.Module):
         """The trunk of a predictor, with its weights."""
         trunk = cls(size=model.size, image_size=model.image_size)
         own = trunk.state_dict()
-        trunk.load_state_dict({name: value for name, value in model.state_dict().items() if name in own})
+        trunk.load_state_dict(
+            {name: value for name, value in model.state_dict().items() if name in own}
+        )
         return trunk.eval()
 
     def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
@@ -56,18 +60,33 @@ class AgeTrunk(nn.Module):
         """The named tensors, with a batch of one."""
         side, channels = self.image_size, SIZES[self.size].head
         image = TensorSpec(
-            name="image", shape=(1, 3, side, side), layout="NCHW", range=(0.0, 1.0), colour="RGB",
+            name="image",
+            shape=(1, 3, side, side),
+            layout="NCHW",
+            range=(0.0, 1.0),
+            colour="RGB",
             description="A face, cropped to a square",
-        )  # fmt: skip
+        )
         features = TensorSpec(
-            name="features", shape=(1, channels), layout="NC", description="What the head is computed over"
-        )  # fmt: skip
+            name="features",
+            shape=(1, channels),
+            layout="NC",
+            description="What the head is computed over",
+        )
         return IOSpec(inputs=(image,), outputs=(features,))
 
     def save_pretrained(self, save_directory: str | Path) -> None:
-        """Writes ``config.json`` and ``model.safetensors`` into an existing folder, for `save_checkpoint`."""
+        """Writes ``config.json`` and ``model.safetensors`` into an existing folder, for
+        `save_checkpoint`.
+        """
         from safetensors.torch import save_file
 
         folder = Path(save_directory)
-        write_json(folder / CONFIG, {"model_type": "age-trunk", "size": self.size, "image_size": self.image_size})
-        save_file({name: value.contiguous() for name, value in self.state_dict().items()}, folder / WEIGHTS)
+        write_json(
+            folder / CONFIG,
+            {"model_type": "age-trunk", "size": self.size, "image_size": self.image_size},
+        )
+        save_file(
+            {name: value.contiguous() for name, value in self.state_dict().items()},
+            folder / WEIGHTS,
+        )

@@ -1,7 +1,8 @@
 """What of a diffusion base a phone runs: the UNet, once a step, and the decoder, once an image.
 
-Both are diffusers' own networks with named tensors, loaded from the folders of a Stable Diffusion pipeline.
-Shapes: B batch, C latent channels, H and W of the latent, T tokens, D width of the text encoder.
+Both are diffusers' own networks with named tensors, loaded from the folders of a Stable Diffusion
+pipeline. Shapes: B batch, C latent channels, H and W of the latent, T tokens, D width of the text
+encoder.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ UNET_LIMITS = DECODER_LIMITS | {
 
 
 class BaseUNet(UNet2DConditionModel):
-    """One step of denoising: eps(z_t, t, text; residuals), with the residuals of plugins as inputs; zeros steer nothing.
+    """One step of denoising: eps(z_t, t, text; residuals), with the residuals of plugins as inputs;
+    zeros steer nothing.
 
     Args:
         text_tokens: T of the prompts; `complete_config` reads it off the text encoder.
@@ -60,18 +62,25 @@ class BaseUNet(UNet2DConditionModel):
         InputError: a configuration that is out of range, or of a UNet that takes no residuals.
 
     Reference:
-        Rombach et al., High-Resolution Image Synthesis with Latent Diffusion Models, 2022, section 3.3.
+        Rombach et al., High-Resolution Image Synthesis with Latent Diffusion Models, 2022, section
+        3.3.
     """
 
     def __init__(self, text_tokens: int = TOKENS, **config: Any) -> None:
         levels = read_base(config).levels
         check_unet({"text_tokens": text_tokens, "sample_size": None, **config})
         if config.get("reverse_transformer_layers_per_block") is not None:
-            raise InputError("reverse_transformer_layers_per_block", "no base of this kind has it", "Leave it out")
+            raise InputError(
+                "reverse_transformer_layers_per_block",
+                "no base of this kind has it",
+                "Leave it out",
+            )
         for spec in residual_specs(levels, config["sample_size"]):
             if 4 * math.prod(spec.shape) > MAX_TENSOR_BYTES:
                 raise InputError(
-                    f"sample_size {config['sample_size']}", f"{spec.name} would be {spec.shape}", "Use a smaller one"
+                    f"sample_size {config['sample_size']}",
+                    f"{spec.name} would be {spec.shape}",
+                    "Use a smaller one",
                 )
         super().__init__(**config)
         self.levels, self.text_tokens = levels, text_tokens
@@ -84,11 +93,15 @@ class BaseUNet(UNet2DConditionModel):
         tokens = text.get("max_position_embeddings", TOKENS) if isinstance(text, dict) else TOKENS
         return {"text_tokens": tokens, **config}
 
-    def forward(self, z_BCHW: Tensor, t_B: Tensor, text_BTD: Tensor, *residuals: Tensor) -> tuple[Tensor]:
+    def forward(
+        self, z_BCHW: Tensor, t_B: Tensor, text_BTD: Tensor, *residuals: Tensor
+    ) -> tuple[Tensor]:
         """The predicted noise, or whatever the base predicts, of the shape of `z_BCHW`."""
         # diffusers pops the list, and adds the last one in place.
         added = [residual + 0.0 for residual in residuals] or None
-        found = super().forward(z_BCHW, t_B, text_BTD, down_intrablock_additional_residuals=added, return_dict=False)
+        found = super().forward(
+            z_BCHW, t_B, text_BTD, down_intrablock_additional_residuals=added, return_dict=False
+        )
         return (found[0],)
 
     @property
@@ -97,23 +110,33 @@ class BaseUNet(UNet2DConditionModel):
         config, side = self.config, int(self.config["sample_size"])
         latent = (1, int(config["in_channels"]), side, side)
         sample = TensorSpec(name="sample", shape=latent, layout="NCHW", description="Noisy latents")
-        timestep = TensorSpec(name="timestep", shape=(1,), layout="N", range=(0.0, 999.0), description="Noise level")
+        timestep = TensorSpec(
+            name="timestep", shape=(1,), layout="N", range=(0.0, 999.0), description="Noise level"
+        )
         text = TensorSpec(
-            name="encoder_hidden_states", shape=(1, self.text_tokens, int(config["cross_attention_dim"])), layout="NTC",
+            name="encoder_hidden_states",
+            shape=(1, self.text_tokens, int(config["cross_attention_dim"])),
+            layout="NTC",
             description="Last hidden state of the text encoder",
-        )  # fmt: skip
+        )
         predicted = TensorSpec(
-            name="noise_pred", shape=(1, int(config["out_channels"]), side, side), layout="NCHW",
+            name="noise_pred",
+            shape=(1, int(config["out_channels"]), side, side),
+            layout="NCHW",
             description="What the scheduler's step takes",
-        )  # fmt: skip
-        return IOSpec(inputs=(sample, timestep, text, *residual_specs(self.levels, side)), outputs=(predicted,))
+        )
+        return IOSpec(
+            inputs=(sample, timestep, text, *residual_specs(self.levels, side)),
+            outputs=(predicted,),
+        )
 
 
 class GuidedUNet(nn.Module):
-    """A `BaseUNet` asked twice in one call, as classifier-free guidance needs it: about a prompt and about its negative.
+    """A `BaseUNet` asked twice in one call, as classifier-free guidance needs it: about a prompt
+    and about its negative.
 
-    Both questions are one batch of two inside; outside every tensor keeps a batch of one. The residuals go to both, as in
-    diffusers.
+    Both questions are one batch of two inside; outside every tensor keeps a batch of one. The
+    residuals go to both, as in diffusers.
 
     Args:
         config: see `BaseUNet`.
@@ -140,28 +163,49 @@ class GuidedUNet(nn.Module):
             tensors[f"unet.{name}"] = tensors.pop(name)
 
     def forward(
-        self, z_BCHW: Tensor, t_B: Tensor, text_BTD: Tensor, negative_BTD: Tensor, *residuals: Tensor
+        self,
+        z_BCHW: Tensor,
+        t_B: Tensor,
+        text_BTD: Tensor,
+        negative_BTD: Tensor,
+        *residuals: Tensor,
     ) -> tuple[Tensor, ...]:
-        """What the UNet predicts for the prompt, and for the negative one; each of the shape of `z_BCHW`."""
+        """What the UNet predicts for the prompt, and for the negative one; each of the shape of
+        `z_BCHW`.
+        """
         both = [torch.cat([residual, residual]) for residual in residuals]
         (found,) = self.unet(
-            torch.cat([z_BCHW, z_BCHW]), torch.cat([t_B, t_B]), torch.cat([text_BTD, negative_BTD]), *both
-        )  # fmt: skip
+            torch.cat([z_BCHW, z_BCHW]),
+            torch.cat([t_B, t_B]),
+            torch.cat([text_BTD, negative_BTD]),
+            *both,
+        )
         return tuple(found.chunk(2))
 
     @property
     def iospec(self) -> IOSpec:
-        """The named tensors of a `BaseUNet`, and `negative_hidden_states` to `noise_pred_negative` beside them."""
+        """The named tensors of a `BaseUNet`, and `negative_hidden_states` to `noise_pred_negative`
+        beside them.
+        """
         own = self.unet.iospec
         sample, timestep, text, *residuals = own.inputs
         (predicted,) = own.outputs
-        negative = replace(text, name="negative_hidden_states", description="The same of the negative prompt, or of no words")
-        other = replace(predicted, name="noise_pred_negative", description="The same for the negative prompt")
-        return IOSpec(inputs=(sample, timestep, text, negative, *residuals), outputs=(predicted, other))
+        negative = replace(
+            text,
+            name="negative_hidden_states",
+            description="The same of the negative prompt, or of no words",
+        )
+        other = replace(
+            predicted, name="noise_pred_negative", description="The same for the negative prompt"
+        )
+        return IOSpec(
+            inputs=(sample, timestep, text, negative, *residuals), outputs=(predicted, other)
+        )
 
 
 class BaseDecoder(AutoencoderKL):
-    """Latents to an image: x = (D(z / s + shift) + 1) / 2, clipped to [0, 1], with s the autoencoder's scaling factor.
+    """Latents to an image: x = (D(z / s + shift) + 1) / 2, clipped to [0, 1], with s the
+    autoencoder's scaling factor.
 
     The encoder's weights are loaded with it and are in no exported file.
 
@@ -176,13 +220,19 @@ class BaseDecoder(AutoencoderKL):
         check_decoder({"sample_size": None, **config})
         widths = config.get("block_out_channels", (1,))
         if config["sample_size"] % (factor := 2 ** (len(widths) - 1)):
-            raise InputError(f"sample_size {config['sample_size']}", f"no multiple of {factor}, by which it shrinks", "Use one")
+            raise InputError(
+                f"sample_size {config['sample_size']}",
+                f"no multiple of {factor}, by which it shrinks",
+                "Use one",
+            )
         _check_scale("scaling_factor", config.get("scaling_factor", 1.0), least=1e-6)
         _check_scale("shift_factor", config.get("shift_factor") or 0.0, least=-1e6)
         super().__init__(**config)
 
     def rename_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Gives the attention of Stable Diffusion 1's file its name of today, as diffusers does when it loads one."""
+        """Gives the attention of Stable Diffusion 1's file its name of today, as diffusers does
+        when it loads one.
+        """
         self._fix_state_dict_keys_on_load(tensors)  # type: ignore[arg-type]
 
     def forward(self, z_BCHW: Tensor) -> tuple[Tensor]:  # type: ignore[override]
@@ -198,27 +248,43 @@ class BaseDecoder(AutoencoderKL):
         config, side = self.config, int(self.config["sample_size"])
         small = side // 2 ** (len(config["block_out_channels"]) - 1)
         latents = TensorSpec(
-            name="latents", shape=(1, int(config["latent_channels"]), small, small), layout="NCHW",
+            name="latents",
+            shape=(1, int(config["latent_channels"]), small, small),
+            layout="NCHW",
             description="As the last step of denoising leaves them",
-        )  # fmt: skip
+        )
         image = TensorSpec(
-            name="image", shape=(1, int(config["out_channels"]), side, side), layout="NCHW", range=(0.0, 1.0), colour="RGB",
+            name="image",
+            shape=(1, int(config["out_channels"]), side, side),
+            layout="NCHW",
+            range=(0.0, 1.0),
+            colour="RGB",
             description="The picture",
-        )  # fmt: skip
+        )
         return IOSpec(inputs=(latents,), outputs=(image,))
 
 
 def check_unet(config: Mapping[str, Any]) -> None:
-    """Refuses a UNet's configuration that asks for more than any base has; `InputError` names the setting."""
+    """Refuses a UNet's configuration that asks for more than any base has; `InputError` names the
+    setting.
+    """
     _check_integers(config, UNET_LIMITS)
     _check_widths(config)
-    layers = math.prod(config.get(name, 1) for name in ("layers_per_block", "transformer_layers_per_block"))
+    layers = math.prod(
+        config.get(name, 1) for name in ("layers_per_block", "transformer_layers_per_block")
+    )
     if (depth := layers * len(config.get("block_out_channels", (1,)))) > MAX_DEPTH:
-        raise InputError(f"{depth} layers", "more than any base has", f"Use at most {MAX_DEPTH} in all blocks together")
+        raise InputError(
+            f"{depth} layers",
+            "more than any base has",
+            f"Use at most {MAX_DEPTH} in all blocks together",
+        )
 
 
 def check_decoder(config: Mapping[str, Any]) -> None:
-    """Refuses an autoencoder's configuration that asks for more than any base has; `InputError` names the setting."""
+    """Refuses an autoencoder's configuration that asks for more than any base has; `InputError`
+    names the setting.
+    """
     _check_integers(config, DECODER_LIMITS)
     _check_widths(config)
 
@@ -234,7 +300,11 @@ def _check_widths(config: Mapping[str, Any]) -> None:
 
 def _check_scale(name: str, value: Any, least: float) -> None:
     if not isinstance(value, int | float) or not least <= value <= 1e6:
-        raise InputError(f"{name} {str(value)[:200]}", "latents cannot be scaled by it", "Use what diffusers wrote")
+        raise InputError(
+            f"{name} {str(value)[:200]}",
+            "latents cannot be scaled by it",
+            "Use what diffusers wrote",
+        )
 
 
 def _check_integers(config: Mapping[Any, Any], limits: Mapping[Any, int]) -> None:
@@ -242,4 +312,6 @@ def _check_integers(config: Mapping[Any, Any], limits: Mapping[Any, int]) -> Non
     for name, most in limits.items():
         value = config.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            raise InputError(f"{name} {str(value)[:200]}", "out of range", f"Use a whole number from 1 to {most}")
+            raise InputError(
+                f"{name} {str(value)[:200]}", "out of range", f"Use a whole number from 1 to {most}"
+            )

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 class DepthwiseConv2d(nn.Conv2d):
     """One filter a channel; under autocast on a CPU it computes in float32.
 
-    There the gradients of bfloat16 depthwise convolutions were measured up to 14 times slower than float32's (stride 2, or
-    5 x 5), and half of the time of training a plugin.
+    There the gradients of bfloat16 depthwise convolutions were measured up to 14 times slower than
+    float32's (stride 2, or 5 x 5), and half of the time of training a plugin.
 
     Args:
         channels: C of input and output.
@@ -27,7 +27,9 @@ class DepthwiseConv2d(nn.Conv2d):
     """
 
     def __init__(self, channels: int, kernel: int, stride: int = 1) -> None:
-        super().__init__(channels, channels, kernel, stride, kernel // 2, groups=channels, bias=False)
+        super().__init__(
+            channels, channels, kernel, stride, kernel // 2, groups=channels, bias=False
+        )
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
         """Convolves every channel (B, C, H, W) with its own kernel."""
@@ -54,12 +56,21 @@ class ConvNormAct(nn.Sequential):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, *, kernel: int = 3, stride: int = 1, groups: int = 1, act: bool = True
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        kernel: int = 3,
+        stride: int = 1,
+        groups: int = 1,
+        act: bool = True,
     ) -> None:
         if groups == in_channels == out_channels > 1:
             conv: nn.Conv2d = DepthwiseConv2d(in_channels, kernel, stride)
         else:
-            conv = nn.Conv2d(in_channels, out_channels, kernel, stride, kernel // 2, groups=groups, bias=False)
+            conv = nn.Conv2d(
+                in_channels, out_channels, kernel, stride, kernel // 2, groups=groups, bias=False
+            )
         layers: list[nn.Module] = [conv, nn.BatchNorm2d(out_channels)]
         if act:
             layers.append(nn.ReLU6())
@@ -86,7 +97,15 @@ class InvertedBottleneck(nn.Module):
         Sandler et al., MobileNetV2, 2018, section 3.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, *, stride: int = 1, expand: int = 4, kernel: int = 3) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        stride: int = 1,
+        expand: int = 4,
+        kernel: int = 3,
+    ) -> None:
         super().__init__()
         middle = in_channels * expand
         self.expand = ConvNormAct(in_channels, middle, kernel=1) if expand != 1 else nn.Identity()
@@ -100,7 +119,13 @@ class InvertedBottleneck(nn.Module):
 
 
 def bottleneck_stage(
-    in_channels: int, out_channels: int, blocks: int, *, halvings: int = 1, expand: int = 4, kernel: int = 3
+    in_channels: int,
+    out_channels: int,
+    blocks: int,
+    *,
+    halvings: int = 1,
+    expand: int = 4,
+    kernel: int = 3,
 ) -> nn.Sequential:
     """A run of inverted bottlenecks, of which the first ones halve height and width.
 
@@ -130,7 +155,8 @@ def bottleneck_stage(
 
 
 def init_weights(module: nn.Module) -> None:
-    """Kaiming (fan-out) convolutions, unit norms, small linear layers; use with ``net.apply(init_weights)``.
+    """Kaiming (fan-out) convolutions, unit norms, small linear layers; use with
+    ``net.apply(init_weights)``.
 
     Reference:
         He et al., Delving Deep into Rectifiers, 2015, section 2.2.

@@ -1,7 +1,8 @@
-"""Checkpoint folders: ``config.json``, ``model.safetensors``, a card, and ``unplug.json`` with the record.
+"""Checkpoint folders: ``config.json``, ``model.safetensors``, a card, and ``unplug.json`` with the
+record.
 
-The record says where the weights come from (data digest, split, recipe, cost, lineage) and which weights it describes, by their
-SHA-256: beside other weights it is refused. It never holds code.
+The record says where the weights come from (data digest, split, recipe, cost, lineage) and which
+weights it describes, by their SHA-256: beside other weights it is refused. It never holds code.
 """
 
 from __future__ import annotations
@@ -45,18 +46,34 @@ MODELS: Registry[Any] = Registry(
     },
     group="unplug.models",
 )
-BROKEN = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError, AssertionError, InputError)
+BROKEN = (
+    TypeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RuntimeError,
+    AssertionError,
+    InputError,
+)
 """What networks raise on configurations that do not fit."""
 VIEWS = {"guided_unet": "unet", "slotted_unet": "unet"}
-"""Model types that are another way to run the weights of a model type: asked for by name, never named by a config.json."""
+"""Model types that are another way to run the weights of a model type: asked for by name, never
+named by a config.json.
+"""
 FOREIGN = ("unet", "guided_unet", "slotted_unet", "decoder", "text_encoder")
-"""Model types whose configurations are diffusers' or transformers', with more settings than could be bounded one by one."""
+"""Model types whose configurations are diffusers' or transformers', with more settings than could
+be bounded one by one.
+"""
 TRANSFORMERS_TYPES = {"clip_text_model": "text_encoder"}
 """Model types of the configurations that transformers writes: its own word for the kind."""
 DIFFUSERS_CLASSES = {
-    "ConditioningPlugin": "plugin", "MultiPlugin": "multi-plugin", "DiTPlugin": "dit-plugin",
-    "UNet2DConditionModel": "unet", "AutoencoderKL": "decoder",
-}  # fmt: skip
+    "ConditioningPlugin": "plugin",
+    "MultiPlugin": "multi-plugin",
+    "DiTPlugin": "dit-plugin",
+    "UNet2DConditionModel": "unet",
+    "AutoencoderKL": "decoder",
+}
 """Model types of the configurations that diffusers writes: they name a class."""
 
 RECORD = "unplug.json"
@@ -65,28 +82,62 @@ BINDING = "weights_sha256"
 WEIGHTS, DIFFUSERS_WEIGHTS = "model.safetensors", "diffusion_pytorch_model.safetensors"
 VARIANTS = ("fp32", "fp16", "bf16")
 """Of weights that have one, the variants that are taken before others."""
-_WEIGHTS = re.compile(r"(diffusion_pytorch_)?model\.((?P<single>\w+)\.)?safetensors(\.index\.((?P<shards>\w+)\.)?json)?")
+_WEIGHTS = re.compile(
+    r"(diffusion_pytorch_)?model\.((?P<single>\w+)\.)?safetensors(\.index\.((?P<shards>\w+)\.)?json)?"
+)
 DESIGN_STATE = "design.safetensors"
 """Of a model that is made to forget: what its personal part is computed from."""
-CHECKPOINT_FILES = ("config.json", WEIGHTS, DIFFUSERS_WEIGHTS, "README.md", RECORD, "metrics.jsonl", DESIGN_STATE)
+CHECKPOINT_FILES = (
+    "config.json",
+    WEIGHTS,
+    DIFFUSERS_WEIGHTS,
+    "README.md",
+    RECORD,
+    "metrics.jsonl",
+    DESIGN_STATE,
+)
 """All that a checkpoint folder holds; a folder with anything else in it is never replaced."""
 MAX_CONFIG_BYTES, MAX_INDEX_BYTES = 2**20, 2**24
 MAX_NUMBER = 1e15
 FREE_NUMBERS = 2**24
-"""Of a network's buffers that no file holds (masks of attention, say), beyond the bytes that its weights have."""
+"""Of a network's buffers that no file holds (masks of attention, say), beyond the bytes that its
+weights have.
+"""
 FOREIGN_NUMBER, FOREIGN_ENTRIES = 2**20, 10_000
-"""Of configurations that others write, see `FOREIGN`: a vocabulary is the largest number in them, betas the longest list."""
+"""Of configurations that others write, see `FOREIGN`: a vocabulary is the largest number in them,
+betas the longest list.
+"""
 SHAPE: dict[str, Any] = {
-    "schema": str, "role": str, "seed": int, "captions_seed": int, "captions": str, "parameters": int, "image_size": int,
-    "data": {"spec": str, "digest": str, "samples": int, "unusable": int}, "split": {}, "recipe": {}, "history": list,
-    "cost": {"forward": int, "backward": int, "wall_s": float, "device": str}, "metrics": {}, "versions": {}, "design": {},
+    "schema": str,
+    "role": str,
+    "seed": int,
+    "captions_seed": int,
+    "captions": str,
+    "parameters": int,
+    "image_size": int,
+    "data": {"spec": str, "digest": str, "samples": int, "unusable": int},
+    "split": {},
+    "recipe": {},
+    "history": list,
+    "cost": {"forward": int, "backward": int, "wall_s": float, "device": str},
+    "metrics": {},
+    "versions": {},
+    "design": {},
     "forget": {
-        "method": str, "samples": int, "settings": {},
-        "cost": {"compute_fraction": float, "wall_s": float, "retrain": {"wall_s": float, "source": str}},
+        "method": str,
+        "samples": int,
+        "settings": {},
+        "cost": {
+            "compute_fraction": float,
+            "wall_s": float,
+            "retrain": {"wall_s": float, "source": str},
+        },
     },
     "lineage": {"original": str, "original_sha256": str},
-}  # fmt: skip
-"""What readers of a record take for granted about the values that it has: a kind, or an object with more of them."""
+}
+"""What readers of a record take for granted about the values that it has: a kind, or an object with
+more of them.
+"""
 HUB_ARGUMENTS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
 PICKLE_STARTS = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
@@ -111,8 +162,16 @@ class Checkpoint:
     record: dict[str, Any] = field(default_factory=dict)
 
 
-def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str, state: dict[str, Any] | None = None) -> None:
-    """Writes a checkpoint folder atomically, its owner's alone: its record may name people, its state sums up their faces.
+def save_checkpoint(
+    model: Any,
+    path: Path,
+    *,
+    record: dict[str, Any],
+    card: str,
+    state: dict[str, Any] | None = None,
+) -> None:
+    """Writes a checkpoint folder atomically, its owner's alone: its record may name people, its
+    state sums up their faces.
 
     Args:
         model: a network of `MODELS` (it has ``save_pretrained``).
@@ -126,7 +185,9 @@ def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str
     """
     from safetensors.torch import save_file
 
-    with atomic_dir(Path(path), owner="config.json", ours=CHECKPOINT_FILES, private=True) as temporary:
+    with atomic_dir(
+        Path(path), owner="config.json", ours=CHECKPOINT_FILES, private=True
+    ) as temporary:
         # The card goes first: huggingface_hub writes a generic one where none is there.
         (temporary / "README.md").write_text(card, encoding="utf-8")
         with safetensors_errors(temporary):
@@ -146,12 +207,15 @@ def safetensors_errors(path: Path) -> Iterator[None]:
         yield
     except SafetensorError as error:
         raise OutputError(
-            str(path), f"the weights could not be written ({error})", "Free some space or choose another `out`"
+            str(path),
+            f"the weights could not be written ({error})",
+            "Free some space or choose another `out`",
         ) from error
 
 
 def view_of(model_type: str) -> str | None:
-    """What `load_checkpoint` is to be asked for, to get a model of this type from the checkpoint that it was made from.
+    """What `load_checkpoint` is to be asked for, to get a model of this type from the checkpoint
+    that it was made from.
 
     Example:
         >>> view_of("guided_unet"), view_of("unet")
@@ -162,7 +226,11 @@ def view_of(model_type: str) -> str | None:
 
 @settled
 def load_checkpoint(
-    path: str | Path, *, expect: str | None = None, view: str | None = None, variant: str | None = None
+    path: str | Path,
+    *,
+    expect: str | None = None,
+    view: str | None = None,
+    variant: str | None = None,
 ) -> Checkpoint:
     """Loads a checkpoint folder, safetensors only.
 
@@ -173,8 +241,8 @@ def load_checkpoint(
         variant: of the weights, see `weights_file`.
 
     Raises:
-        CheckpointError: no such folder, a pickle, another model, missing, extra or misshapen tensors, NaN weights, or a
-            record of other weights than these or of another shape.
+        CheckpointError: no such folder, a pickle, another model, missing, extra or misshapen
+            tensors, NaN weights, or a record of other weights than these or of another shape.
 
     Example:
         >>> load_checkpoint("/nowhere")
@@ -192,11 +260,14 @@ def load_checkpoint(
     if record is not None:
         check_binding(record.get(BINDING), sha256, folder / RECORD)
         _check_shape(record, SHAPE, "record", folder / RECORD)
-    return Checkpoint(path=folder, model_type=model_type, model=model, sha256=sha256, record=record or {})
+    return Checkpoint(
+        path=folder, model_type=model_type, model=model, sha256=sha256, record=record or {}
+    )
 
 
 def check_binding(claimed: object, sha256: str, record: Path) -> None:
-    """Refuses a record beside weights that it does not describe: what it says of method, cost and forget set is of others.
+    """Refuses a record beside weights that it does not describe: what it says of method, cost and
+    forget set is of others.
 
     Args:
         claimed: what the record says under `BINDING`.
@@ -208,7 +279,10 @@ def check_binding(claimed: object, sha256: str, record: Path) -> None:
     """
     if claimed != sha256:
         says = f"{claimed:.12}" if isinstance(claimed, str) and claimed else "none"
-        why = f"it describes other weights than those beside it ({BINDING} {says}, and they are {sha256:.12})"
+        why = (
+            f"it describes other weights than those beside it ({BINDING} {says}, and they are "
+            f"{sha256:.12})"
+        )
         raise CheckpointError(str(record), why, "Restore the two files that were saved together")
 
 
@@ -225,29 +299,49 @@ def read_config(folder: Path, *, expect: str | None = None) -> tuple[str, dict[s
     _check_files(folder, weights_file(folder))
     config = _read_object(folder / "config.json", max_bytes=MAX_CONFIG_BYTES)
     model_type = model_type_of(config)
-    if model_type not in MODELS or model_type in VIEWS or (expect is not None and model_type != expect):
+    if (
+        model_type not in MODELS
+        or model_type in VIEWS
+        or (expect is not None and model_type != expect)
+    ):
         known = ", ".join(name for name in MODELS if name not in VIEWS)
         wanted = f"a checkpoint of type {expect!r}" if expect else f"one of the types {known}"
-        raise CheckpointError(str(folder), f"its config.json says model_type {model_type[:60]!r}", f"Give {wanted}")
+        raise CheckpointError(
+            str(folder), f"its config.json says model_type {model_type[:60]!r}", f"Give {wanted}"
+        )
     return model_type, {key: value for key, value in config.items() if key != "model_type"}
 
 
 def _check_shape(value: Any, shape: Any, place: str, path: Path) -> None:
-    """Refuses a record that holds, where readers look, something of another kind; what is not there they tell of themselves."""
+    """Refuses a record that holds, where readers look, something of another kind; what is not there
+    they tell of themselves.
+    """
     if isinstance(shape, dict):
         if not isinstance(value, dict):
-            raise CheckpointError(str(path), f"its {place} is no object", "Restore the file that was saved with the weights")
+            raise CheckpointError(
+                str(path),
+                f"its {place} is no object",
+                "Restore the file that was saved with the weights",
+            )
         for key in shape.keys() & value.keys():
-            _check_shape(value[key], shape[key], f"{place}.{key}" if place != "record" else key, path)
+            _check_shape(
+                value[key], shape[key], f"{place}.{key}" if place != "record" else key, path
+            )
         return
     number = isinstance(value, int | float) and not isinstance(value, bool)
     fits = {
-        str: isinstance(value, str), list: isinstance(value, list), int: number and isinstance(value, int),
+        str: isinstance(value, str),
+        list: isinstance(value, list),
+        int: number and isinstance(value, int),
         float: number and 0 <= value < MAX_NUMBER,
-    }  # fmt: skip
+    }
     if not fits[shape] or (shape is int and abs(value) >= MAX_NUMBER):
         wanted = {str: "text", list: "list", int: "whole number", float: "number from 0 on"}[shape]
-        raise CheckpointError(str(path), f"its {place} is no {wanted}", "Restore the file that was saved with the weights")
+        raise CheckpointError(
+            str(path),
+            f"its {place} is no {wanted}",
+            "Restore the file that was saved with the weights",
+        )
 
 
 def _read_object(path: Path, **limits: int) -> dict[str, Any]:
@@ -260,7 +354,9 @@ def _read_object(path: Path, **limits: int) -> dict[str, Any]:
     return found
 
 
-def find_checkpoint(path: str | PathLike[Any], weights: str, *, subfolder: str = "", **hub: Any) -> Path:
+def find_checkpoint(
+    path: str | PathLike[Any], weights: str, *, subfolder: str = "", **hub: Any
+) -> Path:
     """The folder of a checkpoint, fetched from the hub where there is no such folder here.
 
     Args:
@@ -274,7 +370,9 @@ def find_checkpoint(path: str | PathLike[Any], weights: str, *, subfolder: str =
         InputError: an argument that is none of these.
     """
     for name in sorted(hub.keys() - set(HUB_ARGUMENTS)):
-        raise InputError(f"argument {name}", "it is not known here", f"Known: {', '.join(HUB_ARGUMENTS)}")
+        raise InputError(
+            f"argument {name}", "it is not known here", f"Known: {', '.join(HUB_ARGUMENTS)}"
+        )
     if Path(path).exists() or Path(path).is_absolute():
         return Path(path, subfolder)
     from huggingface_hub import hf_hub_download
@@ -282,7 +380,9 @@ def find_checkpoint(path: str | PathLike[Any], weights: str, *, subfolder: str =
 
     try:
         for file in (weights, "config.json"):
-            found = hf_hub_download(repo_id=str(path), filename=file, subfolder=subfolder or None, **hub)
+            found = hf_hub_download(
+                repo_id=str(path), filename=file, subfolder=subfolder or None, **hub
+            )
         return Path(found).parent
     except (EntryNotFoundError, HFValidationError, OSError) as error:
         why = f"no such folder, and the hub gave no {file} ({str(error).splitlines()[0]})"
@@ -290,22 +390,26 @@ def find_checkpoint(path: str | PathLike[Any], weights: str, *, subfolder: str =
 
 
 def weights_file(folder: Path, variant: str | None = None) -> Path:
-    """The weight file of a checkpoint folder, by any name that huggingface_hub, diffusers or transformers give it.
+    """The weight file of a checkpoint folder, by any name that huggingface_hub, diffusers or
+    transformers give it.
 
     Args:
         folder: the checkpoint.
-        variant: ``fp16`` of ``diffusion_pytorch_model.fp16.safetensors``; default: what has no variant, and else the only
-            one, or of several the first of `VARIANTS`.
+        variant: ``fp16`` of ``diffusion_pytorch_model.fp16.safetensors``; default: what has no
+            variant, and else the only one, or of several the first of `VARIANTS`.
 
     Returns:
-        The file; of weights in shards the index that names them, see `weight_shards`; `WEIGHTS` where there is none.
+        The file; of weights in shards the index that names them, see `weight_shards`; `WEIGHTS`
+        where there is none.
 
     Raises:
         CheckpointError: several variants of which none is `VARIANTS`'.
     """
     files = sorted(folder.iterdir(), reverse=True) if folder.is_dir() else []
     found = {name: file for file in files if (name := variant_of(file)) != ""}
-    known = [name for name in (variant, *VARIANTS) if name in found] if variant is None else [variant]
+    known = (
+        [name for name in (variant, *VARIANTS) if name in found] if variant is None else [variant]
+    )
     others = sorted(name for name in found if name is not None)
     if not known and len(others) > 1:
         why = f"it holds the variants {', '.join(others)}, and no weights without one"
@@ -314,7 +418,8 @@ def weights_file(folder: Path, variant: str | None = None) -> Path:
 
 
 def variant_of(file: Path) -> str | None:
-    """fp16 of ``model.fp16.safetensors``; None of weights without a variant; the empty text of what is no weight file.
+    """fp16 of ``model.fp16.safetensors``; None of weights without a variant; the empty text of what
+    is no weight file.
 
     Example:
         >>> variant_of(Path("model.fp16.safetensors")), variant_of(Path("model.safetensors.index.json"))
@@ -327,7 +432,8 @@ def variant_of(file: Path) -> str | None:
 
 
 def weight_shards(weights: Path) -> tuple[Path, ...]:
-    """The safetensors files of a checkpoint's weights: the file itself, or all that its index names.
+    """The safetensors files of a checkpoint's weights: the file itself, or all that its index
+    names.
 
     Raises:
         CheckpointError: an index that is broken, or names what is not beside it.
@@ -339,7 +445,11 @@ def weight_shards(weights: Path) -> tuple[Path, ...]:
     for name in names:
         shard = weights.with_name(name) if Path(name).name == name else None
         if shard is None or shard.suffix != ".safetensors" or not shard.is_file():
-            raise CheckpointError(str(weights), f"it names the shard {name[:100]!r}, which is not beside it", "Copy it again")
+            raise CheckpointError(
+                str(weights),
+                f"it names the shard {name[:100]!r}, which is not beside it",
+                "Copy it again",
+            )
     if not names:
         raise CheckpointError(str(weights), "it names no shard", "Copy it again")
     return tuple(map(weights.with_name, names))
@@ -378,19 +488,27 @@ def model_type_of(config: dict[str, Any]) -> str:
 
 def _check_files(folder: Path, weights: Path) -> None:
     if folder.suffix in PICKLE_SUFFIXES and not folder.is_dir():
-        raise CheckpointError(str(folder), "this is a pickle, which can run code", "Convert it to safetensors first")
+        raise CheckpointError(
+            str(folder), "this is a pickle, which can run code", "Convert it to safetensors first"
+        )
     if not folder.is_dir():
-        raise CheckpointError(str(folder), "no such folder", "Give the folder that `unplug train` wrote")
+        raise CheckpointError(
+            str(folder), "no such folder", "Give the folder that `unplug train` wrote"
+        )
     check_content(weights, CheckpointError, text=weights.suffix == ".json")  # an index of shards
     if not weights.is_file():
         pickles = [file.name for file in folder.iterdir() if file.suffix in PICKLE_SUFFIXES]
         none = f"no {WEIGHTS} (a plugin: {DIFFUSERS_WEIGHTS}) in it"
-        why = f"only the pickle {pickles[0]} is there, and a pickle can run code" if pickles else none
+        why = (
+            f"only the pickle {pickles[0]} is there, and a pickle can run code" if pickles else none
+        )
         raise CheckpointError(str(folder), why, "Save the weights as safetensors")
     check_there(folder / "config.json", CheckpointError)
     weight_shards(weights)  # finds all of them, or raises
     if not (folder / "config.json").is_file():
-        raise CheckpointError(str(folder), "it holds no config.json", "Give the folder that `unplug train` wrote")
+        raise CheckpointError(
+            str(folder), "it holds no config.json", "Give the folder that `unplug train` wrote"
+        )
 
 
 def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any]) -> Any:
@@ -405,21 +523,25 @@ def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any])
         model = kind(**config)
     except BROKEN as error:
         raise CheckpointError(
-            f"{folder}/config.json", str(error)[:300], "Restore the file that was saved with the weights"
+            f"{folder}/config.json",
+            str(error)[:300],
+            "Restore the file that was saved with the weights",
         ) from error
     load_weights(model, weights)
     return model.eval()
 
 
 def check_size(build: Callable[[], Any], weights: Path) -> None:
-    """Refuses a network that asks for more than a file could fill, before any memory is taken for it.
+    """Refuses a network that asks for more than a file could fill, before any memory is taken for
+    it.
 
     Args:
         build: makes the network; called where tensors have shapes and no numbers.
         weights: the file, or the index of shards.
 
     Raises:
-        InputError: more parameters and stored buffers than the file has bytes, or too much that is not stored.
+        InputError: more parameters and stored buffers than the file has bytes, or too much that is
+            not stored.
     """
     import torch
 
@@ -429,14 +551,18 @@ def check_size(build: Callable[[], Any], weights: Path) -> None:
     own = {name: item.numel() for name, item in (*model.named_parameters(), *model.named_buffers())}
     free = sum(count for name, count in own.items() if name not in stored)
     size = sum(file.stat().st_size for file in weight_shards(weights))
-    for what, count, most in (("parameters", sum(own.values()) - free, size), ("buffers", free, size + FREE_NUMBERS)):
+    for what, count, most in (
+        ("parameters", sum(own.values()) - free, size),
+        ("buffers", free, size + FREE_NUMBERS),
+    ):
         if count > most:
             why = f"it asks for {count:,} {what}, and {weights.name} has {size:,} bytes"
             raise InputError("its configuration", why, "")
 
 
 def check_numbers(config: Any) -> None:
-    """Refuses numbers and lists that no foreign configuration needs: some setting or other would size memory by them.
+    """Refuses numbers and lists that no foreign configuration needs: some setting or other would
+    size memory by them.
 
     Raises:
         InputError: naming the first.
@@ -445,13 +571,17 @@ def check_numbers(config: Any) -> None:
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, dict | list | tuple) and len(value) > FOREIGN_ENTRIES:
-            raise InputError(name, f"it has {len(value):,} entries", f"Use at most {FOREIGN_ENTRIES:,}")
+            raise InputError(
+                name, f"it has {len(value):,} entries", f"Use at most {FOREIGN_ENTRIES:,}"
+            )
         if isinstance(value, dict):
             waiting += [(str(key)[:60], item) for key, item in value.items()]
         elif isinstance(value, list | tuple):
             waiting += [(name, item) for item in value]
         elif isinstance(value, int | float) and not abs(value) <= FOREIGN_NUMBER:
-            raise InputError(f"{name} {str(value)[:60]}", "out of range", f"Use at most {FOREIGN_NUMBER:,}")
+            raise InputError(
+                f"{name} {str(value)[:60]}", "out of range", f"Use at most {FOREIGN_NUMBER:,}"
+            )
 
 
 def load_weights(model: Any, weights: Path) -> None:
@@ -462,34 +592,56 @@ def load_weights(model: Any, weights: Path) -> None:
         weights: the file, or the index of shards; nothing of it is trusted.
 
     Raises:
-        CheckpointError: a pickle, not whole, or missing, extra, misshapen, mistyped or non-finite tensors.
+        CheckpointError: a pickle, not whole, or missing, extra, misshapen, mistyped or non-finite
+            tensors.
     """
     tensors, own = dict[str, Any](), model.state_dict()
     for shard in weight_shards(weights):
         read = _read_tensors(shard)
         for name in sorted(read.keys() & tensors.keys()):
-            raise CheckpointError(str(weights), f"two shards have the tensor {name!r}", "Copy them again")
+            raise CheckpointError(
+                str(weights), f"two shards have the tensor {name!r}", "Copy them again"
+            )
         tensors |= read
     if hasattr(model, "rename_tensors"):
         model.rename_tensors(tensors)
-    there = {tensor.data_ptr(): name for name, tensor in own.items() if name in tensors and tensor.numel()}
+    there = {
+        tensor.data_ptr(): name
+        for name, tensor in own.items()
+        if name in tensors and tensor.numel()
+    }
     for name in own.keys() - tensors.keys():  # a file holds what two layers share once
-        if (twin := there.get(own[name].data_ptr())) is not None and own[twin].shape == own[name].shape:
+        if (twin := there.get(own[name].data_ptr())) is not None and own[twin].shape == own[
+            name
+        ].shape:
             tensors[name] = tensors[twin]
     for name in sorted(own.keys() ^ tensors.keys()):
         side = "is missing" if name in own else "does not belong to this model"
-        raise CheckpointError(str(weights), f"tensor {name!r} {side}", "This is the checkpoint of another model")
+        raise CheckpointError(
+            str(weights), f"tensor {name!r} {side}", "This is the checkpoint of another model"
+        )
     for name, tensor in own.items():
         if tensors[name].shape != tensor.shape:
             shapes = f"{list(tensors[name].shape)} where {list(tensor.shape)} is expected"
             raise CheckpointError(
-                str(weights), f"tensor {name!r} has shape {shapes}", "This is the checkpoint of another model"
+                str(weights),
+                f"tensor {name!r} has shape {shapes}",
+                "This is the checkpoint of another model",
             )
-        if tensors[name].is_floating_point() != tensor.is_floating_point() or tensors[name].is_complex():
+        if (
+            tensors[name].is_floating_point() != tensor.is_floating_point()
+            or tensors[name].is_complex()
+        ):
             types = f"{tensors[name].dtype} where {tensor.dtype} is expected"
-            raise CheckpointError(str(weights), f"tensor {name!r} is {types}", "This is the checkpoint of another model")
+            raise CheckpointError(
+                str(weights),
+                f"tensor {name!r} is {types}",
+                "This is the checkpoint of another model",
+            )
         if not bool(tensors[name].to(tensor.dtype).isfinite().all()):
-            raise CheckpointError(str(weights), f"tensor {name!r} holds NaN or infinity", "Train it again")
+            raise CheckpointError(
+                str(weights), f"tensor {name!r} holds NaN or infinity", "Train it again"
+            )
     model.load_state_dict(tensors)
 
 
@@ -501,11 +653,22 @@ def _read_tensors(weights: Path) -> dict[str, Any]:
     try:
         with weights.open("rb") as handle:
             start = handle.read(9)
-        # A safetensors file starts with the length of its header, which may happen to look like a pickle's first bytes.
+        # A safetensors file starts with the length of its header, which may happen to look like a
+        # pickle's first bytes.
         if start[:2] in PICKLE_STARTS and start[8:] != b"{":
-            raise CheckpointError(str(weights), "this is a pickle under another name", "Save the weights as safetensors")
+            raise CheckpointError(
+                str(weights),
+                "this is a pickle under another name",
+                "Save the weights as safetensors",
+            )
         return load_file(weights)
     except FileNotFoundError as error:
         raise CheckpointError(str(weights), "no such file", "Check the path") from error
-    except (SafetensorError, OSError, KeyError) as error:  # KeyError: a type of number that torch does not know
-        raise CheckpointError(str(weights), f"not a whole safetensors file ({error})", "Copy it again") from error
+    except (
+        SafetensorError,
+        OSError,
+        KeyError,
+    ) as error:  # KeyError: a type of number that torch does not know
+        raise CheckpointError(
+            str(weights), f"not a whole safetensors file ({error})", "Copy it again"
+        ) from error

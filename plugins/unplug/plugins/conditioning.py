@@ -16,7 +16,14 @@ from unplug.core import InputError, IOSpec, MissingExtraError, quiet
 
 from .blocks import ConvNormAct, InvertedBottleneck, bottleneck_stage, init_weights
 from .diffusers_files import PluginFiles
-from .plugin_sizes import PLUGIN_SIZES, check_plugin_config, condition_spec, default_size, plugin_size, stem_channels
+from .plugin_sizes import (
+    PLUGIN_SIZES,
+    check_plugin_config,
+    condition_spec,
+    default_size,
+    plugin_size,
+    stem_channels,
+)
 from .unet_levels import level_differences, read_base, residual_levels, residual_specs
 
 try:
@@ -27,23 +34,32 @@ except ImportError as error:
     raise MissingExtraError("diffusers", "diffusion") from error
 
 SD15_CHANNELS = (320, 640, 1280, 1280)
-SD15_BLOCKS = ("CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D")
+SD15_BLOCKS = (
+    "CrossAttnDownBlock2D",
+    "CrossAttnDownBlock2D",
+    "CrossAttnDownBlock2D",
+    "DownBlock2D",
+)
 
 
 class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
-    """Condition image to one residual per down block of a frozen UNet; diffusers takes it for a T2I-Adapter.
+    """Condition image to one residual per down block of a frozen UNet; diffusers takes it for a
+    T2I-Adapter.
 
-    r_l = W_l f_l(...f_0(2 (x - a) / (b - a) - 1)) + b_l, with f_l a stage of inverted bottlenecks, [a, b] the input
-    range, and W_l = 0 at the start, so that training begins at the bare base.
+    r_l = W_l f_l(...f_0(2 (x - a) / (b - a) - 1)) + b_l, with f_l a stage of inverted bottlenecks,
+    [a, b] the input range, and W_l = 0 at the start, so that training begins at the bare base.
 
     Args:
         block_out_channels: L channel counts of the base.
-        down_block_types: L block names of the base; they decide at which resolution a residual is added.
+        down_block_types: L block names of the base; they decide at which resolution a residual is
+            added.
         condition: name of the condition that it was trained for.
         condition_channels: C of the condition image.
         downscale: H over the latent's height, a power of two: what the base's VAE shrinks by.
-        image_size: H and W in pixels of the tensors in `iospec`; `forward` takes other sizes as well.
-        input_range: smallest and largest value that `forward` expects; [0, 1] is what diffusers feeds.
+        image_size: H and W in pixels of the tensors in `iospec`; `forward` takes other sizes as
+            well.
+        input_range: smallest and largest value that `forward` expects; [0, 1] is what diffusers
+            feeds.
         stem, stem_expand, widths, depths, expand, kernels: see `PluginSize`.
 
     Raises:
@@ -56,8 +72,9 @@ class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[
         [(1, 32, 8, 8), (1, 64, 4, 4)]
 
     Reference:
-        Sandler et al., MobileNetV2, 2018, section 3; Mou et al., T2I-Adapter, 2023, section 3.3 (where residuals
-        enter); Zhang et al., ControlNet, 2023, section 3.1 (projections that start at zero).
+        Sandler et al., MobileNetV2, 2018, section 3; Mou et al., T2I-Adapter, 2023, section 3.3
+        (where residuals enter); Zhang et al., ControlNet, 2023, section 3.1 (projections that start
+        at zero).
     """
 
     model_type: ClassVar[str] = "plugin"
@@ -86,15 +103,27 @@ class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[
         self.gain, self.shift = 2.0 / (last - first), -(first + last) / (last - first)
         behind = stem_channels(stem, downscale, self.levels[0])
         halved = downscale * self.levels[0].scale > 2
-        layers: list[nn.Module] = [ConvNormAct(condition_channels, behind[0], stride=2 if halved else 1)]
-        layers += [InvertedBottleneck(a, b, stride=2, expand=stem_expand) for a, b in itertools.pairwise(behind)]
-        # Not `stem`: on a diffusers model a name of the configuration hides a submodule of that name.
+        layers: list[nn.Module] = [
+            ConvNormAct(condition_channels, behind[0], stride=2 if halved else 1)
+        ]
+        layers += [
+            InvertedBottleneck(a, b, stride=2, expand=stem_expand)
+            for a, b in itertools.pairwise(behind)
+        ]
+        # Not `stem`: on a diffusers model a name of the configuration hides a submodule of that
+        # name.
         self.entry = nn.Sequential(*layers)
         stages, projections = list[nn.Sequential](), list[nn.Conv2d]()
         channels, scale = behind[-1], self.levels[0].scale / 2
-        for level, width, depth, factor, kernel in zip(self.levels, widths, depths, expand, kernels, strict=True):
+        for level, width, depth, factor, kernel in zip(
+            self.levels, widths, depths, expand, kernels, strict=True
+        ):
             steps = round(math.log2(level.scale / scale))
-            stages.append(bottleneck_stage(channels, width, depth, halvings=steps, expand=factor, kernel=kernel))
+            stages.append(
+                bottleneck_stage(
+                    channels, width, depth, halvings=steps, expand=factor, kernel=kernel
+                )
+            )
             projections.append(nn.Conv2d(width, level.channels, 1))
             channels, scale = width, level.scale
         self.stages, self.projections = nn.ModuleList(stages), nn.ModuleList(projections)
@@ -116,10 +145,13 @@ class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[
         """A new, untrained plugin that fits a base.
 
         Args:
-            config: a diffusers UNet2DConditionModel, its config, or the dictionary in its config.json.
+            config: a diffusers UNet2DConditionModel, its config, or the dictionary in its
+                config.json.
             condition: name of the condition that it will be trained for.
-            image_size: side of the base's images in pixels; default: the base's ``sample_size`` times `downscale`.
-            size: "nano", "small" (1.6 M parameters) or "base" (under 6 M); default: by the width of the base.
+            image_size: side of the base's images in pixels; default: the base's ``sample_size``
+                times `downscale`.
+            size: "nano", "small" (1.6 M parameters) or "base" (under 6 M); default: by the width of
+                the base.
             downscale: what the base's VAE shrinks by.
             overrides: other constructor arguments, for example ``widths``.
 
@@ -147,13 +179,16 @@ class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[
         return plugin
 
     def forward(self, x_BCHW: Tensor) -> list[Tensor]:
-        """Residuals for ``down_intrablock_additional_residuals``, in the order in which the UNet pops them.
+        """Residuals for ``down_intrablock_additional_residuals``, in the order in which the UNet
+        pops them.
 
         Args:
-            x_BCHW: condition images with values in ``config.input_range``; H and W multiples of `downscale_factor`.
+            x_BCHW: condition images with values in ``config.input_range``; H and W multiples of
+                `downscale_factor`.
 
         Returns:
-            L fresh tensors (B, channels of the level, H / downscale / scale, W / downscale / scale).
+            L fresh tensors (B, channels of the level, H / downscale / scale, W / downscale /
+            scale).
 
         Raises:
             InputError: the wrong number of channels, or sides that do not divide.
@@ -173,20 +208,26 @@ class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[
 
     @property
     def total_downscale_factor(self) -> int:
-        """H over the height of the smallest residual; diffusers composes only adapters that agree in it."""
+        """H over the height of the smallest residual; diffusers composes only adapters that agree
+        in it.
+        """
         return self.downscale_factor * max(level.scale for level in self.levels)
 
     @property
     def iospec(self) -> IOSpec:
         """The named tensors, with a batch of one."""
         side = self.config["image_size"]
-        return IOSpec(inputs=(condition_spec(self.config),), outputs=residual_specs(self.levels, side // self.downscale_factor))
+        return IOSpec(
+            inputs=(condition_spec(self.config),),
+            outputs=residual_specs(self.levels, side // self.downscale_factor),
+        )
 
     def check_base(self, unet: Any) -> None:
         """Raises unless this plugin fits a base.
 
         Args:
-            unet: a diffusers UNet2DConditionModel, its config, or the dictionary in its config.json.
+            unet: a diffusers UNet2DConditionModel, its config, or the dictionary in its
+                config.json.
 
         Raises:
             InputError: says level by level which channels or resolutions differ.
@@ -194,12 +235,20 @@ class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[
         found = level_differences(self.levels, read_base(unet).levels)
         if found:
             fix = "Use the base that it was trained for, or train a plugin for this one"
-            raise InputError(f"{self.config['condition']} plugin", f"made for another base ({'; '.join(found)})", fix)
+            raise InputError(
+                f"{self.config['condition']} plugin",
+                f"made for another base ({'; '.join(found)})",
+                fix,
+            )
 
     def _check_condition(self, x_BCHW: Tensor) -> None:
         what = f"{self.config['condition']} condition of shape {list(x_BCHW.shape)}"
         channels, factor = self.config["condition_channels"], self.downscale_factor
         if x_BCHW.ndim != 4 or x_BCHW.shape[1] != channels:
-            raise InputError(what, f"the plugin takes (batch, {channels}, height, width)", "Convert the image to RGB first")
+            raise InputError(
+                what,
+                f"the plugin takes (batch, {channels}, height, width)",
+                "Convert the image to RGB first",
+            )
         if x_BCHW.shape[2] % factor or x_BCHW.shape[3] % factor:
             raise InputError(what, f"its sides are no multiples of {factor}", "Resize it")

@@ -1,4 +1,6 @@
-"""How plugins are saved and opened: diffusers' folder and calls, with nothing of the files trusted and nothing left random."""
+"""How plugins are saved and opened: diffusers' folder and calls, with nothing of the files trusted
+and nothing left random.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,34 @@ from unplug.core import InputError
 from .checkpoint import DIFFUSERS_WEIGHTS, find_checkpoint, load_checkpoint
 
 FOREIGN_KEY = "adapter_type"
-"""A setting of diffusers' ``T2IAdapter``, which refuses a type that it does not know and ignores every other key."""
-FOREIGN_VALUE = "a plugin of unplug: open it with unplug.plugins.ConditioningPlugin, several together with MultiPlugin"
+"""A setting of diffusers' ``T2IAdapter``, which refuses a type that it does not know and ignores
+every other key.
+"""
+FOREIGN_VALUE = (
+    "a plugin of unplug: open it with unplug.plugins.ConditioningPlugin, several together with "
+    "MultiPlugin"
+)
 
 
 class PluginFiles:
-    """``save_pretrained`` and ``from_pretrained`` of a network that diffusers takes for one of its models.
+    """``save_pretrained`` and ``from_pretrained`` of a network that diffusers takes for one of its
+    models.
 
-    A subclass derives from diffusers' ``ModelMixin`` and ``ConfigMixin`` as well, behind this class, and names the entry of
-    `MODELS` that it is. diffusers' ``MultiAdapter`` opens whatever it finds as a ``T2IAdapter`` of random weights: a word in
-    the configuration makes that an error which says what to use instead.
+    A subclass derives from diffusers' ``ModelMixin`` and ``ConfigMixin`` as well, behind this
+    class, and names the entry of `MODELS` that it is. diffusers' ``MultiAdapter`` opens whatever it
+    finds as a ``T2IAdapter`` of random weights: a word in the configuration makes that an error
+    which says what to use instead.
     """
 
     model_type: ClassVar[str]
 
     def save_pretrained(
-        self, save_directory: str | PathLike[Any], *, safe_serialization: bool = True, variant: str | None = None, **kwargs: Any
+        self,
+        save_directory: str | PathLike[Any],
+        *,
+        safe_serialization: bool = True,
+        variant: str | None = None,
+        **kwargs: Any,
     ) -> None:
         """diffusers' own, as one safetensors file, whatever type of number the weights have.
 
@@ -45,15 +59,22 @@ class PluginFiles:
             InputError: a pickle was asked for.
         """
         if not safe_serialization:
-            raise InputError("safe_serialization=False", "a pickle can run code", "Leave it out: weights become safetensors")
+            raise InputError(
+                "safe_serialization=False",
+                "a pickle can run code",
+                "Leave it out: weights become safetensors",
+            )
         from diffusers.models.modeling_utils import ModelMixin
 
-        # In one piece, since only that is read; not `super`, which diffusers' MultiAdapter would answer.
+        # In one piece, since only that is read; not `super`, which diffusers' MultiAdapter would
+        # answer.
         settings: Any = {**kwargs, "variant": variant, "max_shard_size": "10GB"}
         ModelMixin.save_pretrained(self, save_directory, **settings)  # type: ignore[arg-type]
 
     def to_json_string(self) -> str:
-        """What becomes ``config.json``, with the word that keeps diffusers' ``T2IAdapter`` from taking it for its own."""
+        """What becomes ``config.json``, with the word that keeps diffusers' ``T2IAdapter`` from
+        taking it for its own.
+        """
         found: dict[str, Any] = json.loads(super().to_json_string())  # type: ignore[misc]
         return json.dumps(found | {FOREIGN_KEY: FOREIGN_VALUE}, indent=2, sort_keys=True) + "\n"
 
@@ -84,18 +105,30 @@ class PluginFiles:
             dtype, torch_dtype: type of its weights; default: float32, whatever was stored.
             use_safetensors: True or None; a pickle is never read.
             low_cpu_mem_usage: of no consequence here.
-            hub: see `find_checkpoint`; what is None or False is left out, as diffusers' pipelines pass to all their parts.
+            hub: see `find_checkpoint`; what is None or False is left out, as diffusers' pipelines
+                pass to all their parts.
 
         Raises:
             CheckpointError: see `load_checkpoint`.
             InputError: `use_safetensors` is False, or another argument is not known here.
         """
         if use_safetensors is False:
-            raise InputError("use_safetensors=False", "a pickle can run code", "Leave it out: plugins are safetensors only")
-        given = {key: value for key, value in hub.items() if value is not None and value is not False}
-        weights = DIFFUSERS_WEIGHTS if variant is None else DIFFUSERS_WEIGHTS.replace(".", f".{variant}.")
-        folder = find_checkpoint(pretrained_model_name_or_path, weights, subfolder=subfolder, **given)
+            raise InputError(
+                "use_safetensors=False",
+                "a pickle can run code",
+                "Leave it out: plugins are safetensors only",
+            )
+        given = {
+            key: value for key, value in hub.items() if value is not None and value is not False
+        }
+        weights = (
+            DIFFUSERS_WEIGHTS if variant is None else DIFFUSERS_WEIGHTS.replace(".", f".{variant}.")
+        )
+        folder = find_checkpoint(
+            pretrained_model_name_or_path, weights, subfolder=subfolder, **given
+        )
         plugin: Any = load_checkpoint(folder, expect=cls.model_type, variant=variant).model
         wanted = dtype or torch_dtype
-        found: Self = plugin if wanted is None else nn.Module.to(plugin, wanted)  # diffusers' own `to` warns for no reason
+        # diffusers' own `to` warns for no reason
+        found: Self = plugin if wanted is None else nn.Module.to(plugin, wanted)
         return found

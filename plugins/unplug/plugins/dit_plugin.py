@@ -1,6 +1,8 @@
-"""The conditioning plugin of a diffusion transformer: a small encoder beside frozen blocks, run once per image.
+"""The conditioning plugin of a diffusion transformer: a small encoder beside frozen blocks, run
+once per image.
 
-Shapes: B batch, C channels, H and W of the condition image, T tokens of the latent, D their width, L residuals.
+Shapes: B batch, C channels, H and W of the condition image, T tokens of the latent, D their width,
+    L residuals.
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ from unplug.core import InputError, IOSpec, MissingExtraError, TensorSpec, quiet
 
 from .blocks import ConvNormAct, InvertedBottleneck, bottleneck_stage, init_weights
 from .diffusers_files import PluginFiles
-from .plugin_sizes import MAX_ACTIVATION, MAX_IMAGE_SIZE, MAX_PARAMETERS, check_ints, check_range, condition_spec, repeat
+from .plugin_sizes import (
+    MAX_ACTIVATION,
+    MAX_IMAGE_SIZE,
+    MAX_PARAMETERS,
+    check_ints,
+    check_range,
+    condition_spec,
+    repeat,
+)
 
 try:
     with quiet():
@@ -27,16 +37,20 @@ except ImportError as error:
 
 TRANSFORMER = "SD3Transformer2DModel"
 MOST_RESIDUALS = 8
-"""Of a new plugin: the blocks of a deep base share them evenly, and one for Stable Diffusion 3 stays under 6 M parameters."""
+"""Of a new plugin: the blocks of a deep base share them evenly, and one for Stable Diffusion 3
+stays under 6 M parameters.
+"""
 
 
 class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
     """Condition image to residuals of a frozen rectified-flow transformer's image tokens.
 
-    r_l = W_l f_l(...f_0(2 (x - a) / (b - a) - 1)) + b_l as tokens (B, T, D), with f_l a stage of inverted bottlenecks on the
-    tokens' grid, [a, b] the input range, and W_l = 0 at the start, so that training begins at the bare base. They do not depend
-    on the noise level: one run serves every step, ``transformer(..., block_controlnet_hidden_states=residuals)`` in stock
-    diffusers. The transformer adds residual floor(i L / blocks) behind its block i, but nothing behind the last block.
+    r_l = W_l f_l(...f_0(2 (x - a) / (b - a) - 1)) + b_l as tokens (B, T, D), with f_l a stage of
+    inverted bottlenecks on the tokens' grid, [a, b] the input range, and W_l = 0 at the start, so
+    that training begins at the bare base. They do not depend on the noise level: one run serves
+    every step, ``transformer(..., block_controlnet_hidden_states=residuals)`` in stock diffusers.
+    The transformer adds residual floor(i L / blocks) behind its block i, but nothing behind the
+    last block.
 
     Args:
         inner_dim: D of the base, heads times their width.
@@ -44,11 +58,15 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
         patch_size: latent pixels to a token, along a side.
         condition: name of the condition that it was trained for.
         condition_channels: C of the condition image.
-        downscale: H over the latent's height, a power of two: what the base's autoencoder shrinks by.
-        image_size: H and W in pixels of the tensors in `iospec`; `forward` takes other sizes as well.
+        downscale: H over the latent's height, a power of two: what the base's autoencoder shrinks
+            by.
+        image_size: H and W in pixels of the tensors in `iospec`; `forward` takes other sizes as
+            well.
         input_range: smallest and largest value that `forward` expects.
-        stem: channels behind each halving in front of the tokens' grid; more halvings repeat the last.
-        width, expand, kernel: channels, expansion and kernel side of the inverted bottlenecks there; each residual has its own.
+        stem: channels behind each halving in front of the tokens' grid; more halvings repeat the
+            last.
+        width, expand, kernel: channels, expansion and kernel side of the inverted bottlenecks
+            there; each residual has its own.
 
     Raises:
         InputError: an argument outside its range.
@@ -60,8 +78,9 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
         [(1, 16, 32), (1, 16, 32)]
 
     Reference:
-        Esser et al., Scaling Rectified Flow Transformers, 2024 (the base); Zhang et al., EasyControl, 2025 (a condition that
-        does not see the noise is computed once); Zhang et al., ControlNet, 2023, section 3.1 (projections that start at zero).
+        Esser et al., Scaling Rectified Flow Transformers, 2024 (the base); Zhang et al.,
+        EasyControl, 2025 (a condition that does not see the noise is computed once); Zhang et al.,
+        ControlNet, 2023, section 3.1 (projections that start at zero).
     """
 
     model_type: ClassVar[str] = "dit-plugin"
@@ -88,9 +107,12 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
         self.gain, self.shift = 2.0 / (last - first), -(first + last) / (last - first)
         behind = repeat(stem, round(math.log2(downscale * patch_size)) - 1)
         layers: list[nn.Module] = [ConvNormAct(condition_channels, behind[0], stride=2)]
-        layers += [InvertedBottleneck(a, b, stride=2, expand=2) for a, b in itertools.pairwise(behind)]
+        layers += [
+            InvertedBottleneck(a, b, stride=2, expand=2) for a, b in itertools.pairwise(behind)
+        ]
         self.entry = nn.Sequential(*layers)
-        before = [(behind[-1], 1)] + [(width, 0)] * (residuals - 1)  # the first stage does the last halving
+        # the first stage does the last halving
+        before = [(behind[-1], 1)] + [(width, 0)] * (residuals - 1)
         self.stages = nn.ModuleList(
             bottleneck_stage(channels, width, 1, halvings=halvings, expand=expand, kernel=kernel)
             for channels, halvings in before
@@ -102,11 +124,14 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
             nn.init.zeros_(projection.weight)
 
     @classmethod
-    def for_transformer(cls, config: Any, *, condition: str, downscale: int = 8, **overrides: Any) -> DiTPlugin:
+    def for_transformer(
+        cls, config: Any, *, condition: str, downscale: int = 8, **overrides: Any
+    ) -> DiTPlugin:
         """A new, untrained plugin that fits a base.
 
         Args:
-            config: a diffusers SD3Transformer2DModel, its config, or the dictionary in its config.json.
+            config: a diffusers SD3Transformer2DModel, its config, or the dictionary in its
+                config.json.
             condition: name of the condition that it will be trained for.
             downscale: what the base's autoencoder shrinks by.
             overrides: other constructor arguments, for example ``width``.
@@ -126,14 +151,17 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
             "patch_size": base["patch_size"],
             "image_size": base["sample_size"] * downscale,
         }
-        plugin: DiTPlugin = cls(**(arguments | {"condition": condition, "downscale": downscale} | overrides))
+        plugin: DiTPlugin = cls(
+            **(arguments | {"condition": condition, "downscale": downscale} | overrides)
+        )
         return plugin
 
     def forward(self, x_BCHW: Tensor) -> list[Tensor]:
         """Residuals for ``block_controlnet_hidden_states``.
 
         Args:
-            x_BCHW: condition images with values in ``config.input_range``; H and W multiples of `token_size`.
+            x_BCHW: condition images with values in ``config.input_range``; H and W multiples of
+                `token_size`.
 
         Returns:
             L tensors (B, T, D), rows of the picture first, T = H W / token_size^2.
@@ -144,7 +172,11 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
         what = f"{self.config['condition']} condition of shape {list(x_BCHW.shape)}"
         channels, side = self.config["condition_channels"], self.token_size
         if x_BCHW.ndim != 4 or x_BCHW.shape[1] != channels:
-            raise InputError(what, f"the plugin takes (batch, {channels}, height, width)", "Convert the image to RGB first")
+            raise InputError(
+                what,
+                f"the plugin takes (batch, {channels}, height, width)",
+                "Convert the image to RGB first",
+            )
         if x_BCHW.shape[2] % side or x_BCHW.shape[3] % side:
             raise InputError(what, f"its sides are no multiples of {side}", "Resize it")
         x_BCHW = self.entry(x_BCHW * self.gain + self.shift)
@@ -166,29 +198,41 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
         shape = (1, (side // self.token_size) ** 2, self.config["inner_dim"])
         told = "Added to the image tokens of the transformer, part {} of its blocks"
         outputs = tuple(
-            TensorSpec(name=f"block_res_samples_{index:02d}", shape=shape, layout="NTC", description=told.format(index))
+            TensorSpec(
+                name=f"block_res_samples_{index:02d}",
+                shape=shape,
+                layout="NTC",
+                description=told.format(index),
+            )
             for index in range(self.config["residuals"])
         )
         return IOSpec(inputs=(condition_spec(self.config),), outputs=outputs)
 
     def check_base(self, transformer: Any) -> None:
-        """Raises `InputError`, saying what differs, unless this plugin fits a base; see `read_transformer`."""
+        """Raises `InputError`, saying what differs, unless this plugin fits a base; see
+        `read_transformer`.
+        """
         base, own = read_transformer(transformer), self.config
         wrong = [
-            f"{name} {own[name]} for {base[name]}" for name in ("inner_dim", "patch_size") if own[name] != base[name]
-        ]  # fmt: skip
+            f"{name} {own[name]} for {base[name]}"
+            for name in ("inner_dim", "patch_size")
+            if own[name] != base[name]
+        ]
         if 2 * own["residuals"] > base["num_layers"]:
             wrong.append(f"{own['residuals']} residuals for {base['num_layers']} blocks")
         if wrong:
             fix = "Use the base that it was trained for, or train a plugin for this one"
-            raise InputError(f"{own['condition']} plugin", f"made for another base ({'; '.join(wrong)})", fix)
+            raise InputError(
+                f"{own['condition']} plugin", f"made for another base ({'; '.join(wrong)})", fix
+            )
 
 
 def read_transformer(transformer: Any) -> dict[str, int]:
     """``inner_dim``, ``num_layers``, ``patch_size`` and ``sample_size`` of a base.
 
     Args:
-        transformer: a diffusers SD3Transformer2DModel, its config, or the dictionary in its config.json.
+        transformer: a diffusers SD3Transformer2DModel, its config, or the dictionary in its
+            config.json.
 
     Raises:
         InputError: another kind of base, or a configuration that lacks one of them.
@@ -197,11 +241,21 @@ def read_transformer(transformer: Any) -> dict[str, int]:
     values = config if isinstance(config, Mapping) else {}
     kind = values.get("_class_name", TRANSFORMER)
     if kind != TRANSFORMER:
-        raise InputError(f"base of class {kind}", f"this plugin steers a {TRANSFORMER}", "Give the transformer of such a base")
+        raise InputError(
+            f"base of class {kind}",
+            f"this plugin steers a {TRANSFORMER}",
+            "Give the transformer of such a base",
+        )
     names = ("num_attention_heads", "attention_head_dim", "num_layers", "patch_size", "sample_size")
     for name in names:
-        if isinstance(values.get(name), bool) or not isinstance(values.get(name), int) or values[name] < 1:
-            raise InputError("transformer configuration", f"it has no number {name}", "Give transformer.config")
+        if (
+            isinstance(values.get(name), bool)
+            or not isinstance(values.get(name), int)
+            or values[name] < 1
+        ):
+            raise InputError(
+                "transformer configuration", f"it has no number {name}", "Give transformer.config"
+            )
     found = {name: int(values[name]) for name in names[2:]}
     return found | {"inner_dim": values["num_attention_heads"] * values["attention_head_dim"]}
 
@@ -210,26 +264,49 @@ def _check(config: dict[str, Any]) -> None:
     """Every number of a configuration, before memory is asked for."""
     check_ints("stem", config["stem"], low=4, high=512, most=8)
     limits = {
-        "inner_dim": (8, 8192), "residuals": (1, 64), "patch_size": (1, 8), "condition_channels": (1, 16), "downscale": (4, 64),
-        "image_size": (16, MAX_IMAGE_SIZE), "width": (4, 1024), "expand": (1, 8), "kernel": (3, 7),
-    }  # fmt: skip
+        "inner_dim": (8, 8192),
+        "residuals": (1, 64),
+        "patch_size": (1, 8),
+        "condition_channels": (1, 16),
+        "downscale": (4, 64),
+        "image_size": (16, MAX_IMAGE_SIZE),
+        "width": (4, 1024),
+        "expand": (1, 8),
+        "kernel": (3, 7),
+    }
     for name, (low, high) in limits.items():
         check_ints(name, [config[name]], low=low, high=high)
     check_range(config["input_range"])
     for name in ("patch_size", "downscale"):
         if config[name] & (config[name] - 1):
-            raise InputError(f"{name} {config[name]}", "not a power of two", "Use what the base has")
+            raise InputError(
+                f"{name} {config[name]}", "not a power of two", "Use what the base has"
+            )
     if config["kernel"] % 2 == 0:
         raise InputError(f"kernel {config['kernel']}", "it is even", "Use 3, 5 or 7")
     side = config["downscale"] * config["patch_size"]
     if config["image_size"] % side:
-        raise InputError(f"image_size {config['image_size']}", f"not a multiple of {side}", "Use a multiple")
+        raise InputError(
+            f"image_size {config['image_size']}", f"not a multiple of {side}", "Use a multiple"
+        )
     if not isinstance(config["condition"], str) or not 1 <= len(config["condition"]) <= 64:
-        raise InputError("condition", "it is no name", "Give the name of a condition, for example canny")
-    block = config["width"] * config["expand"] * (2 * max(config["width"], *config["stem"]) + config["kernel"] ** 2)
+        raise InputError(
+            "condition", "it is no name", "Give the name of a condition, for example canny"
+        )
+    block = (
+        config["width"]
+        * config["expand"]
+        * (2 * max(config["width"], *config["stem"]) + config["kernel"] ** 2)
+    )
     stem = sum(2 * a * (a + b + 9) for a, b in itertools.pairwise(repeat(config["stem"], 9)))
     count = stem + config["residuals"] * (block + config["width"] * config["inner_dim"])
     if count > MAX_PARAMETERS:
-        raise InputError("plugin", f"it would have about {count:,} parameters", f"Stay below {MAX_PARAMETERS:,}")
+        raise InputError(
+            "plugin", f"it would have about {count:,} parameters", f"Stay below {MAX_PARAMETERS:,}"
+        )
     if (largest := config["image_size"] ** 2 // 4 * 2 * max(config["stem"])) > MAX_ACTIVATION:
-        raise InputError("plugin", f"a tensor of up to {largest:,} numbers inside", f"Stay below {MAX_ACTIVATION:,}")
+        raise InputError(
+            "plugin",
+            f"a tensor of up to {largest:,} numbers inside",
+            f"Stay below {MAX_ACTIVATION:,}",
+        )

@@ -1,7 +1,9 @@
-"""Whose code a file may name: factories that the operator said may run here, each with what it is called with.
+"""Whose code a file may name: factories that the operator said may run here, each with what it is
+called with.
 
-They are listed in ``$UNPLUG_FACTORIES`` (commas between), and in one file of the operator's own, to which `unplug adopt` adds
-what passed its check. A file that others could have written says nothing about the operator, and is refused.
+They are listed in ``$UNPLUG_FACTORIES`` (commas between), and in one file of the operator's own, to
+which `unplug adopt` adds what passed its check. A file that others could have written says nothing
+about the operator, and is refused.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ def call_of(factory: str, arguments: Mapping[str, Any]) -> str:
 
 def factories_file() -> Path:
     """The list: ``$XDG_CONFIG_HOME/unplug/factories``, or ``~/.config/unplug/factories``."""
-    return lasting_place("the list of trusted factories", VARIABLE, "XDG_CONFIG_HOME", ".config") / "factories"
+    return (
+        lasting_place("the list of trusted factories", VARIABLE, "XDG_CONFIG_HOME", ".config")
+        / "factories"
+    )
 
 
 @contextmanager
@@ -51,7 +56,9 @@ def tried(call: str) -> Iterator[None]:
 
 
 def is_trusted(call: str) -> bool:
-    """Whether the operator said that a factory may run here with these arguments; `InputError` as of `check_trusted`."""
+    """Whether the operator said that a factory may run here with these arguments; `InputError` as
+    of `check_trusted`.
+    """
     return call == _tried.get() or call in _named() or call in _listed()
 
 
@@ -87,9 +94,14 @@ def trust(call: str) -> None:
     try:
         make_folder(path.parent, 0o700)
     except OSError as error:
-        raise OutputError(str(path.parent), error.strerror or str(error), f"Use {VARIABLE}") from error
+        raise OutputError(
+            str(path.parent), error.strerror or str(error), f"Use {VARIABLE}"
+        ) from error
     _check_folders(path)
-    with hold(path), atomic_path(path, private=True) as new:  # who had it before us may have added another
+    with (
+        hold(path),
+        atomic_path(path, private=True) as new,
+    ):  # who had it before us may have added another
         new.write_text("".join(f"{line}\n" for line in [*_listed(), call]), encoding="utf-8")
 
 
@@ -100,38 +112,56 @@ def _named() -> list[str]:
 def _listed() -> list[str]:
     try:
         path = factories_file()
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        handle = os.open(
+            path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        )
     except (FileNotFoundError, OutputError):  # no such list, or no home that it could lie in
         return []
     except OSError as error:
-        raise InputError(str(path), error.strerror or str(error), f"Make it a file of your own, or use {VARIABLE}") from error
+        raise InputError(
+            str(path),
+            error.strerror or str(error),
+            f"Make it a file of your own, or use {VARIABLE}",
+        ) from error
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
-            raise InputError(str(path), "it is no list of factories", f"Remove it, or use {VARIABLE}")
+            raise InputError(
+                str(path), "it is no list of factories", f"Remove it, or use {VARIABLE}"
+            )
         if os.name != "nt":
             _check_folders(path)
             if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-                why = f"others can read or write it (mode {status.st_mode & 0o777:o}, owner {status.st_uid})"
+                why = (
+                    f"others can read or write it (mode {status.st_mode & 0o777:o}, owner "
+                    f"{status.st_uid})"
+                )
                 raise InputError(str(path), why, "See that all of it is yours; then chmod 600 it")
         return file.read(MAX_BYTES).decode("utf-8", "replace").splitlines()
 
 
 def _check_folders(path: Path) -> None:
-    """Refuses a list that others could put another in the place of; a sticky folder (``/tmp``) lets nobody do that."""
+    """Refuses a list that others could put another in the place of; a sticky folder (``/tmp``) lets
+    nobody do that.
+    """
     if os.name == "nt":
         return
     for folder in dict.fromkeys((*path.absolute().parents, *path.resolve().parents)):
         status = folder.stat()
         open_to_others = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
         if open_to_others or status.st_uid not in (0, os.geteuid()):
-            why = f"others can write in {folder} (mode {status.st_mode & 0o777:o}, owner {status.st_uid}), and so change it"
+            why = (
+                f"others can write in {folder} (mode {status.st_mode & 0o777:o}, owner "
+                f"{status.st_uid}), and so change it"
+            )
             raise InputError(str(path), why, f"chmod go-w that folder, or use {VARIABLE}")
 
 
 @contextmanager
 def away_from_here() -> Iterator[None]:
-    """Modules are searched for where packages are installed and where PYTHONPATH says, never in the working folder."""
+    """Modules are searched for where packages are installed and where PYTHONPATH says, never in the
+    working folder.
+    """
     before = sys.path[:]
     sys.path[:] = search_path()
     try:
@@ -141,12 +171,15 @@ def away_from_here() -> Iterator[None]:
 
 
 def search_path() -> list[str]:
-    """``sys.path`` without the working folder where nobody named it: `python -m` and notebooks put it in front."""
+    """``sys.path`` without the working folder where nobody named it: `python -m` and notebooks put
+    it in front.
+    """
     here, standard = Path.cwd(), str(Path(os.__file__).parent)
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     installed = sys.path[sys.path.index(standard) :] if standard in sys.path else []
     return [
         place
         for place in sys.path
-        if Path(place).is_absolute() and (Path(place).resolve() != here or place in named or place in installed)
+        if Path(place).is_absolute()
+        and (Path(place).resolve() != here or place in named or place in installed)
     ]

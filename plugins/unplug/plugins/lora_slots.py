@@ -1,4 +1,5 @@
-"""A UNet whose low-rank updates are an input of it, so that one exported file serves every variant of a base.
+"""A UNet whose low-rank updates are an input of it, so that one exported file serves every variant
+of a base.
 
 Shapes: R rank of the slots, K numbers of one rank-one update of all layers together.
 """
@@ -21,9 +22,21 @@ from .base_parts import GuidedUNet
 LORA_RANK = 16
 """R of every exported file: LoRA weights of a lower rank leave rows of zeros."""
 LORA_LAYERS = (
-    "to_q", "to_k", "to_v", "to_out.0", "proj_in", "proj_out", "ff.net.0.proj", "ff.net.2", "conv1", "conv2", "conv_shortcut",
-)  # fmt: skip
-"""Of a UNet's layers, those that have slots: attention, its projections, and the convolutions of its blocks."""
+    "to_q",
+    "to_k",
+    "to_v",
+    "to_out.0",
+    "proj_in",
+    "proj_out",
+    "ff.net.0.proj",
+    "ff.net.2",
+    "conv1",
+    "conv2",
+    "conv_shortcut",
+)
+"""Of a UNet's layers, those that have slots: attention, its projections, and the convolutions of
+its blocks.
+"""
 LORA_INPUT = "lora"
 
 
@@ -33,7 +46,8 @@ class LoraSlot:
 
     Args:
         layer: its name in the UNet.
-        fan_in: numbers of the update's first factor; of a convolution its kernels' channels times their area.
+        fan_in: numbers of the update's first factor; of a convolution its kernels' channels times
+            their area.
         fan_out: numbers of its second factor.
     """
 
@@ -45,21 +59,23 @@ class LoraSlot:
 def slots_of(unet: nn.Module) -> tuple[LoraSlot, ...]:
     """The layers with slots, in the UNet's order.
 
-    In each row of the input `LORA_INPUT` a slot has its first factor's numbers, row by row of the kernel, and its second
-    factor's behind them; the next slot follows.
+    In each row of the input `LORA_INPUT` a slot has its first factor's numbers, row by row of the
+    kernel, and its second factor's behind them; the next slot follows.
     """
     return tuple(
         LoraSlot(layer=name, fan_in=layer.weight[0].numel(), fan_out=layer.weight.shape[0])
         for name, layer in unet.named_modules()
-        if isinstance(layer, nn.Linear | nn.Conv2d) and any(name.endswith(f".{kind}") for kind in LORA_LAYERS)
+        if isinstance(layer, nn.Linear | nn.Conv2d)
+        and any(name.endswith(f".{kind}") for kind in LORA_LAYERS)
     )
 
 
 class SlottedUNet(nn.Module):
-    """A `GuidedUNet` with one more input: W' = W + sum_r b_r a_r^T in every layer that has a slot; zeros change nothing.
+    """A `GuidedUNet` with one more input: W' = W + sum_r b_r a_r^T in every layer that has a slot;
+    zeros change nothing.
 
-    Row r of `LORA_INPUT` (1, R, K) is one update of rank one of all layers. Several LoRAs stand in rows below each other, each
-    with its strength multiplied in.
+    Row r of `LORA_INPUT` (1, R, K) is one update of rank one of all layers. Several LoRAs stand in
+    rows below each other, each with its strength multiplied in.
 
     Args:
         config: see `BaseUNet`.
@@ -78,7 +94,9 @@ class SlottedUNet(nn.Module):
 
     @staticmethod
     def complete_config(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The UNet's configuration with its number of tokens, as `BaseUNet.complete_config` reads it."""
+        """The UNet's configuration with its number of tokens, as `BaseUNet.complete_config` reads
+        it.
+        """
         return GuidedUNet.complete_config(folder, config)
 
     def rename_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -86,8 +104,12 @@ class SlottedUNet(nn.Module):
         for name in list(tensors):
             tensors[f"guided.unet.{name}"] = tensors.pop(name)
 
-    def forward(self, z_BCHW: Tensor, t_B: Tensor, text_BTD: Tensor, negative_BTD: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
-        """See `GuidedUNet.forward`; the last of `rest`, behind the residuals, holds the updates (1, R, K)."""
+    def forward(
+        self, z_BCHW: Tensor, t_B: Tensor, text_BTD: Tensor, negative_BTD: Tensor, *rest: Tensor
+    ) -> tuple[Tensor, ...]:
+        """See `GuidedUNet.forward`; the last of `rest`, behind the residuals, holds the updates (1,
+        R, K).
+        """
         *residuals, lora_1RK = rest
         lora_RK = lora_1RK[0]
         own, changed, start = dict(self.guided.unet.named_parameters()), dict[str, Tensor](), 0
@@ -95,10 +117,15 @@ class SlottedUNet(nn.Module):
             middle, end = start + slot.fan_in, start + slot.fan_in + slot.fan_out
             weight = own[f"{slot.layer}.weight"]
             update = torch.matmul(lora_RK[:, middle:end].transpose(0, 1), lora_RK[:, start:middle])
-            # As matrices: LiteRT's converter takes a sum of four axes for pictures, and turns the kernels' axes around.
-            changed[f"unet.{slot.layer}.weight"] = (weight.flatten(1) + update).reshape(weight.shape)
+            # As matrices: LiteRT's converter takes a sum of four axes for pictures, and turns the
+            # kernels' axes around.
+            changed[f"unet.{slot.layer}.weight"] = (weight.flatten(1) + update).reshape(
+                weight.shape
+            )
             start = end
-        found: tuple[Tensor, ...] = functional_call(self.guided, changed, (z_BCHW, t_B, text_BTD, negative_BTD, *residuals))
+        found: tuple[Tensor, ...] = functional_call(
+            self.guided, changed, (z_BCHW, t_B, text_BTD, negative_BTD, *residuals)
+        )
         return found
 
     @property
@@ -107,6 +134,9 @@ class SlottedUNet(nn.Module):
         own = self.guided.iospec
         width = sum(slot.fan_in + slot.fan_out for slot in self.slots)
         lora = TensorSpec(
-            name=LORA_INPUT, shape=(1, LORA_RANK, width), layout="NTC", description="Low-rank updates; zeros are the bare base"
-        )  # fmt: skip
+            name=LORA_INPUT,
+            shape=(1, LORA_RANK, width),
+            layout="NTC",
+            description="Low-rank updates; zeros are the bare base",
+        )
         return IOSpec(inputs=(*own.inputs, lora), outputs=own.outputs)

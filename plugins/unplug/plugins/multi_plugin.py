@@ -1,4 +1,6 @@
-"""Several conditioning plugins as one: what a diffusers pipeline saves, and opens again as what it was."""
+"""Several conditioning plugins as one: what a diffusers pipeline saves, and opens again as what it
+was.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,14 @@ MAX_PLUGINS = 8
 class MultiPlugin(PluginFiles, MultiAdapter, ConfigMixin):  # type: ignore[misc]
     """Plugins whose residuals add up, each times its strength: r_l = sum_k s_k r_kl.
 
-    diffusers' pipelines take it for a ``MultiAdapter``: pass ``adapter=MultiPlugin([first, second])`` and a list of as many
-    pictures. A list, ``adapter=[first, second]``, draws the same, but what it is saved as is opened by diffusers as
-    ``T2IAdapter``. All plugins of it lie in one folder, in one weight file.
+    diffusers' pipelines take it for a ``MultiAdapter``: pass ``adapter=MultiPlugin([first,
+    second])`` and a list of as many pictures. A list, ``adapter=[first, second]``, draws the same,
+    but what it is saved as is opened by diffusers as ``T2IAdapter``. All plugins of it lie in one
+    folder, in one weight file.
 
     Args:
-        plugins: two to eight of the same base: plugins, or their configurations for new, untrained ones.
+        plugins: two to eight of the same base: plugins, or their configurations for new, untrained
+            ones.
 
     Raises:
         InputError: fewer or more, something else than plugins, or plugins of different bases.
@@ -58,13 +62,19 @@ class MultiPlugin(PluginFiles, MultiAdapter, ConfigMixin):  # type: ignore[misc]
         if not isinstance(plugins, list | tuple) or not 2 <= len(plugins) <= MAX_PLUGINS:
             number = str(len(plugins)) if isinstance(plugins, list | tuple) else "something else"
             raise InputError(
-                "MultiPlugin", f"it takes a list of 2 to {MAX_PLUGINS} plugins, not {number}", "One goes by itself"
+                "MultiPlugin",
+                f"it takes a list of 2 to {MAX_PLUGINS} plugins, not {number}",
+                "One goes by itself",
             )
-        parts = [ConditioningPlugin(**item) if isinstance(item, Mapping) else item for item in plugins]
+        parts = [
+            ConditioningPlugin(**item) if isinstance(item, Mapping) else item for item in plugins
+        ]
         for place, part in enumerate(parts):
             if not isinstance(part, ConditioningPlugin):
                 fix = "Put T2IAdapters together with diffusers' MultiAdapter"
-                raise InputError(f"MultiPlugin[{place}]", f"it is a {type(part).__name__}, no plugin", fix)
+                raise InputError(
+                    f"MultiPlugin[{place}]", f"it is a {type(part).__name__}, no plugin", fix
+                )
             _check_same_base(parts[0], part, place)
         super().__init__(parts)
         self.register_to_config(plugins=[_arguments(part) for part in parts])  # type: ignore[no-untyped-call]
@@ -85,17 +95,28 @@ class MultiPlugin(PluginFiles, MultiAdapter, ConfigMixin):  # type: ignore[misc]
             adapter_weights: strength of each plugin, or one for all; None is 1.
 
         Raises:
-            InputError: another number of pictures or strengths than there are plugins, or a strength that is no number.
+            InputError: another number of pictures or strengths than there are plugins, or a
+                strength that is no number.
         """
         count = len(self.adapters)
         if adapter_weights is None:
             adapter_weights = 1.0
-        weights = [float(adapter_weights)] * count if isinstance(adapter_weights, int | float) else list(adapter_weights)
+        weights = (
+            [float(adapter_weights)] * count
+            if isinstance(adapter_weights, int | float)
+            else list(adapter_weights)
+        )
         for what, given in (("condition images", xs), ("strengths", weights)):
             if len(given) != count:
-                raise InputError(what, f"{len(given)} for {count} plugins", "Give one for each plugin, in their order")
+                raise InputError(
+                    what,
+                    f"{len(given)} for {count} plugins",
+                    "Give one for each plugin, in their order",
+                )
         if not all(map(math.isfinite, weights)):
-            raise InputError(f"strengths {weights}", "not all are finite", "Use 0 (off) to 10; 1 is as trained")
+            raise InputError(
+                f"strengths {weights}", "not all are finite", "Use 0 (off) to 10; 1 is as trained"
+            )
         total = self.adapters[0](xs[0])
         for residual in total:
             residual.mul_(weights[0])
@@ -106,8 +127,14 @@ class MultiPlugin(PluginFiles, MultiAdapter, ConfigMixin):  # type: ignore[misc]
 
     @property
     def iospec(self) -> NoReturn:
-        """None: a device has each plugin as a file of its own, and adds their residuals. Raises `InputError`."""
-        raise InputError("MultiPlugin", "it is no one file", "Export each of its plugins, saved by itself, beside the base")
+        """None: a device has each plugin as a file of its own, and adds their residuals. Raises
+        `InputError`.
+        """
+        raise InputError(
+            "MultiPlugin",
+            "it is no one file",
+            "Export each of its plugins, saved by itself, beside the base",
+        )
 
 
 def _arguments(plugin: ConditioningPlugin) -> dict[str, Any]:

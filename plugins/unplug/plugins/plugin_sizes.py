@@ -12,7 +12,8 @@ from unplug.core import InputError, TensorSpec
 
 from .unet_levels import Level
 
-MAX_PARAMETERS = 50_000_000  # eight times the budget; a hostile configuration is refused before memory is asked for
+# eight times the budget; a hostile configuration is refused before memory is asked for
+MAX_PARAMETERS = 50_000_000
 MAX_IMAGE_SIZE = 4096
 MAX_ACTIVATION = 2**29
 """Numbers in the largest tensor inside; Stable Diffusion XL's 1024 pixels need 2**25."""
@@ -23,7 +24,8 @@ class PluginSize:
     """A named width and depth, one entry a level; a base with more levels repeats the last entry.
 
     Args:
-        stem: channels behind each halving in front of the first level; fewer halvings take the first ones.
+        stem: channels behind each halving in front of the first level; fewer halvings take the
+            first ones.
         stem_expand: expansion factor of its inverted bottlenecks.
         widths: channels of each level.
         depths: inverted bottlenecks of each level.
@@ -43,14 +45,29 @@ class PluginSize:
         return {
             "stem": self.stem,
             "stem_expand": self.stem_expand,
-            **{name: repeat(getattr(self, name), levels) for name in ("widths", "depths", "expand", "kernels")},
+            **{
+                name: repeat(getattr(self, name), levels)
+                for name in ("widths", "depths", "expand", "kernels")
+            },
         }
 
 
 PLUGIN_SIZES: dict[str, PluginSize] = {
-    "nano": PluginSize(stem=(8, 16), stem_expand=1, widths=(24, 32, 48), depths=(1, 1, 1), expand=(2, 2, 2), kernels=(3, 3, 3)),
+    "nano": PluginSize(
+        stem=(8, 16),
+        stem_expand=1,
+        widths=(24, 32, 48),
+        depths=(1, 1, 1),
+        expand=(2, 2, 2),
+        kernels=(3, 3, 3),
+    ),
     "small": PluginSize(
-        stem=(24, 48), stem_expand=2, widths=(96, 144, 192), depths=(3, 3, 3), expand=(4, 4, 4), kernels=(5, 5, 5)
+        stem=(24, 48),
+        stem_expand=2,
+        widths=(96, 144, 192),
+        depths=(3, 3, 3),
+        expand=(4, 4, 4),
+        kernels=(5, 5, 5),
     ),
     "base": PluginSize(
         stem=(16, 24),
@@ -71,7 +88,9 @@ def default_size(block_out_channels: Sequence[int]) -> str:
 def plugin_size(name: str) -> PluginSize:
     """The size of this name; `InputError` where there is none."""
     if name not in PLUGIN_SIZES:
-        raise InputError(f"size {name!r}", "no such plugin", f"Choose one of {', '.join(PLUGIN_SIZES)}")
+        raise InputError(
+            f"size {name!r}", "no such plugin", f"Choose one of {', '.join(PLUGIN_SIZES)}"
+        )
     return PLUGIN_SIZES[name]
 
 
@@ -103,20 +122,36 @@ def check_plugin_config(config: dict[str, Any], residuals: Sequence[Level]) -> N
     check_ints("expand", config["expand"], low=1, high=8, count=levels)
     check_ints("kernels", config["kernels"], low=3, high=7, count=levels)
     if any(kernel % 2 == 0 for kernel in config["kernels"]):
-        raise InputError(f"kernels {list(config['kernels'])}", "one of them is even", "Use 3, 5 or 7")
+        raise InputError(
+            f"kernels {list(config['kernels'])}", "one of them is even", "Use 3, 5 or 7"
+        )
     check_ints("condition_channels", [config["condition_channels"]], low=1, high=16)
     check_ints("downscale", [config["downscale"]], low=2, high=64)
     check_ints("image_size", [config["image_size"]], low=config["downscale"], high=MAX_IMAGE_SIZE)
     if config["downscale"] & (config["downscale"] - 1):
-        raise InputError(f"downscale {config['downscale']}", "not a power of two", "Use what the VAE shrinks by, mostly 8")
+        raise InputError(
+            f"downscale {config['downscale']}",
+            "not a power of two",
+            "Use what the VAE shrinks by, mostly 8",
+        )
     if config["image_size"] % config["downscale"]:
-        raise InputError(f"image_size {config['image_size']}", f"not a multiple of {config['downscale']}", "Use a multiple")
+        raise InputError(
+            f"image_size {config['image_size']}",
+            f"not a multiple of {config['downscale']}",
+            "Use a multiple",
+        )
     check_range(config["input_range"])
     if not isinstance(config["condition"], str) or not 1 <= len(config["condition"]) <= 64:
-        raise InputError("condition", "it is no name", "Give the name of a condition, for example canny")
+        raise InputError(
+            "condition", "it is no name", "Give the name of a condition, for example canny"
+        )
     parameters = count_kernels(config, residuals)
     if parameters > MAX_PARAMETERS:
-        raise InputError("plugin", f"it would have about {parameters:,} parameters", f"Stay below {MAX_PARAMETERS:,}")
+        raise InputError(
+            "plugin",
+            f"it would have about {parameters:,} parameters",
+            f"Stay below {MAX_PARAMETERS:,}",
+        )
     _check_activation(config)
 
 
@@ -132,9 +167,13 @@ def count_kernels(config: dict[str, Any], residuals: Sequence[Level]) -> int:
     total += sum(_bottleneck(a, b, config["stem_expand"], 3) for a, b in itertools.pairwise(behind))
     before, scale = behind[-1], residuals[0].scale / 2
     names = ("widths", "depths", "expand", "kernels")
-    for width, depth, expand, kernel, level in zip(*(config[name] for name in names), residuals, strict=True):
+    for width, depth, expand, kernel, level in zip(
+        *(config[name] for name in names), residuals, strict=True
+    ):
         more = max(depth, round(math.log2(level.scale / scale))) - 1
-        total += _bottleneck(before, width, expand, kernel) + more * _bottleneck(width, width, expand, kernel)
+        total += _bottleneck(before, width, expand, kernel) + more * _bottleneck(
+            width, width, expand, kernel
+        )
         total += width * level.channels
         before, scale = width, level.scale
     return total
@@ -147,19 +186,37 @@ def _bottleneck(before: int, after: int, expand: int, kernel: int) -> int:
 
 def _check_activation(config: dict[str, Any]) -> None:
     """A bound from above of the widest tensor in front of the first level, and in the levels."""
-    front = (config["image_size"] // (1 if config["downscale"] == 2 else 2)) ** 2 * max(config["stem"])
+    front = (config["image_size"] // (1 if config["downscale"] == 2 else 2)) ** 2 * max(
+        config["stem"]
+    )
     latent = (config["image_size"] // config["downscale"]) ** 2
-    levels = latent * max(width * expand for width, expand in zip(config["widths"], config["expand"], strict=True))
+    levels = latent * max(
+        width * expand for width, expand in zip(config["widths"], config["expand"], strict=True)
+    )
     largest = max(front * max(config["stem_expand"], config["expand"][0]), levels)
     if largest > MAX_ACTIVATION:
-        raise InputError("plugin", f"a tensor of up to {largest:,} numbers inside", f"Stay below {MAX_ACTIVATION:,}")
+        raise InputError(
+            "plugin",
+            f"a tensor of up to {largest:,} numbers inside",
+            f"Stay below {MAX_ACTIVATION:,}",
+        )
 
 
-def check_ints(name: str, values: Any, *, low: int, high: int, count: int | None = None, most: int = 1) -> None:
-    """Raises `InputError`, naming the argument, unless `values` are `count` (or 1 to `most`) whole numbers within bounds."""
-    if not isinstance(values, list | tuple) or not (len(values) == count if count else 1 <= len(values) <= most):
+def check_ints(
+    name: str, values: Any, *, low: int, high: int, count: int | None = None, most: int = 1
+) -> None:
+    """Raises `InputError`, naming the argument, unless `values` are `count` (or 1 to `most`) whole
+    numbers within bounds.
+    """
+    if not isinstance(values, list | tuple) or not (
+        len(values) == count if count else 1 <= len(values) <= most
+    ):
         wanted = str(count) if count else f"1 to {most}"
-        raise InputError(f"{name} {str(values)[:200]}", "not a list of the right length", f"Give {wanted} numbers")
+        raise InputError(
+            f"{name} {str(values)[:200]}",
+            "not a list of the right length",
+            f"Give {wanted} numbers",
+        )
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise InputError(f"{name} {str(value)[:200]}", "out of range", f"Use {low} to {high}")
@@ -167,9 +224,15 @@ def check_ints(name: str, values: Any, *, low: int, high: int, count: int | None
 
 def check_range(span: Any) -> None:
     """Raises `InputError` unless `span` is a rising pair of numbers."""
-    numbers = isinstance(span, list | tuple) and len(span) == 2 and all(isinstance(end, int | float) for end in span)
+    numbers = (
+        isinstance(span, list | tuple)
+        and len(span) == 2
+        and all(isinstance(end, int | float) for end in span)
+    )
     if not numbers or not all(map(math.isfinite, span)) or not span[0] < span[1]:
-        raise InputError(f"input_range {str(span)[:200]}", "no rising pair of numbers", "Give for example [0, 1]")
+        raise InputError(
+            f"input_range {str(span)[:200]}", "no rising pair of numbers", "Give for example [0, 1]"
+        )
 
 
 def condition_spec(config: Mapping[str, Any]) -> TensorSpec:

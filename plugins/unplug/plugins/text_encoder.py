@@ -1,8 +1,10 @@
-"""The text encoder of a diffusion base: CLIP's text transformer, as a network that every converter takes.
+"""The text encoder of a diffusion base: CLIP's text transformer, as a network that every converter
+takes.
 
-Written out here, with the tensor names of transformers' ``CLIPTextModel``, because that class builds its mask in a way that
-Core ML's converter stops at, takes ten seconds to import, and names its tensors otherwise from version to version.
-Shapes: B batch, T tokens, D width, A heads, K width of a head.
+Written out here, with the tensor names of transformers' ``CLIPTextModel``, because that class
+builds its mask in a way that Core ML's converter stops at, takes ten seconds to import, and names
+its tensors otherwise from version to version. Shapes: B batch, T tokens, D width, A heads, K width
+of a head.
 """
 
 from __future__ import annotations
@@ -16,16 +18,21 @@ from torch import Tensor, nn
 from unplug.core import InputError, IOSpec, TensorSpec
 
 MASKED = -1e4
-"""Added to the scores of tokens that come later: exp of it is 0 in float32, and float16 can hold it, which minus infinity's
-sums could not survive."""
+"""Added to the scores of tokens that come later: exp of it is 0 in float32, and float16 can hold
+it, which minus infinity's sums could not survive.
+"""
 PREFIX = "text_model."
 """In front of each tensor's name in files of transformers 4, and of ours."""
 IGNORED = ("embeddings.position_ids",)
 """Numbers 0, 1, 2, ... that older versions stored."""
 LIMITS = {
-    "vocab_size": 2**20, "hidden_size": 8192, "intermediate_size": 32768, "num_hidden_layers": 64, "num_attention_heads": 128,
+    "vocab_size": 2**20,
+    "hidden_size": 8192,
+    "intermediate_size": 32768,
+    "num_hidden_layers": 64,
+    "num_attention_heads": 128,
     "max_position_embeddings": 1024,
-}  # fmt: skip
+}
 ACTIVATIONS = ("quick_gelu", "gelu")
 
 
@@ -49,7 +56,9 @@ class TextAttention(nn.Module):
             layer(x_BTD).view(batch, tokens, self.heads, -1).transpose(1, 2)
             for layer in (self.q_proj, self.k_proj, self.v_proj)
         )
-        scores_BATT = torch.matmul(q_BATK, k_BATK.transpose(2, 3)) * (width // self.heads) ** -0.5 + mask_TT
+        scores_BATT = (
+            torch.matmul(q_BATK, k_BATK.transpose(2, 3)) * (width // self.heads) ** -0.5 + mask_TT
+        )
         seen_BATK = torch.matmul(torch.softmax(scores_BATT, dim=-1), v_BATK)
         found: Tensor = self.out_proj(seen_BATK.transpose(1, 2).reshape(batch, tokens, width))
         return found
@@ -74,7 +83,10 @@ class TextLayer(nn.Module):
     def __init__(self, width: int, heads: int, inner: int, activation: str, eps: float) -> None:
         super().__init__()
         self.self_attn, self.mlp = TextAttention(width, heads), TextMLP(width, inner, activation)
-        self.layer_norm1, self.layer_norm2 = nn.LayerNorm(width, eps=eps), nn.LayerNorm(width, eps=eps)
+        self.layer_norm1, self.layer_norm2 = (
+            nn.LayerNorm(width, eps=eps),
+            nn.LayerNorm(width, eps=eps),
+        )
 
     def forward(self, x_BTD: Tensor, mask_TT: Tensor) -> Tensor:
         x_BTD = x_BTD + self.self_attn(self.layer_norm1(x_BTD), mask_TT)
@@ -83,7 +95,8 @@ class TextLayer(nn.Module):
 
 
 class TextEncoder(nn.Module):
-    """Token ids to the last hidden state of CLIP's text transformer, which a UNet's cross-attention reads.
+    """Token ids to the last hidden state of CLIP's text transformer, which a UNet's cross-attention
+    reads.
 
     Args:
         vocab_size: tokens that there are.
@@ -100,18 +113,31 @@ class TextEncoder(nn.Module):
         InputError: a configuration that is out of range.
 
     Reference:
-        Radford et al., Learning Transferable Visual Models From Natural Language Supervision, 2021, section 2.4.
+        Radford et al., Learning Transferable Visual Models From Natural Language Supervision, 2021,
+        section 2.4.
     """
 
     def __init__(
-        self, *, vocab_size: int, hidden_size: int, intermediate_size: int, num_hidden_layers: int, num_attention_heads: int,
-        max_position_embeddings: int, hidden_act: str = "quick_gelu", layer_norm_eps: float = 1e-5, **others: Any,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        vocab_size: int,
+        hidden_size: int,
+        intermediate_size: int,
+        num_hidden_layers: int,
+        num_attention_heads: int,
+        max_position_embeddings: int,
+        hidden_act: str = "quick_gelu",
+        layer_norm_eps: float = 1e-5,
+        **others: Any,
+    ) -> None:
         given = {
-            "vocab_size": vocab_size, "hidden_size": hidden_size, "intermediate_size": intermediate_size,
-            "num_hidden_layers": num_hidden_layers, "num_attention_heads": num_attention_heads,
+            "vocab_size": vocab_size,
+            "hidden_size": hidden_size,
+            "intermediate_size": intermediate_size,
+            "num_hidden_layers": num_hidden_layers,
+            "num_attention_heads": num_attention_heads,
             "max_position_embeddings": max_position_embeddings,
-        }  # fmt: skip
+        }
         check_text_encoder(given)
         _check(given, hidden_act, layer_norm_eps)
         super().__init__()
@@ -123,7 +149,9 @@ class TextEncoder(nn.Module):
             }
         )
         layers = [
-            TextLayer(hidden_size, num_attention_heads, intermediate_size, hidden_act, layer_norm_eps)
+            TextLayer(
+                hidden_size, num_attention_heads, intermediate_size, hidden_act, layer_norm_eps
+            )
             for _ in range(num_hidden_layers)
         ]
         self.encoder = nn.ModuleDict({"layers": nn.ModuleList(layers)})
@@ -132,7 +160,9 @@ class TextEncoder(nn.Module):
         self.register_buffer("mask_TT", mask_TT, persistent=False)
 
     def rename_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Drops the prefix that files have and networks of this class do not, and what older versions stored beside weights."""
+        """Drops the prefix that files have and networks of this class do not, and what older
+        versions stored beside weights.
+        """
         for name in list(tensors):
             plain = name.removeprefix(PREFIX)
             value = tensors.pop(name)
@@ -141,7 +171,10 @@ class TextEncoder(nn.Module):
 
     def forward(self, ids_BT: Tensor) -> tuple[Tensor]:
         """Hidden states (B, T, D)."""
-        x_BTD = self.embeddings["token_embedding"](ids_BT) + self.embeddings["position_embedding"].weight
+        x_BTD = (
+            self.embeddings["token_embedding"](ids_BT)
+            + self.embeddings["position_embedding"].weight
+        )
         for layer in self.encoder["layers"]:  # type: ignore[attr-defined]
             x_BTD = layer(x_BTD, self.mask_TT)
         return (self.final_layer_norm(x_BTD),)
@@ -150,21 +183,34 @@ class TextEncoder(nn.Module):
     def iospec(self) -> IOSpec:
         """The named tensors, with a batch of one; ids are int32 on every target."""
         ids = TensorSpec(
-            name="input_ids", shape=(1, self.tokens), layout="NT", dtype="int32", range=(0.0, self.vocabulary - 1.0),
+            name="input_ids",
+            shape=(1, self.tokens),
+            layout="NT",
+            dtype="int32",
+            range=(0.0, self.vocabulary - 1.0),
             description="Token ids of a prompt, padded",
-        )  # fmt: skip
+        )
         state = TensorSpec(
-            name="hidden_states", shape=(1, self.tokens, self.width), layout="NTC", description="What the UNet reads of them"
+            name="hidden_states",
+            shape=(1, self.tokens, self.width),
+            layout="NTC",
+            description="What the UNet reads of them",
         )
         return IOSpec(inputs=(ids,), outputs=(state,))
 
 
 def check_text_encoder(config: Mapping[str, Any]) -> None:
-    """Refuses a configuration that asks for more than any text encoder has; `InputError` names the setting."""
+    """Refuses a configuration that asks for more than any text encoder has; `InputError` names the
+    setting.
+    """
     for name in LIMITS.keys() & config.keys():
         value = config[name]
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LIMITS[name]:
-            raise InputError(f"{name} {str(value)[:200]}", "out of range", f"Use a whole number from 1 to {LIMITS[name]}")
+            raise InputError(
+                f"{name} {str(value)[:200]}",
+                "out of range",
+                f"Use a whole number from 1 to {LIMITS[name]}",
+            )
 
 
 def _check(given: dict[str, Any], activation: Any, eps: Any) -> None:
@@ -172,6 +218,12 @@ def _check(given: dict[str, Any], activation: Any, eps: Any) -> None:
         why = f"not divisible by {given['num_attention_heads']} heads"
         raise InputError(f"hidden_size {given['hidden_size']}", why, "Use what transformers wrote")
     if activation not in ACTIVATIONS:
-        raise InputError(f"hidden_act {str(activation)[:200]}", "not known here", f"Use {' or '.join(ACTIVATIONS)}")
+        raise InputError(
+            f"hidden_act {str(activation)[:200]}",
+            "not known here",
+            f"Use {' or '.join(ACTIVATIONS)}",
+        )
     if isinstance(eps, bool) or not isinstance(eps, int | float) or not 0 < eps < 1:
-        raise InputError(f"layer_norm_eps {str(eps)[:200]}", "out of range", "Use what transformers wrote")
+        raise InputError(
+            f"layer_norm_eps {str(eps)[:200]}", "out of range", "Use what transformers wrote"
+        )

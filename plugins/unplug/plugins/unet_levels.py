@@ -1,7 +1,7 @@
 """Where a diffusers UNet takes residuals: one tensor a down block, its channels and its resolution.
 
-A block with cross-attention adds it before its downsampler; a block without adds it to what left the block, in place,
-so that the skip connection carries it as well. Shapes: L down blocks.
+A block with cross-attention adds it before its downsampler; a block without adds it to what left
+the block, in place, so that the skip connection carries it as well. Shapes: L down blocks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ WITH_ATTENTION = "CrossAttnDownBlock2D"
 WITHOUT_ATTENTION = ("DownBlock2D", "AttnDownBlock2D")
 MAX_LEVELS = 8
 MAX_SAMPLE_SIZE = 4096
-MAX_CHANNELS = 8192  # Stable Diffusion XL stops at 1280; a config.json must not be able to ask for gigabytes
+MAX_CHANNELS = (
+    8192  # Stable Diffusion XL stops at 1280; a config.json must not be able to ask for gigabytes
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,15 +71,29 @@ def read_base(unet: Any) -> Base:
     values = config if isinstance(config, Mapping) else getattr(config, "__dict__", {})
     kind = values.get("_class_name", "UNet2DConditionModel")
     if kind != "UNet2DConditionModel":
-        raise InputError(f"base of class {kind}", "plugins steer a UNet2DConditionModel", "Give the unet of a Stable Diffusion")
-    missing = [name for name in ("block_out_channels", "down_block_types") if not isinstance(values.get(name), Sequence)]
+        raise InputError(
+            f"base of class {kind}",
+            "plugins steer a UNet2DConditionModel",
+            "Give the unet of a Stable Diffusion",
+        )
+    missing = [
+        name
+        for name in ("block_out_channels", "down_block_types")
+        if not isinstance(values.get(name), Sequence)
+    ]
     if missing:
-        raise InputError("UNet configuration", f"it has no list {missing[0]}", "Give unet.config or unet/config.json")
+        raise InputError(
+            "UNet configuration",
+            f"it has no list {missing[0]}",
+            "Give unet.config or unet/config.json",
+        )
     size = values.get("sample_size")
     if isinstance(size, list | tuple):  # height and width
         size = max(size, default=0)
     if size is not None and (not isinstance(size, int) or not 1 <= size <= MAX_SAMPLE_SIZE):
-        raise InputError(f"sample_size {str(size)[:200]}", "out of range", f"Use 1 to {MAX_SAMPLE_SIZE}")
+        raise InputError(
+            f"sample_size {str(size)[:200]}", "out of range", f"Use 1 to {MAX_SAMPLE_SIZE}"
+        )
     base = Base(
         block_out_channels=tuple(values["block_out_channels"]),
         down_block_types=tuple(values["down_block_types"]),
@@ -87,18 +103,21 @@ def read_base(unet: Any) -> Base:
     return base
 
 
-def residual_levels(block_out_channels: Sequence[int], down_block_types: Sequence[str]) -> tuple[Level, ...]:
+def residual_levels(
+    block_out_channels: Sequence[int], down_block_types: Sequence[str]
+) -> tuple[Level, ...]:
     """The residuals that a UNet pops from ``down_intrablock_additional_residuals``, in order.
 
-    Down block i works at 1/2^i of the latent and every block but the last halves it on its way out. A block with
-    cross-attention adds before that, any other one behind it.
+    Down block i works at 1/2^i of the latent and every block but the last halves it on its way out.
+    A block with cross-attention adds before that, any other one behind it.
 
     Args:
         block_out_channels: L channel counts.
         down_block_types: L names of diffusers' blocks.
 
     Raises:
-        InputError: lists of different or impossible length, channels out of range, or a block that takes no residual.
+        InputError: lists of different or impossible length, channels out of range, or a block that
+            takes no residual.
 
     Example:
         >>> [level.scale for level in residual_levels((320, 640, 1280), ("DownBlock2D",) + ("CrossAttnDownBlock2D",) * 2)]
@@ -109,12 +128,26 @@ def residual_levels(block_out_channels: Sequence[int], down_block_types: Sequenc
         why = f"{count} block_out_channels and {len(down_block_types)} down_block_types"
         raise InputError("UNet configuration", why, f"Give 1 to {MAX_LEVELS} of both")
     levels = []
-    for index, (channels, kind) in enumerate(zip(block_out_channels, down_block_types, strict=True)):
-        if isinstance(channels, bool) or not isinstance(channels, int) or not 1 <= channels <= MAX_CHANNELS:
-            raise InputError(f"block_out_channels[{index}] {channels!r}", "out of range", f"Use 1 to {MAX_CHANNELS}")
+    for index, (channels, kind) in enumerate(
+        zip(block_out_channels, down_block_types, strict=True)
+    ):
+        if (
+            isinstance(channels, bool)
+            or not isinstance(channels, int)
+            or not 1 <= channels <= MAX_CHANNELS
+        ):
+            raise InputError(
+                f"block_out_channels[{index}] {channels!r}",
+                "out of range",
+                f"Use 1 to {MAX_CHANNELS}",
+            )
         if kind != WITH_ATTENTION and kind not in WITHOUT_ATTENTION:
             known = ", ".join((WITH_ATTENTION, *WITHOUT_ATTENTION))
-            raise InputError(f"down block {str(kind)[:200]!r}", "diffusers adds no residual to it", f"Use one of {known}")
+            raise InputError(
+                f"down block {str(kind)[:200]!r}",
+                "diffusers adds no residual to it",
+                f"Use one of {known}",
+            )
         behind = kind != WITH_ATTENTION and index < count - 1
         levels.append(Level(channels=channels, scale=2 ** (index + behind)))
     return tuple(levels)
@@ -137,7 +170,9 @@ def residual_specs(levels: Sequence[Level], latent: int) -> tuple[TensorSpec, ..
 
 
 def level_differences(own: Sequence[Level], base: Sequence[Level]) -> list[str]:
-    """Says level by level what a plugin gives and what the base takes instead; empty where they fit."""
+    """Says level by level what a plugin gives and what the base takes instead; empty where they
+    fit.
+    """
     return [
         f"level {index}: {mine or 'nothing'} for {wanted or 'nothing'}"
         for index, (mine, wanted) in enumerate(itertools.zip_longest(own, base))

@@ -1,8 +1,9 @@
 """The journey as functions, one a step: what ``unplug COMMAND`` does, for Python.
 
-Each imports what it needs when it is called, so that timing exported files takes no torch. Devices are "auto", "cpu" or
-"cuda"; the same seed gives the same bytes on the same machine; ``show`` draws progress bars. Each step sets what torch, NumPy
-and others compute with, whatever the process had switched, and puts it back, see `unplug.core.settled`.
+Each imports what it needs when it is called, so that timing exported files takes no torch. Devices
+are "auto", "cpu" or "cuda"; the same seed gives the same bytes on the same machine; ``show`` draws
+progress bars. Each step sets what torch, NumPy and others compute with, whatever the process had
+switched, and puts it back, see `unplug.core.settled`.
 """
 
 from __future__ import annotations
@@ -36,20 +37,34 @@ Place = str | Path
 
 @settled
 def train(
-    data: Dataset, split: Split, *, out: Place, forgettable: str | None = None, trunk: Checkpoint | Place | None = None,
-    trunk_data: Dataset | None = None, design: Mapping[str, Any] | None = None, seed: int = 0, device: str = "auto",
-    restart: bool = False, show: bool = False, **recipe: Any,
-) -> Checkpoint:  # fmt: skip
-    """Trains a face-age predictor on the retain set of a split; an unfinished run at `out` is continued.
+    data: Dataset,
+    split: Split,
+    *,
+    out: Place,
+    forgettable: str | None = None,
+    trunk: Checkpoint | Place | None = None,
+    trunk_data: Dataset | None = None,
+    design: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    restart: bool = False,
+    show: bool = False,
+    **recipe: Any,
+) -> Checkpoint:
+    """Trains a face-age predictor on the retain set of a split; an unfinished run at `out` is
+    continued.
 
     Args:
         data: with ages; its side in pixels is that of the model's input.
         split: from `make_split`.
         out: checkpoint folder to write.
         forgettable: a design, see ``unplug list designs``; None trains an ordinary model.
-        trunk: of a design: an age predictor that never saw personal data; None trains one on `trunk_data`.
-        trunk_data: of a design: what the trunk was trained on; None reads what the trunk's record names.
-        design: settings of the design, fields of `unplug.sdk.forgetting.unlearning.ClosedForm` or `Shards`.
+        trunk: of a design: an age predictor that never saw personal data; None trains one on
+            `trunk_data`.
+        trunk_data: of a design: what the trunk was trained on; None reads what the trunk's record
+            names.
+        design: settings of the design, fields of `unplug.sdk.forgetting.unlearning.ClosedForm` or
+            `Shards`.
         restart: drop an unfinished run instead of continuing it.
         recipe: fields of `unplug.sdk.learning.training.Recipe`, say ``size="nano", epochs=10``.
 
@@ -57,7 +72,8 @@ def train(
         The saved checkpoint; ``record["metrics"]`` holds accuracy and mean absolute error in years.
 
     Raises:
-        DataError, InputError, TrainingError, OutputError: see `unplug.sdk.forgetting.tasks.train_age`.
+        DataError, InputError, TrainingError, OutputError: see
+            `unplug.sdk.forgetting.tasks.train_age`.
     """
     from unplug.sdk.forgetting.tasks import train_age
     from unplug.sdk.forgetting.unlearning import train_forgettable
@@ -66,10 +82,29 @@ def train(
     chosen = Recipe(**{"image_size": data.size} | recipe)
     if forgettable is not None:
         return train_forgettable(
-            forgettable, data, split, chosen, Path(out), trunk=None if trunk is None else _checkpoint(trunk),
-            trunk_data=trunk_data, settings=design, seed=seed, device=pick_device(device), restart=restart, show=show,
-        )  # fmt: skip
-    return train_age(data, split, chosen, Path(out), seed=seed, device=pick_device(device), restart=restart, show=show)
+            forgettable,
+            data,
+            split,
+            chosen,
+            Path(out),
+            trunk=None if trunk is None else _checkpoint(trunk),
+            trunk_data=trunk_data,
+            settings=design,
+            seed=seed,
+            device=pick_device(device),
+            restart=restart,
+            show=show,
+        )
+    return train_age(
+        data,
+        split,
+        chosen,
+        Path(out),
+        seed=seed,
+        device=pick_device(device),
+        restart=restart,
+        show=show,
+    )
 
 
 @settled
@@ -99,14 +134,15 @@ def unlearn(
         data: what it was trained on.
         forget_ids: training samples or ``subject:NAME``.
         out: checkpoint folder to write.
-        method: see ``unplug list methods``; None takes the design's own way, or "msg"; "retrain" trains
-            from scratch on the retain set, the oracle of audits.
+        method: see ``unplug list methods``; None takes the design's own way, or "msg"; "retrain"
+            trains from scratch on the retain set, the oracle of audits.
         budget: fraction of retraining, compute and wall time each; None takes the method's default.
         options: hyperparameters of the method, as text.
-        withhold: what the method must do without, such as "forget data"; one that needs it is refused.
+        withhold: what the method must do without, such as "forget data"; one that needs it is
+            refused.
         retrained: the oracle, whose real cost is then shown beside the estimate.
-        fleet: folder of references, of ``unplug references``; a method that needs out-of-fold answers, as "folds", takes
-            them from it.
+        fleet: folder of references, of ``unplug references``; a method that needs out-of-fold
+            answers, as "folds", takes them from it.
         base: of a plugin: the diffusion base beside it; None takes the one in its record.
         task: of `original`, where it is open already (a base is large); `base` is then not read.
 
@@ -114,7 +150,8 @@ def unlearn(
         The saved checkpoint; ``record["forget"]`` holds method, settings and cost.
 
     Raises:
-        DataError, BudgetExceeded, InsufficientMemoryError, OutputError: see `unplug.sdk.forgetting.unlearning.forget`.
+        DataError, BudgetExceeded, InsufficientMemoryError, OutputError: see
+            `unplug.sdk.forgetting.unlearning.forget`.
     """
     from unplug.sdk.evidence.fleet import out_of_fold
     from unplug.sdk.forgetting.tasks import task_of
@@ -147,19 +184,32 @@ def unlearn(
 
 @settled
 def audit(
-    models: Sequence[Checkpoint | Artifact | Place], data: Dataset, forget_ids: Sequence[str], *,
-    original: Checkpoint | Place | None = None, retrained: Checkpoint | Place | None = None,
-    references: Sequence[Checkpoint | Place] = (), train_references: int = 0, attacks: Sequence[str] | None = None,
-    rounding: bool = True, relearn: bool = False, base: str | None = None, work: Place | None = None, seed: int = 0,
-    device: str = "auto", show: bool = False,
-) -> AuditReport:  # fmt: skip
-    """Attacks models and measures what they still remember of a forget set, beside the original and the retrained model.
+    models: Sequence[Checkpoint | Artifact | Place],
+    data: Dataset,
+    forget_ids: Sequence[str],
+    *,
+    original: Checkpoint | Place | None = None,
+    retrained: Checkpoint | Place | None = None,
+    references: Sequence[Checkpoint | Place] = (),
+    train_references: int = 0,
+    attacks: Sequence[str] | None = None,
+    rounding: bool = True,
+    relearn: bool = False,
+    base: str | None = None,
+    work: Place | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    show: bool = False,
+) -> AuditReport:
+    """Attacks models and measures what they still remember of a forget set, beside the original and
+    the retrained model.
 
     Args:
         models: checkpoints, exported files or bundles.
         data: what the original was trained on.
         forget_ids: training samples or ``subject:NAME``.
-        original: the model before forgetting; None takes the one in the record of the unlearned model.
+        original: the model before forgetting; None takes the one in the record of the unlearned
+            model.
         retrained: the oracle.
         references: models for RMIA and LiRA that were retrained with other seeds.
         train_references: so many of them are trained here, into `work`; each costs a retraining.
@@ -170,7 +220,8 @@ def audit(
         work: folder of the reference models; None takes a temporary one.
 
     Raises:
-        InputError, DataError, CheckpointError, ArtifactError: models that do not belong to this request, or are broken.
+        InputError, DataError, CheckpointError, ArtifactError: models that do not belong to this
+            request, or are broken.
     """
     from unplug.sdk.evidence.auditing import AuditConfig, run_audit
     from unplug.sdk.learning.data import resolve_names
@@ -178,20 +229,37 @@ def audit(
 
     with temporary_folder("unplug-audit-") as folder:
         config = AuditConfig(
-            subjects=_paths(models), spec=data, on_bad="error", forget_file=resolve_names(forget_ids, data, "forget_ids"),
-            original=None if original is None else _path(original), retrained=None if retrained is None else _path(retrained),
-            references=_paths(references), train_references=train_references, attacks=attacks, seed=seed,
-            work=Path(work or folder), rounding=rounding, relearn=relearn, base=base,
-        )  # fmt: skip
+            subjects=_paths(models),
+            spec=data,
+            on_bad="error",
+            forget_file=resolve_names(forget_ids, data, "forget_ids"),
+            original=None if original is None else _path(original),
+            retrained=None if retrained is None else _path(retrained),
+            references=_paths(references),
+            train_references=train_references,
+            attacks=attacks,
+            seed=seed,
+            work=Path(work or folder),
+            rounding=rounding,
+            relearn=relearn,
+            base=base,
+        )
         return run_audit(config, pick_device(device), lambda _: None, show)
 
 
 @settled
 def export(
-    checkpoint: Checkpoint | Place, *, out: Place, to: Sequence[str] = ("litert", "coreml", "onnx"),
-    precision: Sequence[str] = ("fp32", "fp16"), calibrate: Dataset | None = None, samples: int = 128, nhwc: bool = False,
-    ios: int = 17, workers: int = 2,
-) -> list[Artifact]:  # fmt: skip
+    checkpoint: Checkpoint | Place,
+    *,
+    out: Place,
+    to: Sequence[str] = ("litert", "coreml", "onnx"),
+    precision: Sequence[str] = ("fp32", "fp16"),
+    calibrate: Dataset | None = None,
+    samples: int = 128,
+    nhwc: bool = False,
+    ios: int = 17,
+    workers: int = 2,
+) -> list[Artifact]:
     """Converts a checkpoint to every target in every precision.
 
     Args:
@@ -206,26 +274,47 @@ def export(
         workers: targets converted at a time.
 
     Raises:
-        InputError, MissingExtraError, ConversionError, OutputError: see `unplug.export.export_checkpoint`.
+        InputError, MissingExtraError, ConversionError, OutputError: see
+            `unplug.export.export_checkpoint`.
     """
     from unplug.export import export_checkpoint
     from unplug.sdk.drawing.conditions import real_inputs
 
-    calibration = None if calibrate is None else real_inputs(_checkpoint(checkpoint), calibrate, samples, part="retain")
+    calibration = (
+        None
+        if calibrate is None
+        else real_inputs(_checkpoint(checkpoint), calibrate, samples, part="retain")
+    )
     return export_checkpoint(
-        _path(checkpoint), targets=to, precisions=precision, out=Path(out), calibration=calibration,
-        layout="NHWC" if nhwc else "NCHW", ios=ios, workers=workers,
-    )  # fmt: skip
+        _path(checkpoint),
+        targets=to,
+        precisions=precision,
+        out=Path(out),
+        calibration=calibration,
+        layout="NHWC" if nhwc else "NCHW",
+        ios=ios,
+        workers=workers,
+    )
 
 
 @settled
 def evaluate(
-    models: Sequence[Checkpoint | Artifact | Place], data: Dataset | str, *, protocol: str = "fate-aev",
-    part: Literal["test", "validation"] = "test", checkpoints: Sequence[Checkpoint | Place] = (), splits: Sequence[Place] = (),
-    training: Sequence[str] = (), limit: float = 0.01, challenges: Sequence[float] = (), seed: int = 0, device: str = "auto",
+    models: Sequence[Checkpoint | Artifact | Place],
+    data: Dataset | str,
+    *,
+    protocol: str = "fate-aev",
+    part: Literal["test", "validation"] = "test",
+    checkpoints: Sequence[Checkpoint | Place] = (),
+    splits: Sequence[Place] = (),
+    training: Sequence[str] = (),
+    limit: float = 0.01,
+    challenges: Sequence[float] = (),
+    seed: int = 0,
+    device: str = "auto",
     show: bool = False,
-) -> EvaluationReport:  # fmt: skip
-    """Judges age models at age limits, on people whom none of them learned from as far as splits tell.
+) -> EvaluationReport:
+    """Judges age models at age limits, on people whom none of them learned from as far as splits
+    tell.
 
     Args:
         models: checkpoints, exported files or bundles.
@@ -246,17 +335,28 @@ def evaluate(
     from unplug.sdk.learning.training import pick_device
 
     asked = JudgedModels(
-        models=[_path(item) for item in models], data=data, part=part, checkpoints=[_path(item) for item in checkpoints],
-        splits=[Path(item) for item in splits], training=list(training),
-    )  # fmt: skip
+        models=[_path(item) for item in models],
+        data=data,
+        part=part,
+        checkpoints=[_path(item) for item in checkpoints],
+        splits=[Path(item) for item in splits],
+        training=list(training),
+    )
     return judged(
-        asked, protocol, Asking(limit=limit, challenges=tuple(challenges), seed=seed), device=pick_device(device), show=show
+        asked,
+        protocol,
+        Asking(limit=limit, challenges=tuple(challenges), seed=seed),
+        device=pick_device(device),
+        show=show,
     )
 
 
 @settled
-def check(files: Sequence[Artifact | Place], checkpoint: Checkpoint | Place, *, samples: int = 16) -> ParityReport:
-    """Compares exported files with their checkpoint, per named output, on synthetic faces (a plugin: their edges).
+def check(
+    files: Sequence[Artifact | Place], checkpoint: Checkpoint | Place, *, samples: int = 16
+) -> ParityReport:
+    """Compares exported files with their checkpoint, per named output, on synthetic faces (a
+    plugin: their edges).
 
     Args:
         files: of one model.
@@ -270,15 +370,22 @@ def check(files: Sequence[Artifact | Place], checkpoint: Checkpoint | Place, *, 
     from unplug.sdk.drawing.conditions import example_inputs
 
     loaded = _artifacts(files)
-    inputs = example_inputs(loaded[0].card.model_type, loaded[0].card.iospec, samples) if loaded else {}
+    inputs = (
+        example_inputs(loaded[0].card.model_type, loaded[0].card.iospec, samples) if loaded else {}
+    )
     return measure_parity(loaded, _path(checkpoint), inputs)
 
 
 @settled
 def bench(
-    files: Sequence[Artifact | Place], *, on: str | Sequence[str] = "host", delegates: Sequence[str] = (),
-    runtime: str | None = None, checkpoint: Checkpoint | Place | None = None, **plan: Any,
-) -> BenchReport:  # fmt: skip
+    files: Sequence[Artifact | Place],
+    *,
+    on: str | Sequence[str] = "host",
+    delegates: Sequence[str] = (),
+    runtime: str | None = None,
+    checkpoint: Checkpoint | Place | None = None,
+    **plan: Any,
+) -> BenchReport:
     """Times exported files side by side: cold starts in random order, parity on every run.
 
     Args:
@@ -296,7 +403,12 @@ def bench(
 
     reference = None if checkpoint is None else _path(checkpoint)
     return bench_artifacts(
-        _artifacts(files), on=on, plan=Plan(**plan), runtime=runtime, delegates=delegates, checkpoint=reference
+        _artifacts(files),
+        on=on,
+        plan=Plan(**plan),
+        runtime=runtime,
+        delegates=delegates,
+        checkpoint=reference,
     )
 
 
@@ -320,13 +432,15 @@ def release(
     say: Callable[[str], None] | None = None,
     **config: Any,
 ) -> Release:
-    """Forgets, audits, exports, checks, times and writes a bundle, or refuses where a gate does not hold.
+    """Forgets, audits, exports, checks, times and writes a bundle, or refuses where a gate does not
+    hold.
 
     Args:
         original: a checkpoint that was trained here, or its folder.
         data: what it was trained on.
         forget_ids: training samples or ``subject:NAME``.
-        out: bundle folder; intermediate results stay in ``.NAME.release`` beside it and are used again.
+        out: bundle folder; intermediate results stay in ``.NAME.release`` beside it and are used
+            again.
         retrained: the oracle; None trains it.
         base: of a plugin: the diffusion base beside it.
         task: of `original`, where it was opened already; `base` is not read then.
@@ -336,7 +450,8 @@ def release(
         ledger: whose answered requests must stay forgotten; None takes that of `answering`.
         restart: drop unfinished trainings of an earlier run instead of continuing them.
         say: called with one line a stage.
-        config: fields of `unplug.sdk.releasing.ReleaseConfig`, say ``method="msg", budget=0.05, targets=("litert",)``.
+        config: fields of `unplug.sdk.releasing.ReleaseConfig`, say ``method="msg", budget=0.05,
+            targets=("litert",)``.
 
     Raises:
         GateFailed: says which gate, and by how much; no bundle is written.
@@ -379,7 +494,8 @@ def plan_release(
     say: Callable[[str], None] | None = None,
     **config: Any,
 ) -> ReleasePlan:
-    """What `release` would do with the same arguments, and how long that takes as far as anybody knows; computes nothing.
+    """What `release` would do with the same arguments, and how long that takes as far as anybody
+    knows; computes nothing.
 
     Raises:
         InputError, DataError, OutputError: all that `release` refuses before it begins.
@@ -431,16 +547,26 @@ def _release_places(
 
 @settled
 def generate(
-    prompt: str, steerings: Sequence[Steering] = (), *, base: str = "small", negative: str = "", count: int = 1,
-    size: int | None = None, steps: int | None = None, guidance: float | None = None, seed: int = 0, device: str = "auto",
-) -> list[Image]:  # fmt: skip
+    prompt: str,
+    steerings: Sequence[Steering] = (),
+    *,
+    base: str = "small",
+    negative: str = "",
+    count: int = 1,
+    size: int | None = None,
+    steps: int | None = None,
+    guidance: float | None = None,
+    seed: int = 0,
+    device: str = "auto",
+) -> list[Image]:
     """Draws pictures from a prompt, steered by plugins.
 
     Args:
         prompt: what to draw.
         steerings: plugins, each with the picture that it follows.
-        base: "small", a diffusers folder, OWNER/NAME on the hub, or a base that was exported whole: plugins are then those
-            that were exported with it, and the noise is the portable one, not torch's.
+        base: "small", a diffusers folder, OWNER/NAME on the hub, or a base that was exported whole:
+            plugins are then those that were exported with it, and the noise is the portable one,
+            not torch's.
         negative: what to steer away from.
         count: pictures, with seeds `seed`, `seed` + 1, ...
         size: side in pixels; None takes the base's.
@@ -448,7 +574,8 @@ def generate(
         guidance: scale of classifier-free guidance; None takes what the base was made for.
 
     Raises:
-        InputError, DataError, CheckpointError: see `unplug.sdk.drawing.diffusion.draw_pictures`, and of files `unplug.sdk.drawing.device.draw`.
+        InputError, DataError, CheckpointError: see `unplug.sdk.drawing.diffusion.draw_pictures`,
+            and of files `unplug.sdk.drawing.device.draw`.
     """
     from unplug.sdk.drawing.device import is_generator
     from unplug.sdk.drawing.diffusion import draw_pictures, drawing_dtype, load_base, sampling_of
@@ -457,22 +584,39 @@ def generate(
     seeds = [seed + index for index in range(count)]
     if is_generator(Path(base)):
         if size is not None:
-            raise InputError(f"size {size}", "exported files cannot follow it", "Leave it out, or export another base")
+            raise InputError(
+                f"size {size}",
+                "exported files cannot follow it",
+                "Leave it out, or export another base",
+            )
         return _from_files(Path(base), prompt, steerings, negative, seeds, steps, guidance)
     chosen = pick_device(device)
     loaded = load_base(base, device=chosen, dtype=drawing_dtype(base, chosen))
     usual = sampling_of(base)
     pictures, _ = draw_pictures(
-        loaded, [prompt] * count, steerings, seeds=seeds, size=size, steps=steps or usual.steps,
-        guidance=guidance or usual.guidance, solver=usual.solver, schedule=usual.schedule, negative=negative,
-    )  # fmt: skip
+        loaded,
+        [prompt] * count,
+        steerings,
+        seeds=seeds,
+        size=size,
+        steps=steps or usual.steps,
+        guidance=guidance or usual.guidance,
+        solver=usual.solver,
+        schedule=usual.schedule,
+        negative=negative,
+    )
     return pictures
 
 
 def _from_files(
-    folder: Path, prompt: str, steerings: Sequence[Steering], negative: str, seeds: Sequence[int], steps: int | None,
+    folder: Path,
+    prompt: str,
+    steerings: Sequence[Steering],
+    negative: str,
+    seeds: Sequence[int],
+    steps: int | None,
     guidance: float | None,
-) -> list[Image]:  # fmt: skip
+) -> list[Image]:
     """Pictures that a base of exported files draws."""
     from PIL import Image
 

@@ -52,7 +52,9 @@ WAIT_SHARE = 0.8
 PROBE_SECONDS = 1.0
 """So long `/ready` waits for other writers, which need a few milliseconds each."""
 THREADS = 40
-"""For work that waits: those of a few requests that wait for a locked database must not be all there are."""
+"""For work that waits: those of a few requests that wait for a locked database must not be all
+there are.
+"""
 ABOUT = "Requests to be forgotten, the releases that answer them, and the models that came of it."
 
 
@@ -95,7 +97,14 @@ def make_app(settings: ServeSettings) -> FastAPI:
             here.batcher.close()
             here.tables.close()
 
-    app = FastAPI(title="unplug serve", version=VERSION, description=ABOUT, docs_url=None, redoc_url=None, lifespan=life)
+    app = FastAPI(
+        title="unplug serve",
+        version=VERSION,
+        description=ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=life,
+    )
     # A redirect would go to a host and a scheme that nobody vouches for, before anybody is known.
     app.router.redirect_slashes = False
     for router in (request_routes, job_routes, model_routes):
@@ -108,15 +117,20 @@ def make_app(settings: ServeSettings) -> FastAPI:
 
 async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
     limits = settings.limits
-    wait = WAIT_SHARE * limits.total_seconds  # a thread that waits for longer waits for a client that is gone
+    # a thread that waits for longer waits for a client that is gone
+    wait = WAIT_SHARE * limits.total_seconds
     tables = ServiceTables(settings.ledger, wait_seconds=wait, pooled=True)
     ledger = open_ledger(settings.ledger, wait_seconds=wait, pooled=True)
     jobs, desk = Jobs(tables, recipe=settings.recipe_key), Desk(ledger, tables, limits)
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="answers"))
+    asyncio.get_running_loop().set_default_executor(
+        ThreadPoolExecutor(THREADS, thread_name_prefix="answers")
+    )
     batcher = Batcher(
-        batch=limits.batch, wait_seconds=limits.batch_wait_ms / 1000, waiting=limits.waiting,
+        batch=limits.batch,
+        wait_seconds=limits.batch_wait_ms / 1000,
+        waiting=limits.waiting,
         ran=lambda model, count: metrics.batches.labels(model.model_type).observe(count),
-    )  # fmt: skip
+    )
     served = Served(tables=tables, recipe=settings.recipe, batcher=batcher, metrics=metrics)
 
     async def on_event(event: JobEvent) -> None:
@@ -127,19 +141,32 @@ async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
     await hub.start()
     await served.refresh()
     return Parts(
-        watch=StreamWatch(), probe=open_ledger(settings.ledger, wait_seconds=PROBE_SECONDS),
-        settings=settings, tables=tables, ledger=ledger, jobs=jobs, gate=TokenGate(tables=tables), metrics=metrics,
-        desk=desk, inbox=Inbox(desk), hub=hub, batcher=batcher, served=served, decoding=asyncio.Semaphore(DECODERS),
+        watch=StreamWatch(),
+        probe=open_ledger(settings.ledger, wait_seconds=PROBE_SECONDS),
+        settings=settings,
+        tables=tables,
+        ledger=ledger,
+        jobs=jobs,
+        gate=TokenGate(tables=tables),
+        metrics=metrics,
+        desk=desk,
+        inbox=Inbox(desk),
+        hub=hub,
+        batcher=batcher,
+        served=served,
+        decoding=asyncio.Semaphore(DECODERS),
         rates=Rates(rate=limits.rate, burst=limits.burst),
         names=None if settings.recipe is None else DataNames(settings.recipe.data),
-    )  # fmt: skip
+    )
 
 
 async def _end_with_parent(server: BaseProcess | None) -> None:
-    """A worker whose server was killed ends as well: it would hold the port, and nobody would mend it.
+    """A worker whose server was killed ends as well: it would hold the port, and nobody would mend
+    it.
 
-    The server is known by its pipe, not by its number: it may be dead before this worker has imported anything. A server that
-    answers by itself has none, and outlives the shell that started it.
+    The server is known by its pipe, not by its number: it may be dead before this worker has
+    imported anything. A server that answers by itself has none, and outlives the shell that started
+    it.
     """
     if server is None:
         return
@@ -154,27 +181,38 @@ def _add_own_routes(app: FastAPI) -> None:
         """Whether this process answers."""
         return Alive(version=VERSION)
 
-    @app.get("/ready", tags=["server"], responses={503: {"model": Ready, "description": "Not ready"}})
+    @app.get(
+        "/ready", tags=["server"], responses={503: {"model": Ready, "description": "Not ready"}}
+    )
     async def ready(here: HERE, response: Response) -> Ready:
-        """Whether requests can be taken: the database answers and can be written, what works in the background does, and
-        the model that is to be served is there."""
+        """Whether requests can be taken: the database answers and can be written, what works in the
+        background does, and the model that is to be served is there.
+        """
         database = await asyncio.to_thread(_can_write, here.probe)
-        wanted = here.settings.recipe is not None and (here.settings.recipe.artifact is not None or here.served.row is not None)
+        wanted = here.settings.recipe is not None and (
+            here.settings.recipe.artifact is not None or here.served.row is not None
+        )
         model = here.batcher.model is not None if wanted else None
         down = list(here.watch.down())
         good = database and model is not False and not down
         response.status_code = 200 if good else 503
-        return Ready(status="ready" if good else "not ready", database=database, model=model, down=down)
+        return Ready(
+            status="ready" if good else "not ready", database=database, model=model, down=down
+        )
 
     text: dict[int | str, dict[str, Any]] = {
-        200: {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}
+        200: {
+            "description": "Prometheus text",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        }
     }
 
     @app.get("/metrics", tags=["server"], response_class=Response, responses=problems() | text)
     async def metrics(here: HERE, _: MayMeasure) -> Response:
         """Metrics of all worker processes."""
         return Response(
-            await asyncio.to_thread(here.metrics.text, lambda: _gauges(here)), media_type="text/plain; version=0.0.4"
+            await asyncio.to_thread(here.metrics.text, lambda: _gauges(here)),
+            media_type="text/plain; version=0.0.4",
         )
 
     @app.get("/", include_in_schema=False)
@@ -204,8 +242,14 @@ def _gauges(here: Parts) -> Mapping[str, Mapping[str, float]]:
     states: dict[str, float] = {}
     for item in contents.requests.values():
         states[item.state] = states.get(item.state, 0) + 1
-    late = sum(item.waiting and item.days_left(contents.today) < 0 for item in contents.requests.values())
-    return {"requests": states, "requests_late": {"waiting": late}, "releases": dict(here.jobs.counts())}
+    late = sum(
+        item.waiting and item.days_left(contents.today) < 0 for item in contents.requests.values()
+    )
+    return {
+        "requests": states,
+        "requests_late": {"waiting": late},
+        "releases": dict(here.jobs.counts()),
+    }
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -227,14 +271,18 @@ def _add_errors(app: FastAPI) -> None:
     async def ours(_: Request, error: UnplugError) -> JSONResponse:
         if isinstance(error, Busy):
             return answer(503, f"{error.what}: {error.why}", {"Retry-After": "1"})
-        if isinstance(error, DataError):  # a picture, of which it says no more than what is wrong with it
+        if isinstance(
+            error, DataError
+        ):  # a picture, of which it says no more than what is wrong with it
             return answer(422, f"{error.what}: {error.why}")
         if isinstance(error, OutputError):
             LOG.error("the database cannot be written", extra={"error": type(error).__name__})
             return answer(503, "nothing can be added to the ledger now", {"Retry-After": "5"})
         if isinstance(error, TooMany):
             return answer(429, f"{error.what}: {error.why}", {"Retry-After": "60"})
-        if isinstance(error, InputError) and "/" in error.what:  # about a file of this server, which is nobody's business
+        if (
+            isinstance(error, InputError) and "/" in error.what
+        ):  # about a file of this server, which is nobody's business
             LOG.error("the ledger cannot be used", extra={"error": type(error).__name__})
             return answer(503, "nothing can be added to the ledger now", {"Retry-After": "5"})
         if isinstance(error, InputError):

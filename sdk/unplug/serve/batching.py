@@ -1,4 +1,6 @@
-"""Pictures on their way through a model: a few at once, and a new model in its place between two runs."""
+"""Pictures on their way through a model: a few at once, and a new model in its place between two
+runs.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,15 @@ class Busy(UnplugError):
 
 @dataclass(frozen=True, kw_only=True)
 class _Picture:
-    """A picture and the model that was current when it came: that one answers it, also after a swap."""
+    """A picture and the model that was current when it came: that one answers it, also after a
+    swap.
+    """
 
     model: Embedded
     pixels: NDArray[uint8]
-    answer: asyncio.Future[dict[str, Any]] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    answer: asyncio.Future[dict[str, Any]] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
 
 
 class Batcher:
@@ -42,7 +48,12 @@ class Batcher:
     """
 
     def __init__(
-        self, *, batch: int, wait_seconds: float, waiting: int, ran: Callable[[Embedded, int], None] = lambda *_: None
+        self,
+        *,
+        batch: int,
+        wait_seconds: float,
+        waiting: int,
+        ran: Callable[[Embedded, int], None] = lambda *_: None,
     ) -> None:
         self._batch, self._wait, self._ran = batch, wait_seconds, ran
         self._queue: asyncio.Queue[_Picture] = asyncio.Queue(waiting)
@@ -56,11 +67,15 @@ class Batcher:
         return self._model
 
     def swap(self, model: Embedded) -> None:
-        """From here on this one answers; pictures that came before are answered by the model that they came to."""
+        """From here on this one answers; pictures that came before are answered by the model that
+        they came to.
+        """
         self._model = model
 
     async def drain(self) -> None:
-        """Waits until the pictures that came are answered, as long as that may take; `close` follows."""
+        """Waits until the pictures that came are answered, as long as that may take; `close`
+        follows.
+        """
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._queue.join(), DRAIN_SECONDS)
 
@@ -82,7 +97,9 @@ class Batcher:
         try:
             self._queue.put_nowait(picture)
         except asyncio.QueueFull as error:
-            raise Busy("the model", "too many pictures wait for it", "Try again in a moment") from error
+            raise Busy(
+                "the model", "too many pictures wait for it", "Try again in a moment"
+            ) from error
         return await picture.answer
 
     async def run(self) -> None:
@@ -96,7 +113,11 @@ class Batcher:
                 await self._answer(pictures)
             except BaseException as error:  # whoever waits must be told, whatever it is
                 ended = not isinstance(error, Exception)
-                why = Busy("the model", "what runs it was ended", "Try again in a moment") if ended else error
+                why = (
+                    Busy("the model", "what runs it was ended", "Try again in a moment")
+                    if ended
+                    else error
+                )
                 for picture in pictures:
                     if not picture.answer.done():
                         picture.answer.set_exception(why)
@@ -117,7 +138,9 @@ class Batcher:
         self._ran(model, len(pictures))
 
     async def _more(self, pictures: list[_Picture], until: float) -> _Picture | None:
-        """Adds what comes in time; returns the first picture of another model, which opens the next run."""
+        """Adds what comes in time; returns the first picture of another model, which opens the next
+        run.
+        """
         loop = asyncio.get_running_loop()
         while len(pictures) < self._batch:
             try:

@@ -24,33 +24,68 @@ SCOPES = ("requests:write", "requests:read", "releases", "models", "metrics")
 
 @click.group(cls=RunGroup)
 def serve() -> None:
-    """Take requests over HTTP, release, and answer pictures (`unplug serve run --help` lists the options); manage tokens."""
+    """Take requests over HTTP, release, and answer pictures (`unplug serve run --help` lists the
+    options); manage tokens.
+    """
     require_modules(("sqlalchemy", "fastapi", "uvicorn"), "serve")
 
 
 @serve.command(cls=ConfiguredCommand, config="unplug.serve:ServeLimits")
 @ledger_option
 @click.option(
-    "--recipe", "recipe_file", type=click.Path(path_type=Path), metavar="FILE",
-    help="How to release, an unplug-serve/1 JSON file; without one requests are taken and nothing is released.",
-)  # fmt: skip
+    "--recipe",
+    "recipe_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help=(
+        "How to release, an unplug-serve/1 JSON file; without one requests are taken and nothing "
+        "is released."
+    ),
+)
 @click.option(
-    "--folder", type=click.Path(path_type=Path), metavar="DIR",
+    "--folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
     help="Where releases are made and kept (default: ~/.local/share/unplug/service).",
-)  # fmt: skip
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; put a proxy with TLS in front.")
-@click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True, help="Port to listen on.")
-@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
+)
 @click.option(
-    "--lease", type=FloatRange(1.0, 3600.0), default=15.0, show_default=True,
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; put a proxy with TLS in front.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=8080,
+    show_default=True,
+    help="Port to listen on.",
+)
+@click.option(
+    "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."
+)
+@click.option(
+    "--lease",
+    type=FloatRange(1.0, 3600.0),
+    default=15.0,
+    show_default=True,
     help="Seconds until the release of a worker that died is gone on with by another.",
-)  # fmt: skip
+)
 @command
 def run(
-    where: str | None, recipe_file: Path | None, folder: Path | None, host: str, port: int, workers: int, lease: float,
-    common: Common, **limits: Any,
-) -> Outcome:  # fmt: skip
-    """Run the service until it is told to end (Ctrl-C or SIGTERM); the next start goes on with a release that was under way."""
+    where: str | None,
+    recipe_file: Path | None,
+    folder: Path | None,
+    host: str,
+    port: int,
+    workers: int,
+    lease: float,
+    common: Common,
+    **limits: Any,
+) -> Outcome:
+    """Run the service until it is told to end (Ctrl-C or SIGTERM); the next start goes on with a
+    release that was under way.
+    """
 
     from . import ServeLimits, ServeRecipe, ServeSettings, run_service
 
@@ -58,9 +93,11 @@ def run(
     settings = ServeSettings(
         ledger=place if "://" in place else str(expanded(place).resolve()),
         folder=str(expanded(folder or Path(ledger_place()).parent / "service").resolve()),
-        recipe=None if recipe_file is None else ServeRecipe.load(recipe_file), workers=workers, lease_seconds=lease,
+        recipe=None if recipe_file is None else ServeRecipe.load(recipe_file),
+        workers=workers,
+        lease_seconds=lease,
         limits=ServeLimits(**{name: value for name, value in limits.items() if value is not None}),
-    )  # fmt: skip
+    )
     common.say(f"http://{host}:{port} (requests are taken once /ready says so)")
     run_service(settings, host=host, port=port)
     return Outcome(value={"ended": True}, text="")
@@ -74,11 +111,21 @@ def token() -> None:
 @token.command()
 @ledger_option
 @click.argument("label")
-@click.option("--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="What it may do; may be repeated.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice(SCOPES),
+    help="What it may do; may be repeated.",
+)
 @click.option("--days", type=click.IntRange(1, 3660), help="Until it expires (default: never).")
 @command
-def add(where: str | None, label: str, scopes: tuple[str, ...], days: int | None, common: Common) -> Outcome:
-    """Make a token and print it, once: what is kept is a hash of it. LABEL says what it is for; never a person's name."""
+def add(
+    where: str | None, label: str, scopes: tuple[str, ...], days: int | None, common: Common
+) -> Outcome:
+    """Make a token and print it, once: what is kept is a hash of it. LABEL says what it is for;
+    never a person's name.
+    """
     from . import add_token
 
     made, text = add_token(_tables(where, make=True), label, scopes, days=days)
@@ -96,15 +143,32 @@ def list_(where: str | None, common: Common) -> Outcome:
     found = list_tokens(_tables(where))
     value = [
         {
-            "id": item.id, "label": item.label, "scopes": sorted(item.scopes), "created": item.created, "expires": item.expires,
-            "revoked": item.revoked, "valid": item.valid,
+            "id": item.id,
+            "label": item.label,
+            "scopes": sorted(item.scopes),
+            "created": item.created,
+            "expires": item.expires,
+            "revoked": item.revoked,
+            "valid": item.valid,
         }
         for item in found
-    ]  # fmt: skip
-    rows = [
-        [item.id, item.label, " ".join(sorted(item.scopes)), item.created, "valid" if item.valid else "ended"] for item in found
     ]
-    return Outcome(value=value, text=table(["token", "label", "scopes", "created", ""], rows) if rows else "no token was made")
+    rows = [
+        [
+            item.id,
+            item.label,
+            " ".join(sorted(item.scopes)),
+            item.created,
+            "valid" if item.valid else "ended",
+        ]
+        for item in found
+    ]
+    return Outcome(
+        value=value,
+        text=table(["token", "label", "scopes", "created", ""], rows)
+        if rows
+        else "no token was made",
+    )
 
 
 @token.command()
@@ -116,7 +180,10 @@ def revoke(where: str | None, id: str, common: Common) -> Outcome:
     from . import revoke_token
 
     found = revoke_token(_tables(where), id)
-    return Outcome(value={"id": found.id, "revoked": found.revoked}, text=f"token {found.id} ({found.label}) is revoked")
+    return Outcome(
+        value={"id": found.id, "revoked": found.revoked},
+        text=f"token {found.id} ({found.label}) is revoked",
+    )
 
 
 def _tables(where: str | None, *, make: bool = False) -> Any:

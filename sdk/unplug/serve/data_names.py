@@ -1,4 +1,6 @@
-"""Names that the recipe's data hold, so that a request is told at once where it names somebody whom they do not."""
+"""Names that the recipe's data hold, so that a request is told at once where it names somebody whom
+they do not.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,14 @@ from .batching import Busy
 
 LOG = logging.getLogger("unplug.service")
 AGAIN_SECONDS = 2.0
-"""So long a list of the data is believed that lacks a name: who asks for strangers must not have the data listed each time."""
+"""So long a list of the data is believed that lacks a name: who asks for strangers must not have
+the data listed each time.
+"""
 
 
 class DataNames:
-    """The names of some data, listed without opening a picture, and again where somebody is asked for who was not there.
+    """The names of some data, listed without opening a picture, and again where somebody is asked
+    for who was not there.
 
     Args:
         spec: of the data.
@@ -49,6 +54,10 @@ class DataNames:
                     self._known = KnownNames(self.now())
                 except DataError as error:
                     LOG.error("the data cannot be listed", extra={"error": type(error).__name__})
-                    raise Busy("the data of this server", "they cannot be read now", "Try again in a moment") from error
+                    raise Busy(
+                        "the data of this server",
+                        "they cannot be read now",
+                        "Try again in a moment",
+                    ) from error
                 self._at = time.monotonic()
             return self._known

@@ -36,7 +36,11 @@ class Hub:
     """
 
     def __init__(
-        self, ledger: Ledger, jobs: Jobs, poll_seconds: float, on_event: Callable[[JobEvent], Awaitable[None]]
+        self,
+        ledger: Ledger,
+        jobs: Jobs,
+        poll_seconds: float,
+        on_event: Callable[[JobEvent], Awaitable[None]],
     ) -> None:
         self._ledger, self._jobs, self._poll, self._on_event = ledger, jobs, poll_seconds, on_event
         self._news = asyncio.Condition()
@@ -60,19 +64,28 @@ class Hub:
             return
 
     async def since(self, number: int) -> list[Happening]:
-        """Everything that happened after an event, up to the last look: `contents` is at least as new as what this returns."""
+        """Everything that happened after an event, up to the last look: `contents` is at least as
+        new as what this returns.
+        """
         if self._kept and self._kept[0].event.number <= number + 1:
             return [item for item in self._kept if item.event.number > number]
         last = self._last
         if number >= last:
             return []
-        return [item for item in await asyncio.to_thread(self._read, number) if item.event.number <= last]
+        return [
+            item
+            for item in await asyncio.to_thread(self._read, number)
+            if item.event.number <= last
+        ]
 
     def _read(self, number: int) -> list[Happening]:
         found = self._jobs.events(number)
         covered = {id: self._jobs.get(id) for id in {event.job for event in found}}
         return [
-            Happening(event=event, requests=frozenset(job.requests if (job := covered[event.job]) else ())) for event in found
+            Happening(
+                event=event, requests=frozenset(job.requests if (job := covered[event.job]) else ())
+            )
+            for event in found
         ]
 
     async def run(self) -> None:
@@ -82,7 +95,9 @@ class Hub:
             try:
                 new = await asyncio.to_thread(self._read, self._last)
                 contents = await asyncio.to_thread(self._ledger.contents)
-            except UnplugError as error:  # the database is away; `/ready` says so, and the next look may find it
+            except (
+                UnplugError
+            ) as error:  # the database is away; `/ready` says so, and the next look may find it
                 LOG.error("the database cannot be read", extra={"error": type(error).__name__})
                 continue
             if new or contents is not self.contents:

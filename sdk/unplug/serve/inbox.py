@@ -1,4 +1,6 @@
-"""Requests on their way into the ledger: those that come at the same time are added in one transaction."""
+"""Requests on their way into the ledger: those that come at the same time are added in one
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,11 @@ class Inbox:
         self._letters: SimpleQueue[_Letter | None] = SimpleQueue()
 
     def put(self, submission: Owned) -> Future[Outcome]:
-        """The request as the ledger holds it, and whether it is new; or the `UnplugError` that refused it.
+        """The request as the ledger holds it, and whether it is new; or the `UnplugError` that
+        refused it.
 
-        Whoever cancels the future before its turn has not asked; what has begun is added all the same.
+        Whoever cancels the future before its turn has not asked; what has begun is added all the
+        same.
 
         Raises:
             Busy: too many wait.
@@ -87,7 +91,9 @@ class Inbox:
                     letter.answer.set_result(outcome)
         except BaseException as error:  # whoever waits must be told, whatever it is
             ended, why = not isinstance(error, Exception), error
-            if ended or isinstance(error, InputError):  # of no letter, but of the ledger, its key or the clock
+            if ended or isinstance(
+                error, InputError
+            ):  # of no letter, but of the ledger, its key or the clock
                 LOG.error("requests cannot be added", extra={"error": type(error).__name__})
                 why = Busy("the ledger", "nothing can be added to it now", "Try again in a moment")
             for letter in letters:

@@ -1,4 +1,6 @@
-"""The certificates of a release: one for each request that it answers, beside the bundle in the job's folder."""
+"""The certificates of a release: one for each request that it answers, beside the bundle in the
+job's folder.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,18 @@ from .recipe import ServeRecipe
 
 
 def issue_certificates(
-    recipe: ServeRecipe, ledger: Ledger, requests: Sequence[str], result: Mapping[str, Any], folder: Path, lost: Event
-) -> dict[str, str]:  # fmt: skip
-    """Issues a certificate of each request, once the ledger holds the release; none where nothing is signed.
+    recipe: ServeRecipe,
+    ledger: Ledger,
+    requests: Sequence[str],
+    result: Mapping[str, Any],
+    folder: Path,
+    lost: Event,
+) -> dict[str, str]:
+    """Issues a certificate of each request, once the ledger holds the release; none where nothing
+    is signed.
 
-    Nobody was told and no place searched by then: both stand so in them, and ``unplug certificate`` issues later ones.
+    Nobody was told and no place searched by then: both stand so in them, and ``unplug certificate``
+    issues later ones.
 
     Args:
         recipe: with the key that signed the bundle.
@@ -46,7 +55,11 @@ def issue_certificates(
             continue  # since the release: there is nothing to certify
         name = f"certificate-{known[id].sequence}-{id.replace('/', '-').replace(':', '-')}"
         issued = issue_certificate(
-            id, ledger=ledger, bundle=Path(result["bundle"]), signer=signer, out=folder / "certificates" / name
+            id,
+            ledger=ledger,
+            bundle=Path(result["bundle"]),
+            signer=signer,
+            out=folder / "certificates" / name,
         )
         files |= {f"{name}.intoto.jsonl": str(issued.file), f"{name}.html": str(issued.page)}
     return files

@@ -1,11 +1,13 @@
-"""The job queue: releases that are asked for, taken by one worker at a time, and never finished by two.
+"""The job queue: releases that are asked for, taken by one worker at a time, and never finished by
+two.
 
-Each job is of one recipe, and only servers of that one take it. A job whose release ended may have certificates due, which is
-work of its own, taken and left like the release.
+Each job is of one recipe, and only servers of that one take it. A job whose release ended may have
+certificates due, which is work of its own, taken and left like the release.
 
-A worker takes a job with a lease and a *fence*, a number that grows with every taking. It renews the lease while it works.
-Where it dies, the lease ends and another worker takes the job with the next fence; every later word of the first one carries
-the old fence and is refused. So a worker that only slept, and believes that it still has the job, changes nothing.
+A worker takes a job with a lease and a *fence*, a number that grows with every taking. It renews
+the lease while it works. Where it dies, the lease ends and another worker takes the job with the
+next fence; every later word of the first one carries the old fence and is refused. So a worker that
+only slept, and believes that it still has the job, changes nothing.
 
 Reference: M. Kleppmann, "How to do distributed locking" (2016), on fencing tokens.
 """
@@ -27,7 +29,8 @@ from .tables import ServiceTables, events, jobs, models, recipes, time_now
 
 State = Literal["queued", "running", "done", "failed"]
 MOST_ATTEMPTS = 5
-"""So often a job may take its worker with it before it is given up; one that has a result never is."""
+"""So often a job may take its worker with it before it is given up; one that has a result never is.
+"""
 Certificates = Literal["due", "done", "failed"]
 
 
@@ -103,15 +106,24 @@ class Jobs:
         recipe: whose jobs are asked for and taken; None is those of nobody yet.
     """
 
-    def __init__(self, tables: ServiceTables, clock: Any = time.time, recipe: RecipeKey | None = None) -> None:
+    def __init__(
+        self, tables: ServiceTables, clock: Any = time.time, recipe: RecipeKey | None = None
+    ) -> None:
         self._tables, self._clock, self._recipe = tables, clock, recipe
-        self._labels = {"recipe": recipe.name if recipe else None, "recipe_sha256": recipe.sha256 if recipe else None}
+        self._labels = {
+            "recipe": recipe.name if recipe else None,
+            "recipe_sha256": recipe.sha256 if recipe else None,
+        }
         self._ours = sa.and_(
-            *(jobs.c[name].is_(value) if value is None else jobs.c[name] == value for name, value in self._labels.items())
+            *(
+                jobs.c[name].is_(value) if value is None else jobs.c[name] == value
+                for name, value in self._labels.items()
+            )
         )
 
     def hold_name(self, lease_seconds: float) -> None:
-        """Says that the recipe's name stands for it, and takes over jobs of that name whose server is gone.
+        """Says that the recipe's name stands for it, and takes over jobs of that name whose server
+        is gone.
 
         Args:
             lease_seconds: for how long, unless it is said again.
@@ -125,13 +137,20 @@ class Jobs:
         query = sa.select(recipes).where(recipes.c.name == name)
         with self._tables.reading() as connection:
             row = connection.execute(query).first()
-        if row is not None and row.sha256 == self._recipe.sha256 and row.lease > now + lease_seconds / 2:
+        if (
+            row is not None
+            and row.sha256 == self._recipe.sha256
+            and row.lease > now + lease_seconds / 2
+        ):
             return
         with self._tables.writing() as connection:
             row = connection.execute(query).first()
             if row is not None and row.sha256 != self._recipe.sha256 and row.lease > now:
                 why = "a server with another recipe or --folder has that name on this ledger"
-                fix = f"End it, wait {lease_seconds:g} s where it was killed, or give this recipe another name"
+                fix = (
+                    f"End it, wait {lease_seconds:g} s where it was killed, or give this recipe "
+                    "another name"
+                )
                 raise InputError(f"model {name}", why, fix)
             if row is None or row.sha256 != self._recipe.sha256:
                 named = sa.or_(jobs.c.recipe == name, jobs.c.recipe.is_(None))
@@ -144,11 +163,15 @@ class Jobs:
         """Lets another recipe have the name at once."""
         if self._recipe is not None:
             with self._tables.writing() as connection:
-                ours = sa.and_(recipes.c.name == self._recipe.name, recipes.c.sha256 == self._recipe.sha256)
+                ours = sa.and_(
+                    recipes.c.name == self._recipe.name, recipes.c.sha256 == self._recipe.sha256
+                )
                 connection.execute(sa.update(recipes).where(ours).values(lease=0.0))
 
     def ask(self) -> tuple[ReleaseJob, bool]:
-        """A job that has not begun: the one that waits already, or a new one; and whether it is new."""
+        """A job that has not begun: the one that waits already, or a new one; and whether it is
+        new.
+        """
         with self._tables.writing() as connection:
             query = sa.select(jobs).where(jobs.c.state == "queued", self._ours).limit(1)
             waiting = connection.execute(query).first()
@@ -156,13 +179,21 @@ class Jobs:
                 return _job(waiting), False
             id = f"J-{secrets.token_hex(8)}"
             last = connection.execute(sa.select(sa.func.max(jobs.c.number))).scalar() or 0
-            values = {"id": id, "number": last + 1, "state": "queued", "fence": 0, "attempts": 0, "requests": "[]"}
+            values = {
+                "id": id,
+                "number": last + 1,
+                "state": "queued",
+                "fence": 0,
+                "attempts": 0,
+                "requests": "[]",
+            }
             connection.execute(sa.insert(jobs).values(created=time_now(), **values, **self._labels))
             _tell(connection, id, "queued", {})
             return _job(connection.execute(sa.select(jobs).where(jobs.c.id == id)).one()), True
 
     def claim(self, worker: str, lease_seconds: float) -> ReleaseJob | None:
-        """Takes a job: one whose worker is gone, else one with certificates due, else the oldest that waits.
+        """Takes a job: one whose worker is gone, else one with certificates due, else the oldest
+        that waits.
 
         While another worker has a release, nothing is taken.
 
@@ -170,7 +201,9 @@ class Jobs:
             worker: who takes it.
             lease_seconds: for how long, unless it is renewed.
         """
-        with self._tables.reading() as connection:  # most of the time nothing is to be had, and writers need not wait for that
+        with (
+            self._tables.reading() as connection
+        ):  # most of the time nothing is to be had, and writers need not wait for that
             if self._free(connection) is None:
                 return None
         with self._tables.writing() as connection:
@@ -201,14 +234,18 @@ class Jobs:
         else:
             values = {"state": "failed", "error": why, "finished": time_now()}
             _tell(connection, row.id, "failed", {"attempt": row.attempts, "error": why})
-        connection.execute(sa.update(jobs).where(jobs.c.id == row.id).values(lease=None, worker=None, **values))
+        connection.execute(
+            sa.update(jobs).where(jobs.c.id == row.id).values(lease=None, worker=None, **values)
+        )
 
     def _free(self, connection: sa.Connection) -> Any:
         """The row of the job to take, or None."""
         now = self._clock()
 
         def first(*wanted: sa.ColumnElement[bool]) -> Any:
-            return connection.execute(sa.select(jobs).where(self._ours, *wanted).order_by(jobs.c.number).limit(1)).first()
+            return connection.execute(
+                sa.select(jobs).where(self._ours, *wanted).order_by(jobs.c.number).limit(1)
+            ).first()
 
         running = first(jobs.c.state == "running")
         if running is not None:
@@ -257,14 +294,20 @@ class Jobs:
             return _end(connection, job, "done", {})
 
     def complete(
-        self, connection: sa.Connection, job: ReleaseJob, *, model: Mapping[str, str] | None = None, certify: bool = False
+        self,
+        connection: sa.Connection,
+        job: ReleaseJob,
+        *,
+        model: Mapping[str, str] | None = None,
+        certify: bool = False,
     ) -> bool:
         """Ends a job whose release the same transaction records.
 
         Args:
             connection: of a transaction that has the tables to itself.
             job: as it was taken.
-            model: what is served from now on: ``name``, ``artifact`` and ``sha256``; None leaves that.
+            model: what is served from now on: ``name``, ``artifact`` and ``sha256``; None leaves
+                that.
             certify: whether certificates are due.
 
         Returns:
@@ -277,15 +320,26 @@ class Jobs:
             put_model(connection, job=job.id, **model)
         return True
 
-    def certified(self, job: ReleaseJob, files: Mapping[str, str], error: str | None = None) -> bool:
+    def certified(
+        self, job: ReleaseJob, files: Mapping[str, str], error: str | None = None
+    ) -> bool:
         """Adds the certificates to the files of a job that is done, or says why there are none."""
         result = {**(job.result or {}), "files": {**(job.result or {}).get("files", {}), **files}}
         with self._tables.writing() as connection:
             if not _holds(connection, job):
                 return False
-            values = {"result": json.dumps(result), "certificates": "failed" if error else "done", "lease": None}
+            values = {
+                "result": json.dumps(result),
+                "certificates": "failed" if error else "done",
+                "lease": None,
+            }
             connection.execute(sa.update(jobs).where(jobs.c.id == job.id).values(**values))
-            _tell(connection, job.id, "certified", {"files": len(files)} | ({"error": error} if error else {}))
+            _tell(
+                connection,
+                job.id,
+                "certified",
+                {"files": len(files)} | ({"error": error} if error else {}),
+            )
             return True
 
     def get(self, id: str) -> ReleaseJob | None:
@@ -298,19 +352,28 @@ class Jobs:
         """Whether a later release of its model is done."""
         own = sa.select(jobs.c.number).where(jobs.c.id == job.id).scalar_subquery()
         same = jobs.c.recipe.is_(None) if job.model is None else jobs.c.recipe == job.model
-        later = sa.select(jobs.c.id).where(same, jobs.c.number > own, jobs.c.state == "done", jobs.c.result.is_not(None))
+        later = sa.select(jobs.c.id).where(
+            same, jobs.c.number > own, jobs.c.state == "done", jobs.c.result.is_not(None)
+        )
         with self._tables.reading() as connection:
             return connection.execute(later.limit(1)).first() is not None
 
     def newest(self, limit: int) -> tuple[ReleaseJob, ...]:
         """The last jobs, the newest first."""
         with self._tables.reading() as connection:
-            return tuple(map(_job, connection.execute(sa.select(jobs).order_by(jobs.c.number.desc()).limit(limit))))
+            return tuple(
+                map(
+                    _job,
+                    connection.execute(sa.select(jobs).order_by(jobs.c.number.desc()).limit(limit)),
+                )
+            )
 
     def counts(self) -> dict[str, int]:
         """State to the number of jobs in it."""
         with self._tables.reading() as connection:
-            rows = connection.execute(sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state))
+            rows = connection.execute(
+                sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
+            )
             return {row[0]: int(row[1]) for row in rows}
 
     def last_event(self) -> int:
@@ -318,13 +381,24 @@ class Jobs:
         with self._tables.reading() as connection:
             return int(connection.execute(sa.select(sa.func.max(events.c.number))).scalar() or 0)
 
-    def events(self, after: int, *, job: str | None = None, limit: int = 500) -> tuple[JobEvent, ...]:
+    def events(
+        self, after: int, *, job: str | None = None, limit: int = 500
+    ) -> tuple[JobEvent, ...]:
         """What happened after an event, of one job or of all, in order."""
-        query = sa.select(events).where(events.c.number > after).order_by(events.c.number).limit(limit)
+        query = (
+            sa.select(events).where(events.c.number > after).order_by(events.c.number).limit(limit)
+        )
         with self._tables.reading() as connection:
             rows = connection.execute(query if job is None else query.where(events.c.job == job))
             return tuple(
-                JobEvent(number=row.number, job=row.job, at=row.at, kind=row.kind, data=json.loads(row.data)) for row in rows
+                JobEvent(
+                    number=row.number,
+                    job=row.job,
+                    at=row.at,
+                    kind=row.kind,
+                    data=json.loads(row.data),
+                )
+                for row in rows
             )
 
     def _change(self, job: ReleaseJob, values: Mapping[str, Any]) -> bool:
@@ -335,17 +409,28 @@ class Jobs:
             return True
 
 
-def put_model(connection: sa.Connection, *, name: str, artifact: str, sha256: str, job: str | None) -> None:
+def put_model(
+    connection: sa.Connection, *, name: str, artifact: str, sha256: str, job: str | None
+) -> None:
     """Says which file a model is served from, from now on."""
     connection.execute(sa.delete(models).where(models.c.name == name))
     values = {"name": name, "artifact": artifact, "sha256": sha256, "job": job, "since": time_now()}
     connection.execute(sa.insert(models).values(**values))
 
 
-def _end(connection: sa.Connection, job: ReleaseJob, state: State, told: Mapping[str, Any], **values: Any) -> bool:
+def _end(
+    connection: sa.Connection, job: ReleaseJob, state: State, told: Mapping[str, Any], **values: Any
+) -> bool:
     if job.state != "running" or not _holds(connection, job):
         return False
-    ended = {"state": state, "finished": time_now(), "lease": None, "worker": None, **told, **values}
+    ended = {
+        "state": state,
+        "finished": time_now(),
+        "lease": None,
+        "worker": None,
+        **told,
+        **values,
+    }
     connection.execute(sa.update(jobs).where(jobs.c.id == job.id).values(**ended))
     _tell(connection, job.id, state, told)
     return True
@@ -359,16 +444,32 @@ def _holds(connection: sa.Connection, job: ReleaseJob) -> bool:
 
 
 def _tell(connection: sa.Connection, job: str, kind: str, data: Mapping[str, Any]) -> None:
-    """Adds an event. Writers have the tables to themselves, so that numbers are in the order in which readers see them."""
+    """Adds an event. Writers have the tables to themselves, so that numbers are in the order in
+    which readers see them.
+    """
     last = connection.execute(sa.select(sa.func.max(events.c.number))).scalar() or 0
-    values = {"number": last + 1, "job": job, "at": time_now(), "kind": kind, "data": json.dumps(data)}
+    values = {
+        "number": last + 1,
+        "job": job,
+        "at": time_now(),
+        "kind": kind,
+        "data": json.dumps(data),
+    }
     connection.execute(sa.insert(events).values(**values))
 
 
 def _job(row: sa.Row[Any]) -> ReleaseJob:
     return ReleaseJob(
-        id=row.id, state=cast(State, row.state), fence=row.fence, attempts=row.attempts, created=row.created,
-        started=row.started, finished=row.finished, requests=tuple(json.loads(row.requests)),
-        result=None if row.result is None else json.loads(row.result), error=row.error, model=row.recipe,
+        id=row.id,
+        state=cast(State, row.state),
+        fence=row.fence,
+        attempts=row.attempts,
+        created=row.created,
+        started=row.started,
+        finished=row.finished,
+        requests=tuple(json.loads(row.requests)),
+        result=None if row.result is None else json.loads(row.result),
+        error=row.error,
+        model=row.recipe,
         certificates=cast(Certificates | None, row.certificates),
-    )  # fmt: skip
+    )

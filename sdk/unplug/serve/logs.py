@@ -1,7 +1,8 @@
 """Logs as JSON, a line an event, of fields that are known to name nobody.
 
-A line holds the event in fixed words and the fields of `FIELDS`; whatever else a record carries is left out. Of an exception it
-holds the type and where it was raised, never its message, which may quote what somebody sent.
+A line holds the event in fixed words and the fields of `FIELDS`; whatever else a record carries is
+left out. Of an exception it holds the type and where it was raised, never its message, which may
+quote what somebody sent.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ FIELDS = (
     "batched",
     "work",
 )
-"""What may stand in a line. ``route`` is the template of a path, without what stood in its place; ``token`` is an id."""
+"""What may stand in a line. ``route`` is the template of a path, without what stood in its place;
+``token`` is an id.
+"""
 OURS = ("unplug.service",)
 FRAMES = 6
 
@@ -43,13 +46,18 @@ class JsonLogLines(logging.Formatter):
         line: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "level": record.levelname.lower(),
-            "logger": record.name, "event": str(record.msg) if ours or not record.args else _plain(record),
-        }  # fmt: skip
-        line |= {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
+            "logger": record.name,
+            "event": str(record.msg) if ours or not record.args else _plain(record),
+        }
+        line |= {
+            name: value for name in FIELDS if (value := getattr(record, name, None)) is not None
+        }
         if record.exc_info and record.exc_info[0] is not None:
             line["exception"] = record.exc_info[0].__name__
             frames = traceback.extract_tb(record.exc_info[2])[-FRAMES:]
-            line["where"] = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
+            line["where"] = [
+                f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames
+            ]
         return json.dumps(line)
 
 
@@ -59,14 +67,18 @@ def _plain(record: logging.LogRecord) -> str:
 
 
 def log_config(level: str = "INFO") -> dict[str, Any]:
-    """What `logging.config.dictConfig` and uvicorn take: everything on standard error as `JsonLogLines`."""
+    """What `logging.config.dictConfig` and uvicorn take: everything on standard error as
+    `JsonLogLines`.
+    """
     handler = {"class": "logging.StreamHandler", "formatter": "json", "stream": "ext://sys.stderr"}
     return {
-        "version": 1, "disable_existing_loggers": False,
-        "formatters": {"json": {"()": "unplug.serve.logs.JsonLogLines"}}, "handlers": {"err": handler},
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": "unplug.serve.logs.JsonLogLines"}},
+        "handlers": {"err": handler},
         "root": {"handlers": ["err"], "level": "WARNING"},
         "loggers": {
             "unplug.service": {"handlers": ["err"], "level": level, "propagate": False},
             "uvicorn": {"handlers": ["err"], "level": "WARNING", "propagate": False},
         },
-    }  # fmt: skip
+    }

@@ -1,4 +1,6 @@
-"""Prometheus metrics, of all worker processes together. Labels are templates of routes, states, names of models."""
+"""Prometheus metrics, of all worker processes together. Labels are templates of routes, states,
+names of models.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""Where the worker processes of one server put their numbers; set before this package is imported."""
+"""Where the worker processes of one server put their numbers; set before this package is imported.
+"""
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -20,12 +23,25 @@ class Metrics:
     def __init__(self) -> None:
         own = CollectorRegistry()
         self._own = own
-        self.requests = Counter("unplug_http_requests_total", "Answers", ("method", "route", "status"), registry=own)
-        self.seconds = Histogram("unplug_http_seconds", "Until the answer", ("route",), buckets=SECONDS, registry=own)
-        self.batches = Histogram(
-            "unplug_predict_batch", "Pictures in one run of the model", ("model",), buckets=(1, 2, 4, 8, 16, 32), registry=own
+        self.requests = Counter(
+            "unplug_http_requests_total", "Answers", ("method", "route", "status"), registry=own
         )
-        self.swaps = Counter("unplug_model_swaps_total", "Models that took the place of another", ("model",), registry=own)
+        self.seconds = Histogram(
+            "unplug_http_seconds", "Until the answer", ("route",), buckets=SECONDS, registry=own
+        )
+        self.batches = Histogram(
+            "unplug_predict_batch",
+            "Pictures in one run of the model",
+            ("model",),
+            buckets=(1, 2, 4, 8, 16, 32),
+            registry=own,
+        )
+        self.swaps = Counter(
+            "unplug_model_swaps_total",
+            "Models that took the place of another",
+            ("model",),
+            registry=own,
+        )
 
     def text(self, now: Callable[[], Mapping[str, Mapping[str, float]]]) -> bytes:
         """All metrics in Prometheus' text format.

@@ -1,4 +1,6 @@
-"""The model that answers pictures, loaded from what the last release left, and swapped where another one did."""
+"""The model that answers pictures, loaded from what the last release left, and swapped where
+another one did.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class Served:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def refresh(self) -> None:
-        """Loads the file that the table names, where it is another than the one that answers; requests go on meanwhile."""
+        """Loads the file that the table names, where it is another than the one that answers;
+        requests go on meanwhile.
+        """
         if self.recipe is None:
             return
         async with self._turn:
@@ -60,7 +64,10 @@ class Served:
             try:
                 loaded = await asyncio.to_thread(load_embedded, row.artifact)
             except UnplugError as error:  # the old one goes on answering
-                LOG.error("a model cannot be loaded", extra={"error": type(error).__name__, "model": row.name})
+                LOG.error(
+                    "a model cannot be loaded",
+                    extra={"error": type(error).__name__, "model": row.name},
+                )
                 return
             self._take(row, loaded)
 
@@ -69,12 +76,17 @@ class Served:
         if self.row is not None:
             self.metrics.swaps.labels(row.name).inc()
         self.row = row
-        LOG.info("a model answers", extra={"model": row.name, "sha256": loaded.sha256, "batched": loaded.batched})
+        LOG.info(
+            "a model answers",
+            extra={"model": row.name, "sha256": loaded.sha256, "batched": loaded.batched},
+        )
 
     def _read(self) -> ServedRow | None:
         assert self.recipe is not None
         with self.tables.reading() as connection:
-            row = connection.execute(sa.select(models).where(models.c.name == self.recipe.name)).first()
+            row = connection.execute(
+                sa.select(models).where(models.c.name == self.recipe.name)
+            ).first()
         return None if row is None else ServedRow(**row._mapping)
 
 
@@ -88,6 +100,10 @@ def put_first_model(tables: ServiceTables, recipe: ServeRecipe) -> None:
         return
     sha256 = load_embedded(recipe.artifact).sha256
     with tables.writing() as connection:
-        row = connection.execute(sa.select(models.c.job).where(models.c.name == recipe.name)).first()
+        row = connection.execute(
+            sa.select(models.c.job).where(models.c.name == recipe.name)
+        ).first()
         if row is None or row.job is None:
-            put_model(connection, name=recipe.name, artifact=recipe.artifact, sha256=sha256, job=None)
+            put_model(
+                connection, name=recipe.name, artifact=recipe.artifact, sha256=sha256, job=None
+            )

@@ -17,7 +17,8 @@ from .tables import ServiceTables
 from .tables import owners as table
 
 AGAIN_SECONDS = 1.0
-"""Between two looks at what a token has open: one at its limit must not have it listed each time."""
+"""Between two looks at what a token has open: one at its limit must not have it listed each time.
+"""
 MANY = 500
 """Rows that are counted in less time than a transaction takes."""
 Outcome = tuple[Request, bool]
@@ -58,19 +59,28 @@ class Desk:
     def owner(self, id: str) -> str | None:
         """The id of the token that made a request; None where none did."""
         with self._tables.reading() as connection:
-            return connection.execute(sa.select(table.c.token).where(table.c.request == id)).scalar()
+            return connection.execute(
+                sa.select(table.c.token).where(table.c.request == id)
+            ).scalar()
 
     def add_all(self, items: Sequence[Owned]) -> list[Outcome | InputError]:
         """Adds requests as `Ledger.add_all` does, each with its owner in the same transaction."""
         open_: dict[str, tuple[int, int]] = {}
 
         def around(
-            connection: sa.Connection, requests: Mapping[str, Request], item: Any, add: Callable[[], Outcome]
+            connection: sa.Connection,
+            requests: Mapping[str, Request],
+            item: Any,
+            add: Callable[[], Outcome],
         ) -> Outcome:
             id, held = str(item.id), requests.get(item.id)
-            kept = connection.execute(sa.select(table.c.token).where(table.c.request == id)).scalar()
+            kept = connection.execute(
+                sa.select(table.c.token).where(table.c.request == id)
+            ).scalar()
             owner = kept or (item.token if held is None or item.derived else None)
-            if owner != item.token and not item.reads:  # in the same words whatever it names: else they tell whom it is about
+            if (
+                owner != item.token and not item.reads
+            ):  # in the same words whatever it names: else they tell whom it is about
                 raise InputError(f"request {id}", "its id is taken", "Use another id")
             if owner != item.token or kept:
                 return add()
@@ -81,16 +91,27 @@ class Desk:
             outcome = add()
             if opened:
                 open_[item.token] = before[0] + 1, before[1] + len(item.names)
-            made = {"request": id, "token": item.token, "names": len(item.names), "over": int(not opened)}
+            made = {
+                "request": id,
+                "token": item.token,
+                "names": len(item.names),
+                "over": int(not opened),
+            }
             connection.execute(sa.insert(table).values(**made))
             return outcome
 
         return self._ledger.add_all(items, around)
 
-    def _opened(self, connection: sa.Connection, requests: Mapping[str, Request], item: Owned) -> tuple[int, int]:
-        """How many requests of a token are open, and names in them; where they are many, what is over is counted no more."""
+    def _opened(
+        self, connection: sa.Connection, requests: Mapping[str, Request], item: Owned
+    ) -> tuple[int, int]:
+        """How many requests of a token are open, and names in them; where they are many, what is
+        over is counted no more.
+        """
         before, now = _count(connection, item.token), time.monotonic()
-        if (before[0] > MANY or self._full(before, item)) and now - self._closed.get(item.token, float("-inf")) > AGAIN_SECONDS:
+        if (before[0] > MANY or self._full(before, item)) and now - self._closed.get(
+            item.token, float("-inf")
+        ) > AGAIN_SECONDS:
             self._closed[item.token] = now
             _close(connection, item.token, requests)
             return _count(connection, item.token)
@@ -111,13 +132,19 @@ class Desk:
 
 def _count(connection: sa.Connection, token: str) -> tuple[int, int]:
     query = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(table.c.names), 0))
-    requests, names = connection.execute(query.where(table.c.token == token, table.c.over == 0)).one()
+    requests, names = connection.execute(
+        query.where(table.c.token == token, table.c.over == 0)
+    ).one()
     return int(requests), int(names)
 
 
 def _close(connection: sa.Connection, token: str, requests: Mapping[str, Request]) -> None:
     """Counts no more what is open no more."""
-    rows = connection.execute(sa.select(table.c.request).where(table.c.token == token, table.c.over == 0)).scalars()
+    rows = connection.execute(
+        sa.select(table.c.request).where(table.c.token == token, table.c.over == 0)
+    ).scalars()
     over = [{"id": id} for id in rows if (held := requests.get(id)) and held.state != "open"]
     if over:
-        connection.execute(sa.update(table).values(over=1).where(table.c.request == sa.bindparam("id")), over)
+        connection.execute(
+            sa.update(table).values(over=1).where(table.c.request == sa.bindparam("id")), over
+        )

@@ -31,7 +31,9 @@ class _StrictLines(ReceiveBuffer):
         lines = super().maybe_extract_lines()
         taken = len(before) - len(self)
         if taken > self._most or ODD_LINE.search(before, 0, taken):
-            raise h11.RemoteProtocolError("the headers are too long, or a line does not end with CR LF")
+            raise h11.RemoteProtocolError(
+                "the headers are too long, or a line does not end with CR LF"
+            )
         return lines
 
 
@@ -55,7 +57,11 @@ class PatientProtocol(H11Protocol):
         super().connection_made(transport)
         self._await_headers()
         if self._most is not None and len(self.connections) > self._most:
-            others = [item for item in self.connections if isinstance(item, PatientProtocol) and item is not self]
+            others = [
+                item
+                for item in self.connections
+                if isinstance(item, PatientProtocol) and item is not self
+            ]
             if waiting := [item for item in others if item.awaited]:
                 min(waiting, key=lambda item: item._since)._close()
 
@@ -71,7 +77,9 @@ class PatientProtocol(H11Protocol):
         super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came: either they complete the headers, or the time goes on that began with their first byte."""
+        """Bytes came: either they complete the headers, or the time goes on that began with their
+        first byte.
+        """
         if self._refused:
             return
         super().data_received(data)
@@ -86,7 +94,11 @@ class PatientProtocol(H11Protocol):
             self._close()
             return
         body = json.dumps({"status": 400, "detail": msg}).encode()
-        headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
+        headers = [
+            ("content-type", "application/json"),
+            ("content-length", str(len(body))),
+            ("connection", "close"),
+        ]
         head = h11.Response(status_code=400, reason=b"Bad Request", headers=headers)
         for event in (head, h11.Data(data=body), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")

@@ -1,4 +1,6 @@
-"""What a server releases, and how it serves: one JSON file that its operator writes, and the limits of the command line."""
+"""What a server releases, and how it serves: one JSON file that its operator writes, and the limits
+of the command line.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,18 @@ class ServeRecipe(ReleaseChoices):
 
     Args:
         name: of the model and of its bundles, in URLs.
-        checkpoint: what was trained; after the first release the next one goes on from what that one forgot.
+        checkpoint: what was trained; after the first release the next one goes on from what that
+            one forgot.
         data: spec of the data that it was trained on.
         gates: thresholds of ``unplug release --gate``, as text.
         device: auto, cpu or cuda.
         served: precision of the ONNX file that answers pictures.
-        artifact: ONNX file with its card that answers until the first release; None answers nothing until then.
+        artifact: ONNX file with its card that answers until the first release; None answers nothing
+            until then.
         sign: key of ``unplug release --sign``; None leaves bundles unsigned.
         public: public half of a key behind a command.
-        automatic: every request asks for a release, one for all that wait; else ``POST /releases`` does.
+        automatic: every request asks for a release, one for all that wait; else ``POST /releases``
+            does.
         hours: after which a release is given up.
         runner: ``package.module:function`` that does the work, in a child process.
     """
@@ -61,13 +66,24 @@ class ServeRecipe(ReleaseChoices):
             InputError: missing, or not of this schema.
         """
         found = read_dataclass(cls, path, InputError, max_bytes=MAX_RECIPE_BYTES)
-        if not found.name.replace("-", "").replace("_", "").replace(".", "").isalnum() or len(found.name) > 60:
-            raise InputError(f"name {found.name[:60]!r}", "it stands in URLs", "Use up to 60 letters, digits and . _ -")
+        if (
+            not found.name.replace("-", "").replace("_", "").replace(".", "").isalnum()
+            or len(found.name) > 60
+        ):
+            raise InputError(
+                f"name {found.name[:60]!r}",
+                "it stands in URLs",
+                "Use up to 60 letters, digits and . _ -",
+            )
         here = path.resolve().parent
         places = ["checkpoint", "fleet", "certification", "artifact", "public"]
         if not (found.sign or "").startswith(("command:", "env:")):
             places.append("sign")
-        given = {name: str(here / expanded(value)) for name in places if (value := getattr(found, name)) is not None}
+        given = {
+            name: str(here / expanded(value))
+            for name in places
+            if (value := getattr(found, name)) is not None
+        }
         kind, _, argument = found.data.partition(":")
         if argument and kind != "synth":
             given["data"] = f"{kind}:{here / expanded(argument)}"
@@ -84,11 +100,12 @@ class ServeLimits:
         header_bytes: most bytes of all headers of a request.
         total_seconds: seconds from the headers of a request to its answer; streams apart.
         stream_seconds: seconds of a stream of events, after which its reader comes again.
-        connections: connections open at once in each worker; beyond that the oldest without a request is closed, and where
-            all have one the answer is 503.
+        connections: connections open at once in each worker; beyond that the oldest without a
+            request is closed, and where all have one the answer is 503.
         rate: requests a second of one token in each worker.
         burst: requests of one token at once.
-        open_requests: requests of one token that nobody was forgotten for yet; more are answered 429.
+        open_requests: requests of one token that nobody was forgotten for yet; more are answered
+            429.
         open_names: names in them, which are counted as they were sent; more are answered 429.
         batch: most pictures in one run of the model.
         batch_wait_ms: milliseconds that the first of them waits for others.
@@ -110,11 +127,20 @@ class ServeLimits:
     waiting: int = 128
 
     ranges: ClassVar[dict[str, tuple[float, float]]] = {
-        "body_bytes": (1024, 2**26), "picture_bytes": (1024, 2**26), "header_bytes": (1024, 2**20),
-        "total_seconds": (1.0, 3600.0), "stream_seconds": (0.1, 86_400.0), "connections": (1, 100_000), "rate": (0.01, 1e6),
-        "burst": (1, 1_000_000), "open_requests": (1, 10_000_000), "open_names": (1, 100_000_000),
-        "batch": (1, 256), "batch_wait_ms": (0.0, 1000.0), "waiting": (1, 100_000),
-    }  # fmt: skip
+        "body_bytes": (1024, 2**26),
+        "picture_bytes": (1024, 2**26),
+        "header_bytes": (1024, 2**20),
+        "total_seconds": (1.0, 3600.0),
+        "stream_seconds": (0.1, 86_400.0),
+        "connections": (1, 100_000),
+        "rate": (0.01, 1e6),
+        "burst": (1, 1_000_000),
+        "open_requests": (1, 10_000_000),
+        "open_names": (1, 100_000_000),
+        "batch": (1, 256),
+        "batch_wait_ms": (0.0, 1000.0),
+        "waiting": (1, 100_000),
+    }
 
     def __post_init__(self) -> None:
         for name, (low, high) in self.ranges.items():
@@ -165,5 +191,9 @@ class ServeSettings:
         if recipe is not None:
             recipe |= {name: tuple(recipe[name]) for name in ("targets", "precisions")}
         return cls(
-            **{**raw, "limits": ServeLimits(**raw["limits"]), "recipe": None if recipe is None else ServeRecipe(**recipe)}
+            **{
+                **raw,
+                "limits": ServeLimits(**raw["limits"]),
+                "recipe": None if recipe is None else ServeRecipe(**recipe),
+            }
         )

@@ -1,4 +1,6 @@
-"""One release, in a child process: from the names behind the open requests to a bundle, its zip file, and what is served."""
+"""One release, in a child process: from the names behind the open requests to a bundle, its zip
+file, and what is served.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ class Before:
     """The release in front of this one.
 
     Args:
-        checkpoint: what it forgot; the next goes on from there, so that whoever was forgotten stays so.
+        checkpoint: what it forgot; the next goes on from there, so that whoever was forgotten stays
+            so.
         bundle: its folder.
         number: how many there were.
         weights: SHA-256 of those that any of them started from or shipped.
@@ -33,16 +36,18 @@ class Before:
 
 
 def run_release(job: Job) -> Reply:
-    """What a job runs unless its recipe names another function; a test may put a cheap one in its place.
+    """What a job runs unless its recipe names another function; a test may put a cheap one in its
+    place.
 
     Args:
-        job: its values are ``recipe``, ``ledger``, ``folder`` (of the job: what a killed run left there is gone on from),
-            ``requests`` (ids), ``job`` and ``before`` (see `Before`, or None).
+        job: its values are ``recipe``, ``ledger``, ``folder`` (of the job: what a killed run left
+            there is gone on from), ``requests`` (ids), ``job`` and ``before`` (see `Before`, or
+            None).
 
     Returns:
-        ``requests``, those that are answered by it; ``bundle`` and ``checkpoint``, folders; ``weights``, SHA-256
-        of those before and after; ``artifact``, the file to serve, and its ``sha256``, or None; ``files``, name to path of what
-        may be fetched.
+        ``requests``, those that are answered by it; ``bundle`` and ``checkpoint``, folders;
+        ``weights``, SHA-256 of those before and after; ``artifact``, the file to serve, and its
+        ``sha256``, or None; ``files``, name to path of what may be fetched.
 
     Raises:
         InputError: of no request do the data hold everybody whom it names.
@@ -79,11 +84,18 @@ def run_release(job: Job) -> Reply:
 
 
 def _recipe(raw: Mapping[str, Any]) -> ServeRecipe:
-    return ServeRecipe(**{**raw, "targets": tuple(raw["targets"]), "precisions": tuple(raw["precisions"])})
+    return ServeRecipe(
+        **{**raw, "targets": tuple(raw["targets"]), "precisions": tuple(raw["precisions"])}
+    )
 
 
 def _release(
-    recipe: ServeRecipe, values: Mapping[str, Any], before: Before | None, out: Path, work: Path, say: Any
+    recipe: ServeRecipe,
+    values: Mapping[str, Any],
+    before: Before | None,
+    out: Path,
+    work: Path,
+    say: Any,
 ) -> tuple[Sequence[str], str]:
     """The ids of the requests that are answered, and the folder of the checkpoint that forgot them."""
     from unplug.sdk.forgetting.tasks import task_of
@@ -106,20 +118,34 @@ def _release(
     ledger = open_ledger(values["ledger"])
     open_ = answerable(ledger, named_samples(dataset.samples), original.sha256)
     found = {id: names for id, names in open_.items() if id in values["requests"]}
-    forgotten = resolve_names(sorted({name for names in found.values() for name in names}), dataset, "the queue")
+    forgotten = resolve_names(
+        sorted({name for names in found.values() for name in names}), dataset, "the queue"
+    )
     answered = cover(ledger, tuple(found), dataset, forgotten, original.sha256).requests
     choices = {item.name: getattr(recipe, item.name) for item in fields(ReleaseChoices)}
     config = ReleaseConfig(**choices, gates=gates_from(recipe.gates, recipe.budget))
     release(
-        original, dataset, forgotten, out, work, config, task=task, device=device, say=say,
-        show=False, signing=_signing(recipe, before, answered), ledger=ledger,
-    )  # fmt: skip
+        original,
+        dataset,
+        forgotten,
+        out,
+        work,
+        config,
+        task=task,
+        device=device,
+        say=say,
+        show=False,
+        signing=_signing(recipe, before, answered),
+        ledger=ledger,
+    )
     retrained = recipe.method == "retrain" and not (work / "unlearned").is_dir()
     return answered, str(work / ("retrained" if retrained else "unlearned"))
 
 
 def _start(recipe: ServeRecipe, before: Before | None) -> Any:
-    """The model that the last release left; or the recipe's, where somebody put another there since."""
+    """The model that the last release left; or the recipe's, where somebody put another there
+    since.
+    """
     from unplug.plugins import load_checkpoint
 
     if before is None:
@@ -147,7 +173,9 @@ def _signing(recipe: ServeRecipe, before: Before | None, answered: Sequence[str]
 
 
 def served_file(bundle: Path, precision: str) -> tuple[str | None, str | None]:
-    """The ONNX file of a precision in a bundle, and its SHA-256; None twice where the bundle has none."""
+    """The ONNX file of a precision in a bundle, and its SHA-256; None twice where the bundle has
+    none.
+    """
     from unplug.core import sha256_file
 
     found = sorted((bundle / "artifacts").glob(f"*.{precision}.onnx"))

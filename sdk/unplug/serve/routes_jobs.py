@@ -28,7 +28,9 @@ BYTES: dict[int | str, dict[str, Any]] = {
 
 @router.post("/releases", status_code=202, responses=problems(409))
 async def start_release(here: HERE, _: MayRelease) -> JobShape:
-    """Asks for a release of all open requests; where one waits to begin already, that one covers them."""
+    """Asks for a release of all open requests; where one waits to begin already, that one covers
+    them.
+    """
     if here.settings.recipe is None:
         raise HTTPException(409, "this server was started without a recipe")
     contents = await asyncio.to_thread(here.ledger.contents)
@@ -39,10 +41,16 @@ async def start_release(here: HERE, _: MayRelease) -> JobShape:
 
 
 @router.get("/releases", responses=problems())
-async def list_releases(here: HERE, _: MayRead, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> JobList:
+async def list_releases(
+    here: HERE, _: MayRead, limit: Annotated[int, Query(ge=1, le=500)] = 50
+) -> JobList:
     """The newest releases first."""
     found = await asyncio.to_thread(here.jobs.newest, limit)
-    current = {job.model: job.id for job in reversed(found) if job.state == "done" and job.result is not None}
+    current = {
+        job.model: job.id
+        for job in reversed(found)
+        if job.state == "done" and job.result is not None
+    }
     return JobList(jobs=[job_shape(job, current=job.id == current.get(job.model)) for job in found])
 
 
@@ -66,7 +74,11 @@ async def follow_all(here: HERE, _: MayRead, last: LAST = "0-0") -> Response:
     return follow(here, last)
 
 
-@router.get("/releases/{job}/files/{name}", response_class=FileResponse, responses=problems(404, 410) | BYTES)
+@router.get(
+    "/releases/{job}/files/{name}",
+    response_class=FileResponse,
+    responses=problems(404, 410) | BYTES,
+)
 async def fetch(job: JOB, name: FILE, here: HERE, _: MayRelease) -> FileResponse:
     """A file of a release: its bundle as a zip file until the next is done, or a certificate."""
     found = await _find(job, here)
@@ -77,7 +89,9 @@ async def fetch(job: JOB, name: FILE, here: HERE, _: MayRelease) -> FileResponse
         raise HTTPException(410, "a later release has superseded this one")
     path = FilePath(recorded[name]).resolve()
     own = (FilePath(here.settings.folder) / "jobs" / found.id).resolve()
-    if not path.is_relative_to(own) or not path.is_file():  # what a runner recorded must lie in the folder of its job
+    if (
+        not path.is_relative_to(own) or not path.is_file()
+    ):  # what a runner recorded must lie in the folder of its job
         raise HTTPException(404, "the file is gone")
     return FileResponse(path, media_type="application/octet-stream", filename=name)
 

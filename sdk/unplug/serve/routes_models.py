@@ -17,19 +17,27 @@ MODEL = Annotated[str, Path(pattern=r"^[A-Za-z0-9._\-]{1,60}$", description="The
 BOX = Annotated[
     str | None,
     Query(
-        pattern=r"^\d{1,5},\d{1,5},\d{1,5},\d{1,5}$", description="left,top,right,bottom in pixels; default the centre square."
+        pattern=r"^\d{1,5},\d{1,5},\d{1,5},\d{1,5}$",
+        description="left,top,right,bottom in pixels; default the centre square.",
     ),
 ]
 KINDS = ("image/jpeg", "image/png", "image/webp", "image/bmp")
-UNTOLD = ("application/octet-stream", "binary/octet-stream", "application/x-www-form-urlencoded", "")
+UNTOLD = (
+    "application/octet-stream",
+    "binary/octet-stream",
+    "application/x-www-form-urlencoded",
+    "",
+)
 """What clients say that do not know: a file's default, S3's, curl's, nothing."""
 BODY = {
     "requestBody": {
         "required": True,
-        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (*KINDS, UNTOLD[0])},
+        "content": {
+            kind: {"schema": {"type": "string", "format": "binary"}} for kind in (*KINDS, UNTOLD[0])
+        },
         "description": "The picture itself: no form, no file name.",
     }
-}  # fmt: skip
+}
 
 
 @router.get("/models", responses=problems())
@@ -41,16 +49,24 @@ async def list_models(here: HERE, _: MayAsk) -> ModelList:
     return ModelList(
         models=[
             ModelShape(
-                name=row.name, sha256=model.sha256, since=row.since, job=row.job, size=model.tensor.height,
+                name=row.name,
+                sha256=model.sha256,
+                since=row.since,
+                job=row.job,
+                size=model.tensor.height,
                 batched=model.batched,
             )
         ]
-    )  # fmt: skip
+    )
 
 
 @router.post("/models/{name}/predict", responses=problems(404, 409, 415), openapi_extra=BODY)
-async def predict(name: MODEL, request: Request, here: HERE, token: MayAsk, box: BOX = None) -> Prediction:
-    """What a model says of one picture; the answer names the file that gave it. The bytes say of which kind it is."""
+async def predict(
+    name: MODEL, request: Request, here: HERE, token: MayAsk, box: BOX = None
+) -> Prediction:
+    """What a model says of one picture; the answer names the file that gave it. The bytes say of
+    which kind it is.
+    """
     row, model = here.served.row, here.batcher.model
     if row is None or model is None or row.name != name:
         raise HTTPException(404, "no such model is served")

@@ -20,21 +20,29 @@ from .tokens import ApiToken
 from .views import detail, shape
 
 router = APIRouter(tags=["requests"], route_class=StrictRoute)
-REQUEST = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:\-]{0,99}$", description="The request's id.")]
+REQUEST = Annotated[
+    str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:\-]{0,99}$", description="The request's id.")
+]
 KEY = Annotated[
     str,
     Header(
-        alias="Idempotency-Key", pattern=r"^[A-Za-z0-9._:\-]{8,200}$",
+        alias="Idempotency-Key",
+        pattern=r"^[A-Za-z0-9._:\-]{8,200}$",
         description="A random text of your own; the same one again, after a lost answer, adds nothing.",
     ),
-]  # fmt: skip
+]
 LISTED = 500
 """Of what is due soon; `soon` counts all."""
 
 
-@router.post("/requests", status_code=201, responses=problems(409) | {200: {"model": RequestDetail}})
-async def submit(body: NewRequest, key: KEY, here: HERE, response: Response, token: MayWrite) -> RequestDetail:
-    """Adds a request to the ledger, once: 201 where it is new, 200 where it was there. It is on the disk when you are told.
+@router.post(
+    "/requests", status_code=201, responses=problems(409) | {200: {"model": RequestDetail}}
+)
+async def submit(
+    body: NewRequest, key: KEY, here: HERE, response: Response, token: MayWrite
+) -> RequestDetail:
+    """Adds a request to the ledger, once: 201 where it is new, 200 where it was there. It is on the
+    disk when you are told.
 
     A name that the server's data do not hold is refused (409); its place is told to who may read.
     """
@@ -68,16 +76,24 @@ async def submit(body: NewRequest, key: KEY, here: HERE, response: Response, tok
 
 @router.get("/requests", responses=problems())
 async def list_requests(
-    here: HERE, _: MayRead, state: RequestState | None = None,
-    after: Annotated[int, Query(ge=-1, le=2**53)] = -1, limit: Annotated[int, Query(ge=1, le=500)] = 100,
-) -> RequestPage:  # fmt: skip
+    here: HERE,
+    _: MayRead,
+    state: RequestState | None = None,
+    after: Annotated[int, Query(ge=-1, le=2**53)] = -1,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+) -> RequestPage:
     """Requests in the order in which they came, a page at a time."""
     contents = await asyncio.to_thread(here.ledger.contents)
-    wanted = (item for item in contents.requests.values() if item.sequence > after and (state is None or item.state == state))
+    wanted = (
+        item
+        for item in contents.requests.values()
+        if item.sequence > after and (state is None or item.state == state)
+    )
     page = list(itertools.islice(wanted, limit + 1))
     more = len(page) > limit
     return RequestPage(
-        requests=[shape(item, contents.today) for item in page[:limit]], next=page[limit - 1].sequence if more else None
+        requests=[shape(item, contents.today) for item in page[:limit]],
+        next=page[limit - 1].sequence if more else None,
     )
 
 
@@ -99,22 +115,33 @@ async def withdraw(id: REQUEST, body: Withdrawal, here: HERE, token: MayWrite) -
 
 
 @router.get("/deadlines", responses=problems())
-async def deadlines(here: HERE, _: MayRead, within: Annotated[int, Query(ge=0, le=3660)] = 7) -> Deadlines:
+async def deadlines(
+    here: HERE, _: MayRead, within: Annotated[int, Query(ge=0, le=3660)] = 7
+) -> Deadlines:
     """Requests that are late or due within some days, the first one first."""
     contents = await asyncio.to_thread(here.ledger.contents)
     today = contents.today
     waiting = [item for item in contents.requests.values() if item.waiting]
     until = today + timedelta(days=within)
-    soon = heapq.nsmallest(LISTED, (item for item in waiting if item.due <= until), key=lambda item: (item.due, item.sequence))
+    soon = heapq.nsmallest(
+        LISTED,
+        (item for item in waiting if item.due <= until),
+        key=lambda item: (item.due, item.sequence),
+    )
     return Deadlines(
-        today=today, late=sum(item.due < today for item in waiting), soon=sum(item.due <= until for item in waiting),
-        waiting=len(waiting), requests=[shape(item, today) for item in soon],
-    )  # fmt: skip
+        today=today,
+        late=sum(item.due < today for item in waiting),
+        soon=sum(item.due <= until for item in waiting),
+        waiting=len(waiting),
+        requests=[shape(item, today) for item in soon],
+    )
 
 
 @router.get("/requests/{id}/events", response_class=Response, responses=problems(404) | FOLLOWED)
 async def follow_request(id: REQUEST, here: HERE, _: MayRead, last: LAST = "0-0") -> Response:
-    """Entries about a request and the progress of its release, as server-sent events; `Last-Event-ID` resumes."""
+    """Entries about a request and the progress of its release, as server-sent events;
+    `Last-Event-ID` resumes.
+    """
     await _find(id, here)
     return follow(here, last, request=id)
 

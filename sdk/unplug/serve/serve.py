@@ -1,4 +1,6 @@
-"""``unplug serve``: makes the tables, hands the settings to the worker processes, and lets uvicorn keep them alive."""
+"""``unplug serve``: makes the tables, hands the settings to the worker processes, and lets uvicorn
+keep them alive.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
         host, port: where it listens; a proxy in front of it speaks TLS.
 
     Raises:
-        InputError: no ledger is there, nothing can be added to it, the recipe's file or data are none, or a server of another
-            recipe has its name.
+        InputError: no ledger is there, nothing can be added to it, the recipe's file or data are
+            none, or a server of another recipe has its name.
         MissingExtraError: ``[serve]`` is not installed.
     """
     require_modules(MODULES, "serve")
@@ -39,7 +41,9 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
     try:
         Path(settings.folder).mkdir(0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(settings.folder, error.strerror or str(error), "Choose a --folder that you can write to") from error
+        raise OutputError(
+            settings.folder, error.strerror or str(error), "Choose a --folder that you can write to"
+        ) from error
     tables = ServiceTables(settings.ledger)
     tables.create()
     if settings.recipe is not None:
@@ -63,7 +67,9 @@ def _allow_files(connections: int) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = 2 * connections + 500
         if 0 <= soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard < 0 else min(wanted, hard), hard))
+            resource.setrlimit(
+                resource.RLIMIT_NOFILE, (wanted if hard < 0 else min(wanted, hard), hard)
+            )
 
 
 def _listen(settings: ServeSettings, host: str, port: int) -> None:
@@ -74,8 +80,22 @@ def _listen(settings: ServeSettings, host: str, port: int) -> None:
 
     limits = settings.limits
     uvicorn.run(
-        "unplug.serve.app:app_from_environment", factory=True, host=host, port=port, workers=settings.workers,
-        http=PatientProtocol, ws="none", loop="asyncio", log_config=log_config(), access_log=False, server_header=False,
-        date_header=False, proxy_headers=False, limit_concurrency=limits.connections, timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=GRACE_SECONDS, h11_max_incomplete_event_size=limits.header_bytes, backlog=1024,
-    )  # fmt: skip
+        "unplug.serve.app:app_from_environment",
+        factory=True,
+        host=host,
+        port=port,
+        workers=settings.workers,
+        http=PatientProtocol,
+        ws="none",
+        loop="asyncio",
+        log_config=log_config(),
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        limit_concurrency=limits.connections,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        h11_max_incomplete_event_size=limits.header_bytes,
+        backlog=1024,
+    )

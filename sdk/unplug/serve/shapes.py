@@ -23,10 +23,17 @@ class Given(BaseModel):
 class NewRequest(Given):
     """Who asks to be forgotten. Names are kept as keyed digests only, and stand in no answer."""
 
-    names: list[Name] = Field(min_length=1, max_length=1000, description="Sample ids and subject:NAME.")
-    id: Id | None = Field(None, description="Your ticket's number, which stands in clear: never a name. Default: made up.")
+    names: list[Name] = Field(
+        min_length=1, max_length=1000, description="Sample ids and subject:NAME."
+    )
+    id: Id | None = Field(
+        None,
+        description="Your ticket's number, which stands in clear: never a name. Default: made up.",
+    )
     received: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = Field(
-        None, description="The day on which it came; default today.", json_schema_extra={"format": "date"}
+        None,
+        description="The day on which it came; default today.",
+        json_schema_extra={"format": "date"},
     )
     identity: Line = Field("", description="How it was checked who asks, without names.")
 
@@ -36,7 +43,9 @@ class Withdrawal(Given):
 
     reason: Line = Field("", description="Why, without names.")
     names: list[Name] = Field(
-        default_factory=list, max_length=1000, description="Names to take out, the others stay; none ends the request."
+        default_factory=list,
+        max_length=1000,
+        description="Names to take out, the others stay; none ends the request.",
     )
 
 
@@ -74,7 +83,9 @@ class RequestPage(BaseModel):
     """Some requests, in the order in which they came."""
 
     requests: list[RequestShape]
-    next: int | None = Field(description="`after` of the page behind this one; null where there is none.")
+    next: int | None = Field(
+        description="`after` of the page behind this one; null where there is none."
+    )
 
 
 class Deadlines(BaseModel):
@@ -100,7 +111,9 @@ class JobShape(BaseModel):
     files: list[str] = Field(description="What may be fetched: the bundle, and certificates.")
     error: str | None
     model: str | None = Field(description="Of which model; null before a server took it.")
-    certificates: Literal["due", "done", "failed"] | None = Field(description="Null where the release leaves none.")
+    certificates: Literal["due", "done", "failed"] | None = Field(
+        description="Null where the release leaves none."
+    )
 
 
 class JobList(BaseModel):
@@ -132,7 +145,9 @@ class Prediction(BaseModel):
     model: str
     sha256: str = Field(description="Of the file that answered.")
     age: float | None = Field(None, description="Years, of an age model.")
-    groups: list[dict[str, Any]] | None = Field(None, description="Age groups by falling probability.")
+    groups: list[dict[str, Any]] | None = Field(
+        None, description="Age groups by falling probability."
+    )
     outputs: dict[str, Any] | None = Field(None, description="Outputs of any other model, by name.")
     crop: str = Field(description="What the model saw of the picture: a box, or its centre square.")
     note: str | None = Field(None, description="Of an age model: that nothing looked for a face.")

@@ -1,4 +1,6 @@
-"""Around every request: limits on its body and its time, headers for browsers, a line in the log, and numbers for metrics."""
+"""Around every request: limits on its body and its time, headers for browsers, a line in the log,
+and numbers for metrics.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ STREAMS = "/events"
 HEALTH = "/health"
 HEADERS = {
     "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src "
+        "'self'; base-uri 'none'; "
         "form-action 'none'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
@@ -36,7 +39,14 @@ QUIET = (HEALTH, "/ready", "/metrics")
 
 DRAIN_SECONDS = 5.0
 """So long a body is read that nobody wants: else its sender sees a reset, and not the answer."""
-ONCE = (b"authorization", b"content-length", b"content-type", b"idempotency-key", b"last-event-id", b"transfer-encoding")
+ONCE = (
+    b"authorization",
+    b"content-length",
+    b"content-type",
+    b"idempotency-key",
+    b"last-event-id",
+    b"transfer-encoding",
+)
 
 
 class _TooLarge(Exception):
@@ -79,7 +89,9 @@ class Shield:
         except _TooLarge:
             await exchange.refuse(413, f"a body here has at most {exchange.most} bytes")
         except Exception:
-            LOG.exception("a request failed", extra={"route": exchange.route, "method": exchange.method})
+            LOG.exception(
+                "a request failed", extra={"route": exchange.route, "method": exchange.method}
+            )
             await exchange.refuse(500, "something went wrong here, and is in the log")
         finally:
             self._open[streams] -= 1
@@ -90,7 +102,9 @@ class Shield:
         if path == HEALTH:
             return False
         streams, most = self._open[True], self._limits.connections
-        return streams + self._open[False] > most or (path.endswith(STREAMS) and streams > (most + 1) // 2)
+        return streams + self._open[False] > most or (
+            path.endswith(STREAMS) and streams > (most + 1) // 2
+        )
 
     def _note(self, exchange: _Exchange, seconds: float) -> None:
         status = str(exchange.status or 499)  # 499: whoever asked is gone
@@ -99,7 +113,12 @@ class Shield:
             self._metrics.seconds.labels(exchange.route).observe(seconds)
         if exchange.route in QUIET and status < "400":
             return
-        told = {"method": exchange.method, "route": exchange.route, "status": int(status), "ms": round(1000 * seconds, 1)}
+        told = {
+            "method": exchange.method,
+            "route": exchange.route,
+            "status": int(status),
+            "ms": round(1000 * seconds, 1),
+        }
         LOG.info("answered", extra=told | {"token": exchange.scope.get("state", {}).get("token")})
 
 
@@ -110,7 +129,9 @@ class _Exchange:
         self.scope, self._receive, self._send = scope, receive, send
         path = scope["path"]
         self.most = limits.picture_bytes if path.endswith(PICTURES) else limits.body_bytes
-        self.seconds = (limits.stream_seconds if path.endswith(STREAMS) else 0.0) + limits.total_seconds
+        self.seconds = (
+            limits.stream_seconds if path.endswith(STREAMS) else 0.0
+        ) + limits.total_seconds
         given = {name for name, _ in scope["headers"]}
         self.body_ended = given.isdisjoint((b"content-length", b"transfer-encoding"))
         self.status: int | None = None
@@ -133,13 +154,17 @@ class _Exchange:
         given = [name for name, _ in self.scope["headers"]]
         if twice := [name.decode() for name in ONCE if given.count(name) > 1]:
             return f"the header {twice[0]} stands there twice"
-        if b"transfer-encoding" in given and (b"content-length" in given or self.scope["http_version"] < "1.1"):
+        if b"transfer-encoding" in given and (
+            b"content-length" in given or self.scope["http_version"] < "1.1"
+        ):
             return "transfer-encoding stands beside content-length, or in HTTP/1.0"
         return None
 
     async def run(self, app: ASGIApp) -> None:
         """Lets the application answer."""
-        length = next((value for name, value in self.scope["headers"] if name == b"content-length"), b"0")
+        length = next(
+            (value for name, value in self.scope["headers"] if name == b"content-length"), b"0"
+        )
         if not length.isdigit() or int(length[:20]) > self.most:
             raise _TooLarge
         await app(self.scope, self.receive, self.send)
@@ -157,12 +182,18 @@ class _Exchange:
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """A piece of the answer, with the headers that every answer has."""
-        if self._over:  # FastAPI takes an error while it reads for a body that it cannot parse, and would answer 400
+        # FastAPI takes an error while it reads for a body that it cannot parse, and would answer
+        # 400
+        if self._over:
             raise _TooLarge
         if message["type"] == "http.response.start":
             self.status = message["status"]
             given = {name.lower() for name, _ in message["headers"]}
-            extra = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in given]
+            extra = [
+                (name.encode(), value.encode())
+                for name, value in HEADERS.items()
+                if name.encode() not in given
+            ]
             message = {**message, "headers": [*message["headers"], *extra]}
         elif not message.get("more_body") and not self.body_ended:
             await self._send({**message, "more_body": True})

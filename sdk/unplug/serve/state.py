@@ -120,15 +120,23 @@ def allowed(scope: str) -> Any:
     """A dependency that asks for a token with a scope."""
 
     async def check(
-        request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)], here: HERE
+        request: Request,
+        given: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)],
+        here: HERE,
     ) -> ApiToken:
         text = given.credentials if given else ""
-        token = here.gate.who(text) if here.gate.fresh(text) else await asyncio.to_thread(here.gate.who, text)
+        token = (
+            here.gate.who(text)
+            if here.gate.fresh(text)
+            else await asyncio.to_thread(here.gate.who, text)
+        )
         if token is None:
             raise HTTPException(401, "no valid token", {"WWW-Authenticate": "Bearer"})
         request.state.token = token.id
         if wait := here.rates.take(token.id, time.monotonic()):
-            raise HTTPException(429, "too many requests of this token", {"Retry-After": str(max(1, round(wait)))})
+            raise HTTPException(
+                429, "too many requests of this token", {"Retry-After": str(max(1, round(wait)))}
+            )
         if scope not in token.scopes:
             raise HTTPException(403, f"this token may not do that: it lacks the scope {scope}")
         return token
@@ -145,14 +153,23 @@ MayMeasure = Annotated[ApiToken, allowed("metrics")]
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The answers of a route that are no success, for the OpenAPI document."""
-    return {status: {"model": Problem, "description": WORDS[status]} for status in (*ALWAYS, *statuses)}
+    return {
+        status: {"model": Problem, "description": WORDS[status]} for status in (*ALWAYS, *statuses)
+    }
 
 
 ALWAYS = (400, 401, 403, 408, 413, 422, 429, 503)
 WORDS = {
-    400: "Not understood", 401: "No valid token", 403: "The token lacks the scope", 404: "Not there",
+    400: "Not understood",
+    401: "No valid token",
+    403: "The token lacks the scope",
+    404: "Not there",
     408: "The body took too long",
-    409: "Refused as things stand", 410: "Superseded",
-    413: "Too large", 415: "No picture of a known kind", 422: "Not of the form that is taken",
-    429: "Too many requests", 503: "Busy, or the database is away",
-}  # fmt: skip
+    409: "Refused as things stand",
+    410: "Superseded",
+    413: "Too large",
+    415: "No picture of a known kind",
+    422: "Not of the form that is taken",
+    429: "Too many requests",
+    503: "Busy, or the database is away",
+}

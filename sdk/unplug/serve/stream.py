@@ -1,7 +1,8 @@
 """Server-sent events: what happened since an event that a reader names, and then what happens.
 
-The id of an event is ``ENTRY-EVENT``: the number of the next ledger entry and of the last job event that a reader has seen. So
-one that comes again, to any worker, after a restart too, gets what it has not seen, and nothing twice.
+The id of an event is ``ENTRY-EVENT``: the number of the next ledger entry and of the last job event
+that a reader has seen. So one that comes again, to any worker, after a restart too, gets what it
+has not seen, and nothing twice.
 """
 
 from __future__ import annotations
@@ -22,11 +23,22 @@ from .state import Parts
 from .views import step
 
 LAST = Annotated[
-    str, Header(alias="Last-Event-ID", pattern=r"^\d{1,18}-\d{1,18}$", description="The id of the last event that was seen.")
+    str,
+    Header(
+        alias="Last-Event-ID",
+        pattern=r"^\d{1,18}-\d{1,18}$",
+        description="The id of the last event that was seen.",
+    ),
 ]
-EVENT = {"type": "object", "properties": {name: {"type": "string"} for name in ("id", "event", "data")}}
+EVENT = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+}
 FOLLOWED: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Events, `data` of each as JSON", "content": {"text/event-stream": {"schema": EVENT}}},
+    200: {
+        "description": "Events, `data` of each as JSON",
+        "content": {"text/event-stream": {"schema": EVENT}},
+    }
 }
 PING_SECONDS = 15
 WAIT_SECONDS = 30.0
@@ -54,7 +66,9 @@ class Cursor:
         return f"{self.entry}-{self.event}"
 
 
-def follow(here: Parts, last: str, *, request: str | None = None, job: str | None = None) -> Response:
+def follow(
+    here: Parts, last: str, *, request: str | None = None, job: str | None = None
+) -> Response:
     """A stream of events.
 
     Args:
@@ -66,11 +80,14 @@ def follow(here: Parts, last: str, *, request: str | None = None, job: str | Non
     return EventSourceResponse(_events(here, Cursor.parse(last), request, job), ping=PING_SECONDS)
 
 
-async def _events(here: Parts, cursor: Cursor, request: str | None, job: str | None) -> AsyncIterator[ServerSentEvent]:
+async def _events(
+    here: Parts, cursor: Cursor, request: str | None, job: str | None
+) -> AsyncIterator[ServerSentEvent]:
     until = time.monotonic() + here.settings.limits.stream_seconds
     while (left := until - time.monotonic()) > 0:
         told = False
-        # The events before the entries: the ledger is read after them, so what a job wrote before its event is told before it.
+        # The events before the entries: the ledger is read after them, so what a job wrote before
+        # its event is told before it.
         happened = await here.hub.since(cursor.event)
         for entry in _entries(here, cursor, request):
             cursor, told = Cursor(entry=entry.sequence + 1, event=cursor.event), True
@@ -79,7 +96,11 @@ async def _events(here: Parts, cursor: Cursor, request: str | None, job: str | N
             cursor = Cursor(entry=cursor.entry, event=item.event.number)
             if _concerns(item, request, job):
                 told = True
-                yield _event(cursor, item.event.kind, {"job": item.event.job, "at": item.event.at, **item.event.data})
+                yield _event(
+                    cursor,
+                    item.event.kind,
+                    {"job": item.event.job, "at": item.event.at, **item.event.data},
+                )
         if not told:
             await here.hub.wait(min(left, WAIT_SECONDS))
 
@@ -92,9 +113,13 @@ def _entries(here: Parts, cursor: Cursor, request: str | None) -> list[LedgerEnt
 
 
 def _concerns(item: Happening, request: str | None, job: str | None) -> bool:
-    """A job covers requests from its beginning on: what was before is told to nobody who follows a request, early or late."""
+    """A job covers requests from its beginning on: what was before is told to nobody who follows a
+    request, early or late.
+    """
     begun = item.event.kind not in ("queued", "taken")
-    return (request is None or (begun and request in item.requests)) and (job is None or job == item.event.job)
+    return (request is None or (begun and request in item.requests)) and (
+        job is None or job == item.event.job
+    )
 
 
 def _event(cursor: Cursor, kind: str, data: dict[str, Any]) -> ServerSentEvent:

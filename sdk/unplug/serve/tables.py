@@ -1,4 +1,6 @@
-"""The service's tables, which lie beside the ledger's and may be changed, and transactions over them."""
+"""The service's tables, which lie beside the ledger's and may be changed, and transactions over
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,26 @@ from sqlalchemy import BigInteger, Column, Double, Integer, MetaData, Table, Tex
 from unplug.trust.ledger import SqlStore, TableVersions
 
 VERSIONS = TableVersions(
-    scripts=Path(__file__).with_name("migrations"), version_table="service_version", head="0002", known=("0001", "0002"),
-    absent="no service was set up there", make="unplug serve",
-)  # fmt: skip
+    scripts=Path(__file__).with_name("migrations"),
+    version_table="service_version",
+    head="0002",
+    known=("0001", "0002"),
+    absent="no service was set up there",
+    make="unplug serve",
+)
 NUMBER = BigInteger().with_variant(Integer, "sqlite")
 metadata = MetaData()
 tokens = Table(
-    "service_tokens", metadata, Column("id", Text, primary_key=True), Column("sha256", Text), Column("label", Text),
-    Column("scopes", Text), Column("created", Text), Column("expires", Text), Column("revoked", Text),
-)  # fmt: skip
+    "service_tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("sha256", Text),
+    Column("label", Text),
+    Column("scopes", Text),
+    Column("created", Text),
+    Column("expires", Text),
+    Column("revoked", Text),
+)
 jobs = Table(
     "service_jobs",
     metadata,
@@ -43,16 +56,30 @@ jobs = Table(
     Column("certificates", Text),
 )
 recipes = Table(
-    "service_recipes", metadata, Column("name", Text, primary_key=True), Column("sha256", Text), Column("lease", Double),
-)  # fmt: skip
+    "service_recipes",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("sha256", Text),
+    Column("lease", Double),
+)
 events = Table(
-    "service_events", metadata, Column("number", NUMBER, primary_key=True, autoincrement=False), Column("job", Text),
-    Column("at", Text), Column("kind", Text), Column("data", Text),
-)  # fmt: skip
+    "service_events",
+    metadata,
+    Column("number", NUMBER, primary_key=True, autoincrement=False),
+    Column("job", Text),
+    Column("at", Text),
+    Column("kind", Text),
+    Column("data", Text),
+)
 models = Table(
-    "service_models", metadata, Column("name", Text, primary_key=True), Column("artifact", Text), Column("sha256", Text),
-    Column("job", Text), Column("since", Text),
-)  # fmt: skip
+    "service_models",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("artifact", Text),
+    Column("sha256", Text),
+    Column("job", Text),
+    Column("since", Text),
+)
 owners = Table(
     "service_owners",
     metadata,
@@ -79,7 +106,11 @@ class ServiceTables:
 
     def __init__(self, where: str, *, wait_seconds: float = 60, pooled: bool = False) -> None:
         self._store = SqlStore(where, VERSIONS, wait_seconds=wait_seconds, pooled=pooled)
-        self.shown, self.create, self.close = self._store.shown, self._store.create, self._store.close
+        self.shown, self.create, self.close = (
+            self._store.shown,
+            self._store.create,
+            self._store.close,
+        )
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:

@@ -1,7 +1,7 @@
 """API tokens: what each may do, hashed at rest, shown once.
 
-A token is ``unplug_ID_SECRET`` with 256 random bits of secret. The table keeps SHA-256 of it: a slow password hash guards what
-people make up, and nobody can try 2^256 secrets.
+A token is ``unplug_ID_SECRET`` with 256 random bits of secret. The table keeps SHA-256 of it: a
+slow password hash guards what people make up, and nobody can try 2^256 secrets.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class ApiToken:
         return self.revoked is None and (self.expires is None or time_now() < self.expires)
 
 
-def add_token(tables: ServiceTables, label: str, scopes: Sequence[str], *, days: int | None = None) -> tuple[ApiToken, str]:
+def add_token(
+    tables: ServiceTables, label: str, scopes: Sequence[str], *, days: int | None = None
+) -> tuple[ApiToken, str]:
     """Makes a token.
 
     Args:
@@ -76,26 +78,45 @@ def add_token(tables: ServiceTables, label: str, scopes: Sequence[str], *, days:
         InputError: an unknown scope, none, or no such label.
     """
     if LABEL.fullmatch(label) is None:
-        raise InputError(f"--label {label[:60]}", "a label has up to 60 letters, digits and . _ -", "Say what it is for")
+        raise InputError(
+            f"--label {label[:60]}",
+            "a label has up to 60 letters, digits and . _ -",
+            "Say what it is for",
+        )
     if unknown := sorted(set(scopes) - SCOPES.keys()):
         raise InputError(f"--scope {unknown[0]}", "no such scope", f"Known: {', '.join(SCOPES)}")
     if not scopes:
-        raise InputError("the token", "it may do nothing", f"Give --scope, one of {', '.join(SCOPES)}")
+        raise InputError(
+            "the token", "it may do nothing", f"Give --scope, one of {', '.join(SCOPES)}"
+        )
     id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     text = f"unplug_{id}_{secret}"
-    until = None if days is None else (datetime.now(UTC) + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    until = (
+        None
+        if days is None
+        else (datetime.now(UTC) + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    )
     made = ApiToken(id=id, label=label, scopes=frozenset(scopes), created=time_now(), expires=until)
     with tables.writing() as connection:
-        connection.execute(sa.insert(table).values(
-            id=id, sha256=_digest(text), label=label, scopes=" ".join(sorted(made.scopes)), created=made.created, expires=until,
-        ))  # fmt: skip
+        connection.execute(
+            sa.insert(table).values(
+                id=id,
+                sha256=_digest(text),
+                label=label,
+                scopes=" ".join(sorted(made.scopes)),
+                created=made.created,
+                expires=until,
+            )
+        )
     return made, text
 
 
 def list_tokens(tables: ServiceTables) -> tuple[ApiToken, ...]:
     """All tokens, the oldest first; those of one second in the order of their ids."""
     with tables.reading() as connection:
-        return tuple(map(_token, connection.execute(sa.select(table).order_by(table.c.created, table.c.id))))
+        return tuple(
+            map(_token, connection.execute(sa.select(table).order_by(table.c.created, table.c.id)))
+        )
 
 
 def revoke_token(tables: ServiceTables, id: str) -> ApiToken:
@@ -106,11 +127,17 @@ def revoke_token(tables: ServiceTables, id: str) -> ApiToken:
     """
     with tables.writing() as connection:
         connection.execute(
-            sa.update(table).where(table.c.id == id, table.c.revoked.is_(None)).values(revoked=time_now())
-        )  # fmt: skip
+            sa.update(table)
+            .where(table.c.id == id, table.c.revoked.is_(None))
+            .values(revoked=time_now())
+        )
         row = connection.execute(sa.select(table).where(table.c.id == id)).first()
     if row is None:
-        raise InputError(f"token {id[:60]}", "there is no such token", "`unplug serve token list` shows their ids")
+        raise InputError(
+            f"token {id[:60]}",
+            "there is no such token",
+            "`unplug serve token list` shows their ids",
+        )
     return _token(row)
 
 
@@ -164,6 +191,10 @@ def _digest(text: str) -> str:
 
 def _token(row: sa.Row[tuple[str, ...]]) -> ApiToken:
     return ApiToken(
-        id=row.id, label=row.label, scopes=frozenset(row.scopes.split()), created=row.created, expires=row.expires,
+        id=row.id,
+        label=row.label,
+        scopes=frozenset(row.scopes.split()),
+        created=row.created,
+        expires=row.expires,
         revoked=row.revoked,
-    )  # fmt: skip
+    )

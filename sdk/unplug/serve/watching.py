@@ -17,7 +17,8 @@ PAUSE_SECONDS = 1.0
 class StreamWatch:
     """Keeps threads and tasks running, and knows which of them do not.
 
-    Each is a function that returns when it is told to end, and by that alone; anything else is a fault.
+    Each is a function that returns when it is told to end, and by that alone; anything else is a
+    fault.
 
     Args:
         pause_seconds: until one that ended unasked is started again.
@@ -31,7 +32,9 @@ class StreamWatch:
 
     def thread(self, name: str, run: Callable[[], None]) -> threading.Thread:
         """Runs a function in a thread of that name."""
-        started = threading.Thread(target=self._keep_thread, args=(name, run), name=name, daemon=True)
+        started = threading.Thread(
+            target=self._keep_thread, args=(name, run), name=name, daemon=True
+        )
         self._threads[name] = started
         started.start()
         return started

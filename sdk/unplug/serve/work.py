@@ -1,4 +1,6 @@
-"""The thread in each worker process that takes jobs: a lease that is renewed, a child process, and an end that happens once."""
+"""The thread in each worker process that takes jobs: a lease that is renewed, a child process, and
+an end that happens once.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ from .recipe import ServeRecipe, ServeSettings
 
 LOG = logging.getLogger("unplug.service")
 STAGE = re.compile(r"[a-z][a-z ()0-9]{0,40}")
-"""Of a line of progress that much is told: what stands before its first other sign names a stage, and nobody."""
+"""Of a line of progress that much is told: what stands before its first other sign names a stage,
+and nobody.
+"""
 
 
 class _Lost(Exception):
@@ -54,7 +58,9 @@ class _RunnerFailed(Exception):
 
 
 class Made(BaseModel):
-    """What a runner returns, of which `run_release` says more; what else it returns is kept and not read."""
+    """What a runner returns, of which `run_release` says more; what else it returns is kept and not
+    read.
+    """
 
     model_config = ConfigDict(strict=True)
 
@@ -72,7 +78,8 @@ def check_result(result: Mapping[str, Any], asked: Sequence[str]) -> None:
     """Refuses what no runner may return; see `run_release`.
 
     Raises:
-        UnplugError: it is not of the form, answers requests that it was not asked about, or names what is not there.
+        UnplugError: it is not of the form, answers requests that it was not asked about, or names
+            what is not there.
     """
     try:
         made = Made.model_validate(dict(result))
@@ -80,7 +87,11 @@ def check_result(result: Mapping[str, Any], asked: Sequence[str]) -> None:
         raise _wrong("returned something of another form") from error
     if strange := {*made.requests} - {*asked}:
         raise _wrong(f"answered {len(strange)} requests that it was not asked about")
-    for name, path in (("checkpoint", made.checkpoint), ("bundle", made.bundle), ("artifact", made.artifact)):
+    for name, path in (
+        ("checkpoint", made.checkpoint),
+        ("bundle", made.bundle),
+        ("artifact", made.artifact),
+    ):
         if path and not _exists(path):
             raise _wrong(f"named a {name} that is not there")
     if made.artifact and sha256_file(Path(made.artifact)) != made.sha256:
@@ -107,7 +118,9 @@ class JobThread:
         ledger: where releases are recorded.
     """
 
-    def __init__(self, settings: ServeSettings, recipe: ServeRecipe, jobs: Jobs, ledger: Ledger) -> None:
+    def __init__(
+        self, settings: ServeSettings, recipe: ServeRecipe, jobs: Jobs, ledger: Ledger
+    ) -> None:
         self._settings, self._recipe, self._jobs, self._ledger = settings, recipe, jobs, ledger
         self._name = f"{socket.gethostname()}-{os.getpid()}"
         self._stop = threading.Event()
@@ -130,7 +143,10 @@ class JobThread:
                     self._certify(job)
                 elif job is not None:
                     self._work(job)
-            except (OutputError, OSError) as error:  # database or disk are away: what we had, another worker takes
+            except (
+                OutputError,
+                OSError,
+            ) as error:  # database or disk are away: what we had, another worker takes
                 LOG.error("jobs cannot be worked on", extra={"error": type(error).__name__})
         self._jobs.leave_name()
 
@@ -152,9 +168,13 @@ class JobThread:
 
     @contextlib.contextmanager
     def _kept(self, job: ReleaseJob) -> Iterator[threading.Event]:
-        """Holds a job's lease meanwhile; the event is set once it is another's, or this process shall stop."""
+        """Holds a job's lease meanwhile; the event is set once it is another's, or this process
+        shall stop.
+        """
         lost, ended = threading.Event(), threading.Event()
-        heart = threading.Thread(target=self._keep, args=(job, lost, ended), name="lease", daemon=True)
+        heart = threading.Thread(
+            target=self._keep, args=(job, lost, ended), name="lease", daemon=True
+        )
         heart.start()
         try:
             yield lost
@@ -163,41 +183,65 @@ class JobThread:
             heart.join()
 
     def _keep(self, job: ReleaseJob, lost: threading.Event, ended: threading.Event) -> None:
-        """Renews the lease until the work ends; where it is another's, or this process shall stop, the work is ended."""
+        """Renews the lease until the work ends; where it is another's, or this process shall stop,
+        the work is ended.
+        """
         while not ended.wait(min(self._settings.lease_seconds / 3, 0.5)):
             try:
                 if self._stop.is_set() or not self._jobs.renew(job, self._settings.lease_seconds):
                     lost.set()
                     return
             except Exception as error:  # noqa: BLE001 (tried again, as long as the lease lasts)
-                LOG.error("a lease could not be renewed", extra={"job": job.id, "error": type(error).__name__})
+                LOG.error(
+                    "a lease could not be renewed",
+                    extra={"job": job.id, "error": type(error).__name__},
+                )
 
     def _compute(self, job: ReleaseJob, lost: threading.Event) -> Mapping[str, Any] | None:
-        """What the runner returns, kept in the job; None where the job is another's by now, or there is nothing to do."""
+        """What the runner returns, kept in the job; None where the job is another's by now, or
+        there is nothing to do.
+        """
         before = self._before()
         left = before["weights"][-1] if before and before["weights"] else None
         waiting = {item.id for item in self._ledger.requests().values() if item.state == "open"}
-        if not job.requests and not waiting - answered_in(str(left), releases_of(self._ledger.entries())):
+        if not job.requests and not waiting - answered_in(
+            str(left), releases_of(self._ledger.entries())
+        ):
             self._jobs.drop(job)
             return None
-        requests = job.requests or tuple(answerable(self._ledger, DataNames(self._recipe.data).now(), left))
+        requests = job.requests or tuple(
+            answerable(self._ledger, DataNames(self._recipe.data).now(), left)
+        )
         if not self._jobs.pin(job, requests):
             return None
         folder = self._folder(job)
         make_folder(folder, 0o700)
         values = {
-            "recipe": asdict(self._recipe), "ledger": self._settings.ledger, "folder": str(folder), "job": job.id,
-            "fence": job.fence, "requests": list(requests), "before": before,
-        }  # fmt: skip
+            "recipe": asdict(self._recipe),
+            "ledger": self._settings.ledger,
+            "folder": str(folder),
+            "job": job.id,
+            "fence": job.fence,
+            "requests": list(requests),
+            "before": before,
+        }
 
         def told(done: int, total: int, text: str) -> None:
             stage = STAGE.match(text)
-            self._jobs.report(job, {"done": done, "total": total, "stage": stage[0].strip() if stage else "at work"})
+            self._jobs.report(
+                job,
+                {"done": done, "total": total, "stage": stage[0].strip() if stage else "at work"},
+            )
 
         hours = 3600 * self._recipe.hours
         try:
             result = call_in_child(
-                self._recipe.runner, values, what="the release", timeout=hours, progress=told, cancel=lost
+                self._recipe.runner,
+                values,
+                what="the release",
+                timeout=hours,
+                progress=told,
+                cancel=lost,
             ).values
         except UnplugError as error:
             raise _RunnerFailed(error) from error
@@ -205,19 +249,28 @@ class JobThread:
         return result if self._jobs.keep_result(job, result) else None
 
     def _before(self) -> dict[str, Any] | None:
-        """What the release before this one left, for this one to go on from: the ledger says which that was.
+        """What the release before this one left, for this one to go on from: the ledger says which
+        that was.
 
         Raises:
             InputError: nothing is known of the job that made it.
         """
         releases = releases_of(self._ledger.entries())
-        mine = [item for item in releases if item.name == self._recipe.name and item.job and not item.in_part]
+        mine = [
+            item
+            for item in releases
+            if item.name == self._recipe.name and item.job and not item.in_part
+        ]
         if not mine:
             return None
         last = self._jobs.get(str(mine[-1].job))
         if last is None or last.result is None:
             what = f"release {mine[-1].entry} of the ledger"
-            raise InputError(what, "this service has no job of it", "Restore the service's tables with the ledger")
+            raise InputError(
+                what,
+                "this service has no job of it",
+                "Restore the service's tables with the ledger",
+            )
         if "checkpoint" not in last.result:
             return None
         weights = [sha256 for item in mine for sha256 in (item.began, item.shipped) if sha256]
@@ -225,17 +278,33 @@ class JobThread:
         return {**left, "number": len(mine), "weights": weights}
 
     def _complete(self, job: ReleaseJob, result: Mapping[str, Any]) -> None:
-        """The ledger's entry, the end of the job and the model that is served from now on: all of them, or none."""
+        """The ledger's entry, the end of the job and the model that is served from now on: all of
+        them, or none.
+        """
         waiting = {item.id: item for item in self._ledger.requests().values() if item.waiting}
         answered = [id for id in result["requests"] if id in waiting]
-        if not result.get("weights"):  # it does not say of which model it is: who is in several waits on
+        if not result.get(
+            "weights"
+        ):  # it does not say of which model it is: who is in several waits on
             known = tuple(releases_of(self._ledger.entries()))
-            answered = [id for id in answered if len(models_left(id, waiting[id].history, known)) < 2]
-        facts = {"job": job.id, "bundle": str(result.get("bundle_id") or ""), "model": self._recipe.name}
-        facts |= dict(zip(("original_sha256", "model_sha256"), result.get("weights") or (), strict=False))
+            answered = [
+                id for id in answered if len(models_left(id, waiting[id].history, known)) < 2
+            ]
+        facts = {
+            "job": job.id,
+            "bundle": str(result.get("bundle_id") or ""),
+            "model": self._recipe.name,
+        }
+        facts |= dict(
+            zip(("original_sha256", "model_sha256"), result.get("weights") or (), strict=False)
+        )
         model = None
         if result.get("artifact"):
-            model = {"name": self._recipe.name, "artifact": result["artifact"], "sha256": result["sha256"]}
+            model = {
+                "name": self._recipe.name,
+                "artifact": result["artifact"],
+                "sha256": result["sha256"],
+            }
         certify = self._recipe.sign is not None and bool(result.get("bundle"))
 
         def end(connection: Any) -> None:
@@ -245,19 +314,32 @@ class JobThread:
         with contextlib.suppress(_Lost):
             try:
                 self._ledger.record("release", answered, facts=facts, once="job", along=end)
-            except InputError as error:  # a key, the clock: what was computed waits until that is mended
-                LOG.error("a release cannot be recorded", extra={"job": job.id, "error": type(error).__name__})
+            except (
+                InputError
+            ) as error:  # a key, the clock: what was computed waits until that is mended
+                LOG.error(
+                    "a release cannot be recorded",
+                    extra={"job": job.id, "error": type(error).__name__},
+                )
                 self._keep_error(job, error)
             else:
                 LOG.info("job done", extra={"job": job.id, "requests": len(answered)})
 
     def _certify(self, job: ReleaseJob) -> None:
-        """Adds the certificates to the files of a release. It is none the worse without: what is wrong is logged, and kept."""
-        entries = [entry for entry in self._ledger.entries() if entry.kind == "release" and entry.facts.get("job") == job.id]
+        """Adds the certificates to the files of a release. It is none the worse without: what is
+        wrong is logged, and kept.
+        """
+        entries = [
+            entry
+            for entry in self._ledger.entries()
+            if entry.kind == "release" and entry.facts.get("job") == job.id
+        ]
         answered = [id for entry in entries for id in entry.requests]
         with self._kept(job) as lost:
             try:
-                files = issue_certificates(self._recipe, self._ledger, answered, job.result or {}, self._folder(job), lost)
+                files = issue_certificates(
+                    self._recipe, self._ledger, answered, job.result or {}, self._folder(job), lost
+                )
             except OutputError:
                 raise
             except Exception as error:  # noqa: BLE001 (certificates may be issued by hand)
@@ -271,8 +353,14 @@ class JobThread:
                     self._jobs.certified(job, files)
 
     def _fail(self, job: ReleaseJob, error: Exception) -> None:
-        """Only what names no data says in public what was wrong: other messages stay in the job's folder."""
-        told = f"{error.what}: {error.why}" if isinstance(error, GateFailed | StillHeld) else type(error).__name__
+        """Only what names no data says in public what was wrong: other messages stay in the job's
+        folder.
+        """
+        told = (
+            f"{error.what}: {error.why}"
+            if isinstance(error, GateFailed | StillHeld)
+            else type(error).__name__
+        )
         self._keep_error(job, error)
         level = logging.WARNING if isinstance(error, CheckFailed) else logging.ERROR
         kind = "crash" if isinstance(error, ConversionError) else type(error).__name__
@@ -287,4 +375,7 @@ class JobThread:
             with atomic_path(self._folder(job) / "error.txt", private=True) as temporary:
                 temporary.write_text(f"{error}\n", encoding="utf-8")
         except OutputError as problem:  # the end of the job counts more
-            LOG.error("why it failed could not be kept", extra={"job": job.id, "error": type(problem).__name__})
+            LOG.error(
+                "why it failed could not be kept",
+                extra={"job": job.id, "error": type(problem).__name__},
+            )

@@ -1,4 +1,6 @@
-"""Phones for tests: a real adbd each (Debian's, from trixie), storage of its own, Android's tools as small scripts."""
+"""Phones for tests: a real adbd each (Debian's, from trixie), storage of its own, Android's tools
+as small scripts.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,8 @@ class Phone:
         self.process: subprocess.Popen[bytes] | None = None
         # Holds the memory disk while adbd is away.
         self.keeper = subprocess.Popen(
-            ["unshare", "-m", "sh", "-c", MOUNT.format(size=STORAGE_MB, data=self.data)], stdout=subprocess.PIPE
+            ["unshare", "-m", "sh", "-c", MOUNT.format(size=STORAGE_MB, data=self.data)],
+            stdout=subprocess.PIPE,
         )
         assert self.keeper.stdout is not None and self.keeper.stdout.readline() == b"up\n"
 
@@ -102,7 +105,9 @@ class Phone:
 
     def shim(self, tool: str, body: str) -> None:
         path = self.bin / tool
-        path.write_text(f"#!/bin/sh\nNAME={self.name} STATE={self.state}\n{body.replace('$NAME', self.name)}")
+        path.write_text(
+            f"#!/bin/sh\nNAME={self.name} STATE={self.state}\n{body.replace('$NAME', self.name)}"
+        )
         path.chmod(0o755)
 
     def inside(self, command: str) -> str:
@@ -114,13 +119,27 @@ class Phone:
         libraries = ":".join(str(self.root / path) for path in LIBRARIES)
         loader = str(self.root / "lib64/ld-linux-x86-64.so.2")
         environment = {
-            **os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}", "ADBD_PORT": str(self.port),
+            **os.environ,
+            "PATH": f"{self.bin}:{os.environ['PATH']}",
+            "ADBD_PORT": str(self.port),
             "FAULTS_FILE": str(self.state / "faults"),
-        }  # fmt: skip
+        }
         self.process = subprocess.Popen(
-            ["nsenter", "-m", "-t", str(self.keeper.pid), loader, "--library-path", libraries, str(self.root / ADBD)],
-            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+            [
+                "nsenter",
+                "-m",
+                "-t",
+                str(self.keeper.pid),
+                loader,
+                "--library-path",
+                libraries,
+                str(self.root / ADBD),
+            ],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         for _ in range(100):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
@@ -145,7 +164,9 @@ class Phone:
 
 @pytest.fixture(scope="session")
 def adbd_root() -> Path:
-    """A folder with trixie's adbd and its libraries: ``debootstrap --variant=minbase --include=adbd trixie DIR``."""
+    """A folder with trixie's adbd and its libraries: ``debootstrap --variant=minbase --include=adbd
+    trixie DIR``.
+    """
     root = Path(os.environ.get("UNPLUG_ADBD_ROOT", "/nonexistent"))
     if not (root / ADBD).is_file():
         pytest.skip("UNPLUG_ADBD_ROOT names no folder with adbd")

@@ -1,4 +1,6 @@
-"""The demo app's benchmark over a real adbd: `am` starts a stand-in that runs the files, and its report is checked."""
+"""The demo app's benchmark over a real adbd: `am` starts a stand-in that runs the files, and its
+report is checked.
+"""
 
 from __future__ import annotations
 
@@ -22,27 +24,40 @@ def app(phone: Phone, monkeypatch: pytest.MonkeyPatch) -> Phone:
     folder = phone.data / "unplug-bench"
     monkeypatch.setenv("UNPLUG_APP_FOLDER", str(phone.data))
     monkeypatch.setattr("unplug.mobile_bench.apps.driven_app.POLL_S", 0.2)
-    phone.shim("am", f"""\
+    phone.shim(
+        "am",
+        f"""\
 echo "$*" >> $STATE/am
 [ "$1" = force-stop ] && exit 0
 [ -f $STATE/no-app ] && {{ echo "Error type 3"; echo "Error: Activity class {{x}} does not exist."; exit 0; }}
 setsid {sys.executable} {STAND_IN} {folder} </dev/null >$STATE/app.log 2>&1 &
 echo $! > $STATE/app-pid
 echo "Status: ok"
-""")  # fmt: skip
+""",
+    )
     phone.shim("pidof", "kill -0 $(cat $STATE/app-pid)")
     return phone
 
 
 @pytest.mark.long
 def test_a_row_from_the_app(app: Phone, tflite: Artifact, onnx: Artifact, checkpoint: Path) -> None:
-    rows = bench_artifacts([tflite, onnx], on=f"android-app:{app.serial}", plan=PLAN, checkpoint=checkpoint).rows
+    rows = bench_artifacts(
+        [tflite, onnx], on=f"android-app:{app.serial}", plan=PLAN, checkpoint=checkpoint
+    ).rows
     (row, other) = rows
-    assert (row.status, row.valid, row.device, row.runtime) == ("ok", True, "Stand-in 1", "litert-app"), (
-        row.reasons, (app.state / "app.log").read_text(),
-    )  # fmt: skip
-    assert [len(repeat.latencies_ms) for repeat in row.repeats] == [4, 4] and row.median_ci95_ms is not None
-    assert (other.status, other.runtime, other.delegate_asked) == ("ok", "onnx-app", "cpu"), other.reasons
+    assert (row.status, row.valid, row.device, row.runtime) == (
+        "ok",
+        True,
+        "Stand-in 1",
+        "litert-app",
+    ), (row.reasons, (app.state / "app.log").read_text())
+    assert [len(repeat.latencies_ms) for repeat in row.repeats] == [
+        4,
+        4,
+    ] and row.median_ci95_ms is not None
+    assert (other.status, other.runtime, other.delegate_asked) == ("ok", "onnx-app", "cpu"), (
+        other.reasons
+    )
     said = (app.state / "am").read_text().splitlines()
     assert [line.split()[0] for line in said] == ["force-stop", "start", "force-stop"]
     assert app.inside(f"ls {app.data}") == "", "nothing is left on the phone"
@@ -58,7 +73,9 @@ def test_a_row_from_the_app(app: Phone, tflite: Artifact, onnx: Artifact, checkp
         ("fail", DeviceError, r"the app stopped \(Storage is full"),
     ],
 )
-def test_what_an_app_may_do_wrong(app: Phone, tflite: Artifact, fault: str, kind: type[Exception], words: str) -> None:
+def test_what_an_app_may_do_wrong(
+    app: Phone, tflite: Artifact, fault: str, kind: type[Exception], words: str
+) -> None:
     app.set(faults=fault)
     with pytest.raises(kind, match=words):
         bench_artifacts([tflite], on=f"android-app:{app.serial}", plan=PLAN)
@@ -67,5 +84,7 @@ def test_what_an_app_may_do_wrong(app: Phone, tflite: Artifact, fault: str, kind
 
 def test_the_app_is_not_installed(app: Phone, tflite: Artifact) -> None:
     app.set(**{"no-app": ""})
-    with pytest.raises(DeviceError, match=r"the benchmark does not start \(Activity class .* does not exist"):
+    with pytest.raises(
+        DeviceError, match=r"the benchmark does not start \(Activity class .* does not exist"
+    ):
         bench_artifacts([tflite], on=f"android-app:{app.serial}", plan=PLAN)

@@ -39,9 +39,16 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     try:
-        folder = once(tmp_path_factory, "web", lambda folder: build.build_in(folder / "page", tools=True)) / "page"
+        folder = (
+            once(
+                tmp_path_factory, "web", lambda folder: build.build_in(folder / "page", tools=True)
+            )
+            / "page"
+        )
     except DeviceError as error:
-        if any(word in str(error) for word in ("ENOTFOUND", "ECONNREFUSED", "EAI_AGAIN", "ETIMEDOUT")):
+        if any(
+            word in str(error) for word in ("ENOTFOUND", "ECONNREFUSED", "EAI_AGAIN", "ETIMEDOUT")
+        ):
             pytest.skip(f"npm's registry is not reached: {error}")
         raise
     return Built(folder, folder / "dist")
@@ -92,10 +99,21 @@ def bundle(litert: Artifact, checkpoint: Path, tmp_path_factory: pytest.TempPath
     (folder / "vectors").mkdir()
     write_vectors(loaded, folder / "vectors")
     facts = {
-        "model_type": "age", "iospec": loaded.model.iospec.to_dict(), "preprocessing": {}, "postprocessing": {},
-        "lineage": {}, "gates": [], "versions": {},
-    }  # fmt: skip
-    content = Content(artifacts=[litert], reports={}, vectors=folder / "vectors", card="A test model.", facts=facts)
+        "model_type": "age",
+        "iospec": loaded.model.iospec.to_dict(),
+        "preprocessing": {},
+        "postprocessing": {},
+        "lineage": {},
+        "gates": [],
+        "versions": {},
+    }
+    content = Content(
+        artifacts=[litert],
+        reports={},
+        vectors=folder / "vectors",
+        card="A test model.",
+        facts=facts,
+    )
     return write_bundle(content, folder / "age.unplug")
 
 
@@ -106,12 +124,21 @@ class Browser:
     built: Built
     chromium: str
 
-    def __call__(self, url: str, steps: list[list[Any]], timeout: float = 60.0, **more: Any) -> dict[str, Any]:
+    def __call__(
+        self, url: str, steps: list[list[Any]], timeout: float = 60.0, **more: Any
+    ) -> dict[str, Any]:
         camera = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
         flags = [*(flag for flag in FLAGS if not flag.startswith("--headless")), *camera]
         asked = {"url": url, "chromium": self.chromium, "flags": flags, "steps": steps, **more}
         command = ["node", "tests/browser.mjs", json.dumps(asked)]
-        done = subprocess.run(command, cwd=self.built.folder, capture_output=True, text=True, timeout=timeout, check=True)
+        done = subprocess.run(
+            command,
+            cwd=self.built.folder,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=True,
+        )
         result: dict[str, Any] = json.loads(done.stdout)
         assert "failed" not in result, result["failed"]
         return result

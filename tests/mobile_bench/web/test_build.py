@@ -42,17 +42,28 @@ def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_it_is_built_once(npm: Path, tmp_path: Path) -> None:
     page = built_page()
-    assert page.parent == tmp_path / "cache" / "web-page" and (page / "index.html").read_text() == "page\n"
+    assert (
+        page.parent == tmp_path / "cache" / "web-page"
+        and (page / "index.html").read_text() == "page\n"
+    )
     assert built_page() == page
     first, second = npm.read_text().splitlines()
-    assert first == "ci --ignore-scripts --no-audit --no-fund --omit=dev" and second.endswith("vite build")
-    assert [item.name for item in page.parent.iterdir()] == [page.name], "no temporary folder stays behind"
+    assert first == "ci --ignore-scripts --no-audit --no-fund --omit=dev" and second.endswith(
+        "vite build"
+    )
+    assert [item.name for item in page.parent.iterdir()] == [page.name], (
+        "no temporary folder stays behind"
+    )
 
 
 @pytest.mark.parametrize("step", ["ci", "exec"])
-def test_a_failing_npm_is_one_clear_line(npm: Path, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_npm_is_one_clear_line(
+    npm: Path, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NPM_FAILS", step)
-    with pytest.raises(DeviceError, match=f"`npm {step}` for the web page: npm error code E404. Install Node") as caught:
+    with pytest.raises(
+        DeviceError, match=f"`npm {step}` for the web page: npm error code E404. Install Node"
+    ) as caught:
         built_page()
     assert "\n" not in str(caught.value)
     assert list((tmp_path / "cache" / "web-page").iterdir()) == []
@@ -77,9 +88,13 @@ def test_versions_are_pinned_and_no_address_is_in_the_lock_file() -> None:
     versions = {**package["dependencies"], **package["devDependencies"]}
     assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in versions.values())
     lock = (build.SOURCES / "package-lock.json").read_text()
-    assert "resolved" not in lock and "http" not in lock.replace("https://", "", lock.count('"url": "https://'))
+    assert "resolved" not in lock and "http" not in lock.replace(
+        "https://", "", lock.count('"url": "https://')
+    )
     locked = json.loads(lock)["packages"]
-    assert all(locked[f"node_modules/{name}"]["version"] == version for name, version in versions.items())
+    assert all(
+        locked[f"node_modules/{name}"]["version"] == version for name, version in versions.items()
+    )
 
 
 def test_thresholds_are_those_of_the_precisions() -> None:
@@ -93,15 +108,30 @@ def test_the_page_names_no_other_origin(built: Any) -> None:
         if file.suffix in (".html", ".css", ".svg") and file.is_file():
             text = file.read_text().replace("http://www.w3.org/2000/svg", "")
             assert "http" not in text.replace("http-equiv", "")
-    assert sum(item.stat().st_size for item in built.page.glob("assets/index-*")) < 135_000, "the page's own code stays small"
+    assert sum(item.stat().st_size for item in built.page.glob("assets/index-*")) < 135_000, (
+        "the page's own code stays small"
+    )
 
 
 @pytest.mark.long
 def test_types_and_units(built: Any) -> None:
-    """The compiler finds nothing, TypeScript's own unit tests pass, and its port of the device loop agrees with the vectors."""
+    """The compiler finds nothing, TypeScript's own unit tests pass, and its port of the device loop
+    agrees with the vectors.
+    """
     for command in (
         ["npm", "exec", "--offline", "--", "tsc", "--noEmit"],
-        ["npm", "exec", "--offline", "--", "vite", "build", "--ssr", "tests/unit.test.ts", "--outDir", "unit"],
+        [
+            "npm",
+            "exec",
+            "--offline",
+            "--",
+            "vite",
+            "build",
+            "--ssr",
+            "tests/unit.test.ts",
+            "--outDir",
+            "unit",
+        ],
         [
             "npm",
             "exec",
@@ -119,5 +149,13 @@ def test_types_and_units(built: Any) -> None:
         ["node", "--test", "unit/"],
     ):
         env = {**os.environ, "UNPLUG_VECTORS": str(VECTORS)}
-        done = subprocess.run(command, cwd=built.folder, capture_output=True, text=True, timeout=120, check=False, env=env)
+        done = subprocess.run(
+            command,
+            cwd=built.folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env=env,
+        )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

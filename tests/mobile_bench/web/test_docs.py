@@ -26,5 +26,7 @@ def test_the_page_draws_what_python_draws() -> None:
 
 def test_fp16_files_take_longer_on_webassembly() -> None:
     """The reason for which the page takes fp32 files there."""
-    fp16, fp32 = (min(FACTS["rows"][f"litert {precision} wasm"]["seconds"]) for precision in ("fp16", "fp32"))
+    fp16, fp32 = (
+        min(FACTS["rows"][f"litert {precision} wasm"]["seconds"]) for precision in ("fp16", "fp32")
+    )
     assert fp16 > 2 * fp32

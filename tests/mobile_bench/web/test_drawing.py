@@ -1,4 +1,6 @@
-"""The page draws: its pictures are Python's, whatever a visitor types, and what does not hold is one line."""
+"""The page draws: its pictures are Python's, whatever a visitor types, and what does not hold is
+one line.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ pytestmark = pytest.mark.long
 
 PROMPT, SEED, SIZE = "a portrait of a child, smiling", 11, 64
 MIN_DB = 90.0
-"""Measured: 98 dB and more on WebAssembly (benchmarks.web_drawing; it has WebGPU, which this tiny base is not for)."""
+"""Measured: 98 dB and more on WebAssembly (benchmarks.web_drawing; it has WebGPU, which this tiny
+base is not for).
+"""
 HEAR = """window.pictures = []; document.addEventListener("unplug-drawn", ({detail: {order, drawn}}) => window.pictures.push({
   latent: Array.from(drawn.latent), decoded: Array.from(drawn.decoded), pixels: Array.from(drawn.pixels),
   steers: order.steers.map(({plugin, pixels, strength}) => ({plugin, strength, pixels: Array.from(pixels)}))}));"""
@@ -62,7 +66,9 @@ FACE = [[0.5 + 0.3 * math.cos(angle / 5), 0.5 + 0.35 * math.sin(angle / 5)] for 
 
 @pytest.fixture(scope="session")
 def generator(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny base with one variant and a plugin for edges, in LiteRT and ONNX. Tests must not write to it."""
+    """A tiny base with one variant and a plugin for edges, in LiteRT and ONNX. Tests must not write
+    to it.
+    """
 
     def make(folder: Path) -> None:
         pipeline = tiny_pipeline(folder / "tokenizer")
@@ -71,10 +77,16 @@ def generator(tmp_path_factory: pytest.TempPathFactory) -> Path:
         few = PipelineDefaults(steps=2, guidance=1.0, solver="dpm++")
         lora = save_lora(folder / "base", folder / "lora", 1)
         source = GeneratorSource(
-            name="tiny", folder=folder / "base", plugins={"canny": folder / "plugin"}, guidance=3.0, lora_slots=True,
+            name="tiny",
+            folder=folder / "base",
+            plugins={"canny": folder / "plugin"},
+            guidance=3.0,
+            lora_slots=True,
             variants={"few-steps": VariantSource(loras=(lora,), defaults=few)},
-        )  # fmt: skip
-        export_generator(source, targets=["litert", "onnx"], precisions=["fp32"], out=folder / "files")
+        )
+        export_generator(
+            source, targets=["litert", "onnx"], precisions=["fp32"], out=folder / "files"
+        )
 
     return once(tmp_path_factory, "web-generator", make) / "files"
 
@@ -95,57 +107,113 @@ def site(generator: Path, built: Built, tmp_path_factory: pytest.TempPathFactory
     thread.join()
 
 
-def visit(browser: Browser, url: str, named: list[tuple[str, list[Any]]], **more: Any) -> dict[str, Any]:
+def visit(
+    browser: Browser, url: str, named: list[tuple[str, list[Any]]], **more: Any
+) -> dict[str, Any]:
     result = browser(url, [step for _, step in named], timeout=300, timeout_ms=120_000, **more)
-    assert result["strangers"] == [] and not any("Uncaught" in line or "Security" in line for line in result["errors"])
+    assert result["strangers"] == [] and not any(
+        "Uncaught" in line or "Security" in line for line in result["errors"]
+    )
     return {name: value for (name, _), value in zip(named, result["found"], strict=True) if name}
 
 
 def drawn(name: str, choice: str) -> list[tuple[str, list[Any]]]:
     """Steps that draw with some files, and wait until the picture is there."""
-    return [("", ["choose", "#choice", choice]), ("", ["click", "#go"]),
-            ("", ["evaluate", READY]), (name, ["evaluate", TAKE])]  # fmt: skip
+    return [
+        ("", ["choose", "#choice", choice]),
+        ("", ["click", "#go"]),
+        ("", ["evaluate", READY]),
+        (name, ["evaluate", TAKE]),
+    ]
 
 
 @pytest.fixture(scope="session")
 def tour(browser: Browser, site: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One long visit; what its steps found, by name."""
     folder = tmp_path_factory.mktemp("web-tour")
-    grain = np.random.default_rng(0).integers(0, 255, (6, 6, 3), dtype=np.uint8).repeat(16, 0).repeat(16, 1)
+    grain = (
+        np.random.default_rng(0)
+        .integers(0, 255, (6, 6, 3), dtype=np.uint8)
+        .repeat(16, 0)
+        .repeat(16, 1)
+    )
     Image.fromarray(grain).save(folder / "photo.png")
     Image.new("RGB", (80, 80), (90, 90, 90)).save(folder / "flat.png")
     (folder / "text.png").write_text("no picture")
     named: list[tuple[str, list[Any]]] = [
-        ("", ["open", "?repeats=1&iterations=2&warmup=0"]), ("", ["evaluate", HEAR]), ("start", ["axe"]),
-        ("notes", ["texts", ".notes li"]), ("", ["click", ".settings summary"]), ("choices", ["texts", "#choice option"]),
-        ("", ["fill", "#prompt", PROMPT]), ("", ["fill", "#seed", str(SEED)]), ("", ["fill", "#steps", "4"]),
-        *drawn("litert wasm", "2"), ("done", ["axe"]),
-        ("line", ["text", "#doing"]), ("", ["click", "#numbers summary"]), ("times", ["text", "#times"]),
+        ("", ["open", "?repeats=1&iterations=2&warmup=0"]),
+        ("", ["evaluate", HEAR]),
+        ("start", ["axe"]),
+        ("notes", ["texts", ".notes li"]),
+        ("", ["click", ".settings summary"]),
+        ("choices", ["texts", "#choice option"]),
+        ("", ["fill", "#prompt", PROMPT]),
+        ("", ["fill", "#seed", str(SEED)]),
+        ("", ["fill", "#steps", "4"]),
+        *drawn("litert wasm", "2"),
+        ("done", ["axe"]),
+        ("line", ["text", "#doing"]),
+        ("", ["click", "#numbers summary"]),
+        ("times", ["text", "#times"]),
         ("", ["download", "#record", str(folder / "drawing.json")]),
         ("", ["download", "#download", str(folder / "picture.png")]),
-        ("", ["choose", "#variant", "few-steps"]), ("few steps", ["text", "#variant-note"]), *drawn("variant", "2"),
-        ("variant line", ["text", "#doing"]), ("", ["choose", "#variant", ""]), ("", ["fill", "#steps", "4"]),
-        *drawn("onnx wasm", "3"), *drawn("", "0"), ("no webgpu", ["text", "#draw-alert"]),
-        ("", ["click", ".segment:has(#guide-canny)"]), ("", ["choose", "#choice", "2"]),
-        ("", ["click", "#go"]), ("", ["wait", "#draw-alert:not([hidden])"]), ("empty guide", ["text", "#draw-alert"]),
-        ("alert", ["axe"]), ("", ["stroke", "#pad", FACE]), *drawn("sketch", "2"), ("", ["click", "#guide-undo"]),
+        ("", ["choose", "#variant", "few-steps"]),
+        ("few steps", ["text", "#variant-note"]),
+        *drawn("variant", "2"),
+        ("variant line", ["text", "#doing"]),
+        ("", ["choose", "#variant", ""]),
+        ("", ["fill", "#steps", "4"]),
+        *drawn("onnx wasm", "3"),
+        *drawn("", "0"),
+        ("no webgpu", ["text", "#draw-alert"]),
+        ("", ["click", ".segment:has(#guide-canny)"]),
+        ("", ["choose", "#choice", "2"]),
+        ("", ["click", "#go"]),
+        ("", ["wait", "#draw-alert:not([hidden])"]),
+        ("empty guide", ["text", "#draw-alert"]),
+        ("alert", ["axe"]),
+        ("", ["stroke", "#pad", FACE]),
+        *drawn("sketch", "2"),
+        ("", ["click", "#guide-undo"]),
         ("undone", ["evaluate", "document.querySelector('.pad').dataset.empty"]),
-        ("", ["files", "#guide-file", str(folder / "photo.png")]), ("", ["wait", ".pad[data-empty=false]"]),
+        ("", ["files", "#guide-file", str(folder / "photo.png")]),
+        ("", ["wait", ".pad[data-empty=false]"]),
         *drawn("photo", "2"),
-        ("", ["files", "#guide-file", str(folder / "flat.png")]), ("", ["until", "No edges were found"]),
+        ("", ["files", "#guide-file", str(folder / "flat.png")]),
+        ("", ["until", "No edges were found"]),
         ("flat", ["text", ".guide-side [role=status]"]),
-        ("", ["files", "#guide-file", str(folder / "text.png")]), ("", ["until", "is no picture"]),
-        ("", ["click", "#guide-own"]), ("own", ["evaluate", "document.querySelector('.pad').dataset.empty"]),
-        ("", ["scheme", "dark"]), ("dark", ["axe"]), ("", ["size", 320, 640]), ("narrow", ["overflow"]),
-        ("", ["size", 1280, 900]), ("wide", ["overflow"]), ("", ["click", ".segment:has(#guide-off)"]),
-        ("", ["fill", "#prompt", "a xylophone \U0001f642"]), ("unknown", ["text", "#words-note"]),
-        ("", ["fill", "#prompt", "a" * 10_000]), ("long", ["text", "#words-note"]), *drawn("long picture", "2"),
-        ("", ["fill", "#seed", "99999999999999999999"]), ("", ["click", "#go"]), ("", ["wait", "#draw-alert:not([hidden])"]),
-        ("bad seed", ["text", "#draw-alert"]), ("", ["fill", "#seed", "3"]), ("noise", ["text", "#doing"]),
-        ("", ["fill", "#steps", "50"]), ("", ["evaluate", CANCEL]), ("after cancel", ["text", "#go"]),
-        ("", ["click", "#tab-bench"]), ("", ["wait", "#start"]), ("", ["click", "#start"]), ("", ["wait", "#bench #download"]),
-        ("states", ["texts", ".state"]), ("", ["download", "#bench #download", str(folder / "bench.json")]),
-    ]  # fmt: skip
+        ("", ["files", "#guide-file", str(folder / "text.png")]),
+        ("", ["until", "is no picture"]),
+        ("", ["click", "#guide-own"]),
+        ("own", ["evaluate", "document.querySelector('.pad').dataset.empty"]),
+        ("", ["scheme", "dark"]),
+        ("dark", ["axe"]),
+        ("", ["size", 320, 640]),
+        ("narrow", ["overflow"]),
+        ("", ["size", 1280, 900]),
+        ("wide", ["overflow"]),
+        ("", ["click", ".segment:has(#guide-off)"]),
+        ("", ["fill", "#prompt", "a xylophone \U0001f642"]),
+        ("unknown", ["text", "#words-note"]),
+        ("", ["fill", "#prompt", "a" * 10_000]),
+        ("long", ["text", "#words-note"]),
+        *drawn("long picture", "2"),
+        ("", ["fill", "#seed", "99999999999999999999"]),
+        ("", ["click", "#go"]),
+        ("", ["wait", "#draw-alert:not([hidden])"]),
+        ("bad seed", ["text", "#draw-alert"]),
+        ("", ["fill", "#seed", "3"]),
+        ("noise", ["text", "#doing"]),
+        ("", ["fill", "#steps", "50"]),
+        ("", ["evaluate", CANCEL]),
+        ("after cancel", ["text", "#go"]),
+        ("", ["click", "#tab-bench"]),
+        ("", ["wait", "#start"]),
+        ("", ["click", "#start"]),
+        ("", ["wait", "#bench #download"]),
+        ("states", ["texts", ".state"]),
+        ("", ["download", "#bench #download", str(folder / "bench.json")]),
+    ]
     return {**visit(browser, site, named), "folder": folder}
 
 
@@ -156,15 +224,26 @@ def decibels(reference: np.ndarray, value: np.ndarray) -> float:
 
 @pytest.mark.parametrize(
     ("name", "target"),
-    [("litert wasm", "litert"), ("variant", "litert"), ("onnx wasm", "onnx"), ("sketch", "litert"), ("photo", "litert")],
+    [
+        ("litert wasm", "litert"),
+        ("variant", "litert"),
+        ("onnx wasm", "onnx"),
+        ("sketch", "litert"),
+        ("photo", "litert"),
+    ],
 )
-def test_its_picture_is_pythons(tour: dict[str, Any], generator: Path, name: str, target: str) -> None:
+def test_its_picture_is_pythons(
+    tour: dict[str, Any], generator: Path, name: str, target: str
+) -> None:
     found = tour[name]
     steers = tuple(
-        Steering(plugin=item["plugin"], strength=item["strength"],
-              image=np.array(item["pixels"], np.uint8).reshape(SIZE, SIZE, 4)[:, :, :3])
+        Steering(
+            plugin=item["plugin"],
+            strength=item["strength"],
+            image=np.array(item["pixels"], np.uint8).reshape(SIZE, SIZE, 4)[:, :, :3],
+        )
         for item in found["steers"]
-    )  # fmt: skip
+    )
     assert bool(steers) == (name in ("sketch", "photo"))
     how = {"variant": "few-steps"} if name == "variant" else {}
     words = Words(prompt=PROMPT, steps=None if how else 4)
@@ -195,7 +274,9 @@ def test_what_is_saved(tour: dict[str, Any]) -> None:
         "decoder": 1,
     }
     assert sum(sum(part["runs_ms"]) for part in record["parts"].values()) <= record["whole_ms"]
-    assert all(word in tour["times"] for word in ("Text encoder", "UNet", "Decoder", "Whole picture"))
+    assert all(
+        word in tour["times"] for word in ("Text encoder", "UNet", "Decoder", "Whole picture")
+    )
 
 
 def test_what_it_tells(tour: dict[str, Any]) -> None:
@@ -204,13 +285,20 @@ def test_what_it_tells(tour: dict[str, Any]) -> None:
     assert tour["variant line"].startswith(f"Seed {SEED} · few-steps · ")
     assert "without a network from now on" in tour["notes"][1]
     assert [line.split(" · ")[:2] for line in tour["choices"]] == [
-        [where, runtime] for where in ("WebGPU", "WebAssembly") for runtime in ("LiteRT.js", "ONNX Runtime Web")
+        [where, runtime]
+        for where in ("WebGPU", "WebAssembly")
+        for runtime in ("LiteRT.js", "ONNX Runtime Web")
     ]
     assert "“xylophone”" in tour["unknown"] and "never taught" in tour["unknown"]
     assert "reads the first 16 only" in tour["long"] and tour["long picture"] is not None
-    assert "webgpu does not take all of this file. Choose other files under Settings." in tour["no webgpu"]
+    assert (
+        "webgpu does not take all of this file. Choose other files under Settings."
+        in tour["no webgpu"]
+    )
     assert tour["empty guide"].startswith("The guide is empty")
-    assert tour["flat"].startswith("No edges were found") and tour["bad seed"].startswith("The seed must be")
+    assert tour["flat"].startswith("No edges were found") and tour["bad seed"].startswith(
+        "The seed must be"
+    )
     assert "noise of seed 3" in tour["noise"] and tour["after cancel"] == "Draw"
 
 
@@ -234,18 +322,29 @@ def test_its_parts_are_rows_of_a_benchmark(tour: dict[str, Any]) -> None:
 def test_without_a_network(browser: Browser, site: str) -> None:
     """Loaded and drawn with once, it opens and draws again where nothing is reached."""
     draws = [("", ["click", "#go"]), ("", ["wait", "#record"]), ("line", ["text", "#doing"])]
-    found = visit(browser, site, [("", ["open"]), *draws, ("", ["offline", True]), ("", ["open"]), *draws])
+    found = visit(
+        browser, site, [("", ["open"]), *draws, ("", ["offline", True]), ("", ["open"]), *draws]
+    )
     assert found["line"].startswith("Seed ")
 
 
 def test_without_webgpu(browser: Browser, site: str) -> None:
     gone = "Object.defineProperty(Navigator.prototype, 'gpu', { get: () => undefined })"
     named: list[tuple[str, list[Any]]] = [
-        ("", ["open"]), ("", ["click", ".settings summary"]), ("why", ["text", ".settings"]), ("", ["click", "#go"]),
-        ("", ["wait", "#record"]), ("off", ["evaluate", OFF]),
-    ]  # fmt: skip
+        ("", ["open"]),
+        ("", ["click", ".settings summary"]),
+        ("why", ["text", ".settings"]),
+        ("", ["click", "#go"]),
+        ("", ["wait", "#record"]),
+        ("off", ["evaluate", OFF]),
+    ]
     found = visit(browser, site, named, init=gone)
-    assert "No WebGPU here: this browser has no WebGPU" in found["why"] and found["off"] == [True, True, False, False]
+    assert "No WebGPU here: this browser has no WebGPU" in found["why"] and found["off"] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def zipped(folder: Path, out: Path, changed: dict[str, bytes | None]) -> Path:
@@ -257,7 +356,9 @@ def zipped(folder: Path, out: Path, changed: dict[str, bytes | None]) -> Path:
     return out
 
 
-def test_folders_that_do_not_hold(browser: Browser, static_url: str, generator: Path, tmp_path: Path) -> None:
+def test_folders_that_do_not_hold(
+    browser: Browser, static_url: str, generator: Path, tmp_path: Path
+) -> None:
     known = json.loads((generator / "pipeline.json").read_text())
     own = shutil.copytree(generator, tmp_path / "own")
 
@@ -273,7 +374,9 @@ def test_folders_that_do_not_hold(browser: Browser, static_url: str, generator: 
         "json": {"pipeline.json": b"{"},
         "schema": other(lambda item: item.update(schema="unplug-pipeline/9")),
         "plugin": other(
-            lambda item: item["plugins"]["canny"]["part"]["iospec"]["outputs"][0].update(shape=[1, 320, *wider[2:]])
+            lambda item: item["plugins"]["canny"]["part"]["iospec"]["outputs"][0].update(
+                shape=[1, 320, *wider[2:]]
+            )
         ),
         "path": other(lambda item: item["unet"]["files"][0].update(file="../secret")),
         "missing": {unet: None},
@@ -281,7 +384,10 @@ def test_folders_that_do_not_hold(browser: Browser, static_url: str, generator: 
     }
     steps: list[tuple[str, list[Any]]] = []
     for name, changed in broken.items():
-        steps += [("", ["open"]), ("", ["files", "#pick-files", str(zipped(own, tmp_path / f"{name}.zip", changed))])]
+        steps += [
+            ("", ["open"]),
+            ("", ["files", "#pick-files", str(zipped(own, tmp_path / f"{name}.zip", changed))]),
+        ]
         if name in ("missing", "swapped"):
             steps += [
                 ("", ["wait", "#go"]),

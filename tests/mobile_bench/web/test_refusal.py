@@ -1,4 +1,6 @@
-"""A page made with --trust: it runs what is signed and not older than it saw, and shows for everything else why it does not."""
+"""A page made with --trust: it runs what is signed and not older than it saw, and shows for
+everything else why it does not.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceede
 
 @dataclass(frozen=True)
 class Place:
-    """A page on a web server with a bundle beside it, one without, what is dropped on them, and where pictures go."""
+    """A page on a web server with a bundle beside it, one without, what is dropped on them, and
+    where pictures go.
+    """
 
     url: str
     empty: str
@@ -54,14 +58,18 @@ def signed(bundle: Path, folder: Path, key: Signer, release: int, **said: Any) -
     shutil.copytree(bundle, folder)
     value = json.loads((folder / "manifest.json").read_text())
     publication = Publication(name="face-age", release=release, **said)
-    write_manifest(folder, {**value, "schema": "unplug-bundle/2", "publication": publication.__dict__})
+    write_manifest(
+        folder, {**value, "schema": "unplug-bundle/2", "publication": publication.__dict__}
+    )
     Signing(signer=key, publication=publication).seal(folder)
     return folder, hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
 
 
 @pytest.fixture(scope="module")
 def place(built: Built, bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """Releases 3 to 6 of a product: the fifth supersedes the third; the sixth revokes the fifth and ends in two days."""
+    """Releases 3 to 6 of a product: the fifth supersedes the third; the sixth revokes the fifth and
+    ends in two days.
+    """
     folder = tmp_path_factory.mktemp("refusal")
     for name in NAMES:
         make_key(folder / "keys" / name)
@@ -82,7 +90,11 @@ def place(built: Built, bundle: Path, tmp_path_factory: pytest.TempPathFactory) 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(build.PAGE_VARIABLE, str(built.page))
         keys = (ours.key.pem,)
-        write_site({}, folder / "site", Guard(trust=PageTrust(keys=keys, bundle=True), bundle=folder / "5.zip"))
+        write_site(
+            {},
+            folder / "site",
+            Guard(trust=PageTrust(keys=keys, bundle=True), bundle=folder / "5.zip"),
+        )
         write_site({}, folder / "empty", Guard(trust=PageTrust(keys=keys)))
     with served(folder / "site") as url, served(folder / "empty") as empty:
         yield Place(url=url, empty=empty, site=folder / "site", folder=folder, signers=signers)
@@ -123,7 +135,9 @@ def accepted(browser: Any, place: Place) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def visit(browser: Any, place: Place) -> dict[str, Any]:
-    """One browser, which keeps what it saw: release 5 runs, others are dropped, release 6 runs, and release 5 comes again."""
+    """One browser, which keeps what it saw: release 5 runs, others are dropped, release 6 runs, and
+    release 5 comes again.
+    """
     again: Steps = [("", ["open", QUERY]), ("", ["wait", "#pick-files"])]
     steps = [*again, *dropped(place, "5", "#start"), *again]
     for name, (verdict, _) in REFUSED.items():
@@ -159,20 +173,37 @@ def run(browser: Any, url: str, named: Steps, **more: Any) -> dict[str, Any]:
 
 
 def test_a_signed_release_runs_and_is_remembered(accepted: dict[str, Any]) -> None:
-    assert "release 5 of face-age, signed by the key" in accepted["text"] and accepted["states"] == ["ok", "ok"]
-    assert "every file is the one that was signed" in accepted["text"] and "not checked" not in accepted["text"]
+    assert "release 5 of face-age, signed by the key" in accepted["text"] and accepted[
+        "states"
+    ] == ["ok", "ok"]
+    assert (
+        "every file is the one that was signed" in accepted["text"]
+        and "not checked" not in accepted["text"]
+    )
     ((place, seen),) = accepted["seen"]
     assert place.startswith("unplug-seen ") and place.endswith(" face-age")
     assert json.loads(seen)["minimum_release"] == 5 and len(json.loads(seen)["superseded"]) == 1
 
 
-def test_the_page_says_for_how_long_it_goes_on_without_a_newer_release(accepted: dict[str, Any], visit: dict[str, Any]) -> None:
-    assert "it has no date of expiry: this page goes on with it until you give it a newer release" in accepted["text"]
-    assert re.search(r"goes on with it until \w.*, when it expires, or until you give it a newer release", visit["dated"])
+def test_the_page_says_for_how_long_it_goes_on_without_a_newer_release(
+    accepted: dict[str, Any], visit: dict[str, Any]
+) -> None:
+    assert (
+        "it has no date of expiry: this page goes on with it until you give it a newer release"
+        in accepted["text"]
+    )
+    assert re.search(
+        r"goes on with it until \w.*, when it expires, or until you give it a newer release",
+        visit["dated"],
+    )
 
 
-@pytest.mark.parametrize(("name", "verdict", "title"), [(name, *rest) for name, rest in REFUSED.items()], ids=[*REFUSED])
-def test_what_must_not_run_does_not(visit: dict[str, Any], name: str, verdict: str, title: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "verdict", "title"), [(name, *rest) for name, rest in REFUSED.items()], ids=[*REFUSED]
+)
+def test_what_must_not_run_does_not(
+    visit: dict[str, Any], name: str, verdict: str, title: str
+) -> None:
     assert visit[f"title {name}"] == title
     assert visit[f"start {name}"] == [], "nothing of a refused model can be started"
 
@@ -185,7 +216,9 @@ def test_the_details_are_for_whoever_is_asked(visit: dict[str, Any]) -> None:
     assert "(downgraded)" in visit["details"] and "face-age, release 4" in visit["details"]
 
 
-def test_the_screens_are_accessible_and_fit(accepted: dict[str, Any], visit: dict[str, Any]) -> None:
+def test_the_screens_are_accessible_and_fit(
+    accepted: dict[str, Any], visit: dict[str, Any]
+) -> None:
     pages = {name: value for name, value in visit.items() if name.startswith("axe ")}
     assert len(pages) == len(REFUSED) and all(value == [] for value in pages.values()), pages
     assert visit["dark"] == accepted["axe"] == [] and visit["narrow"] == 0
@@ -194,7 +227,9 @@ def test_the_screens_are_accessible_and_fit(accepted: dict[str, Any], visit: dic
 def test_nothing_comes_from_elsewhere(accepted: dict[str, Any], visit: dict[str, Any]) -> None:
     assert accepted["strangers"] == visit["strangers"] == []
     errors = accepted["errors"] + visit["errors"]
-    assert not any("Content Security Policy" in line or "Uncaught" in line for line in errors), errors
+    assert not any("Content Security Policy" in line or "Uncaught" in line for line in errors), (
+        errors
+    )
 
 
 def test_where_nothing_can_be_remembered_nothing_runs(browser: Any, place: Place) -> None:
@@ -206,7 +241,9 @@ def test_where_nothing_can_be_remembered_nothing_runs(browser: Any, place: Place
         ("", ["click", "#again"]),
         ("", ["wait", "#start"]),
     ]
-    assert run(browser, place.url, steps, init=NO_STORAGE)["title"] == "Is this model still current?"
+    assert (
+        run(browser, place.url, steps, init=NO_STORAGE)["title"] == "Is this model still current?"
+    )
 
 
 def test_a_page_whose_trust_was_changed_runs_nothing(browser: Any, place: Place) -> None:
@@ -215,7 +252,11 @@ def test_a_page_whose_trust_was_changed_runs_nothing(browser: Any, place: Place)
     other = place.signers["stranger"].key.pem
     trust.write_text(json.dumps({**json.loads(before), "keys": [other]}))
     try:
-        steps = [("", ["open", QUERY]), ("", ["wait", "[data-verdict=insecure-page]"]), ("text", ["text", "main"])]
+        steps = [
+            ("", ["open", QUERY]),
+            ("", ["wait", "[data-verdict=insecure-page]"]),
+            ("text", ["text", "main"]),
+        ]
         assert "This page cannot check models" in run(browser, place.url, steps)["text"]
     finally:
         trust.write_bytes(before)

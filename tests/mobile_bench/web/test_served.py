@@ -26,15 +26,22 @@ SHORT = replace(PLAN, repeats=1, iterations=2)
 
 
 @pytest.fixture(scope="module")
-def report(litert: Artifact, onnx: Artifact, coreml: Artifact, checkpoint: Path, built: Any, chromium: str) -> BenchReport:
-    """LiteRT.js on WebAssembly and WebGPU against the checkpoint, ONNX Runtime Web on WebAssembly against Python's runtime."""
+def report(
+    litert: Artifact, onnx: Artifact, coreml: Artifact, checkpoint: Path, built: Any, chromium: str
+) -> BenchReport:
+    """LiteRT.js on WebAssembly and WebGPU against the checkpoint, ONNX Runtime Web on WebAssembly
+    against Python's runtime.
+    """
     steps: list[tuple[int, int]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(build.PAGE_VARIABLE, str(built.page))
         first = bench_artifacts(
-            [litert], on="web:headless", plan=PLAN, checkpoint=checkpoint,
+            [litert],
+            on="web:headless",
+            plan=PLAN,
+            checkpoint=checkpoint,
             progress=lambda done, total, _: steps.append((done, total)),
-        )  # fmt: skip
+        )
         second = bench_artifacts([onnx, coreml], on="web:headless", plan=SHORT, delegates=["wasm"])
     assert steps[-1] == (4, 4) and steps == sorted(steps)
     return replace(first, rows=(*first.rows, *second.rows))
@@ -45,7 +52,9 @@ def check_row(row: BenchRow, plan: Plan) -> None:
     assert (row.delegate_got, row.timed_until) == (row.delegate_asked, "read_back")
     assert [len(repeat.latencies_ms) for repeat in row.repeats] == [plan.iterations] * plan.repeats
     assert all(repeat.parity_db is None or repeat.parity_db >= 100 for repeat in row.repeats)
-    assert row.median_ms is not None and row.init_ms_cold is not None and row.read_back_ms is not None
+    assert (
+        row.median_ms is not None and row.init_ms_cold is not None and row.read_back_ms is not None
+    )
     assert row.runtime_version == device.RUNS.version(row.runtime) and "Chrom" in row.os
     assert "swiftshader" in (row.gpu_driver or "")
 
@@ -57,7 +66,9 @@ def test_every_row_lands_and_is_valid(report: BenchReport, tmp_path: Path) -> No
     check_row(wasm, PLAN)
     check_row(webgpu, PLAN)
     check_row(onnx, SHORT)
-    assert [(row.runtime, row.delegate_asked, row.parity_reference) for row in (wasm, webgpu, onnx)] == [
+    assert [
+        (row.runtime, row.delegate_asked, row.parity_reference) for row in (wasm, webgpu, onnx)
+    ] == [
         ("litert-web", "wasm", "checkpoint"),
         ("litert-web", "webgpu", "checkpoint"),
         ("onnx-web", "wasm", "first_run"),
@@ -76,7 +87,9 @@ def test_onnxruntime_web_on_a_software_gpu(onnx: Artifact) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("page", "chromium")
-def test_other_outputs_than_expected_refuse_a_row(onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_other_outputs_than_expected_refuse_a_row(
+    onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     real = Session.run
 
     def tampered(self: Session, inputs: Any, **more: Any) -> dict[str, np.ndarray]:
@@ -84,24 +97,38 @@ def test_other_outputs_than_expected_refuse_a_row(onnx: Artifact, monkeypatch: p
 
     monkeypatch.setattr(Session, "run", tampered)
     plan, journal = SHORT, tmp_path / "journal"
-    (row,) = bench_artifacts([onnx], on="web:headless", plan=plan, delegates=["wasm"], journal=journal).rows
+    (row,) = bench_artifacts(
+        [onnx], on="web:headless", plan=plan, delegates=["wasm"], journal=journal
+    ).rows
     assert (row.status, row.valid, row.parity_reference) == ("ok", False, "first_run")
     assert row.reasons[0].startswith("parity: age_logits: ") and "below 100 dB" in row.reasons[0]
     said: list[str] = []
     own = journal.with_name("journal.web-headless.part")
     assert own.is_file()
     monkeypatch.setenv("UNPLUG_CHROMIUM", "/nowhere")
-    (again,) = bench_artifacts([onnx], on="web:headless", plan=plan, delegates=["wasm"], journal=journal, say=said.append).rows
-    assert again == row and "1 row of an earlier run kept" in said[0], "no browser was started for it"
+    (again,) = bench_artifacts(
+        [onnx], on="web:headless", plan=plan, delegates=["wasm"], journal=journal, say=said.append
+    ).rows
+    assert again == row and "1 row of an earlier run kept" in said[0], (
+        "no browser was started for it"
+    )
 
 
 def order(onnx: Artifact, **changes: Any) -> DeviceOrder:
     inputs = random_inputs(onnx.card.iospec, 1, 0)
-    values = {"artifacts": (onnx,), "runtime": None, "delegates": ("wasm",), "plan": PLAN, "inputs_of": lambda _: inputs}
+    values = {
+        "artifacts": (onnx,),
+        "runtime": None,
+        "delegates": ("wasm",),
+        "plan": PLAN,
+        "inputs_of": lambda _: inputs,
+    }
     return DeviceOrder(**{**values, "reference_of": lambda _: None, **changes})  # type: ignore[arg-type]
 
 
-def test_a_browser_that_ends_is_a_failed_row(onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_browser_that_ends_is_a_failed_row(
+    onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "index.html").write_text("")
     monkeypatch.setenv(build.PAGE_VARIABLE, str(tmp_path))
     monkeypatch.setenv("UNPLUG_CHROMIUM", "/bin/true")
@@ -109,7 +136,9 @@ def test_a_browser_that_ends_is_a_failed_row(onnx: Artifact, monkeypatch: pytest
     assert (row.status, row.reasons, row.where) == ("failed", ("the browser ended",), "emulated")
 
 
-def test_a_browser_that_falls_silent_is_a_failed_row(onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_browser_that_falls_silent_is_a_failed_row(
+    onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "index.html").write_text("")
     monkeypatch.setenv(build.PAGE_VARIABLE, str(tmp_path))
     said: list[str] = []
@@ -126,7 +155,9 @@ def test_a_browser_that_falls_silent_is_a_failed_row(onnx: Artifact, monkeypatch
     assert any("adb reverse tcp:" in line for line in said)
 
 
-def test_nobody_opens_the_page(onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nobody_opens_the_page(
+    onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "index.html").write_text("")
     monkeypatch.setenv(build.PAGE_VARIABLE, str(tmp_path))
     monkeypatch.setattr(device, "OPEN_S", 0.0)
@@ -140,15 +171,23 @@ def test_ctrl_c_leaves_nothing_running(onnx: Artifact, tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("")
     script = tmp_path / "wait.py"
     script.write_text(
-        "import sys\nfrom unplug.export import load_artifact\nfrom unplug.export.tensors import random_inputs\n"
-        "from unplug.mobile_bench.devices.bench_device import DeviceOrder, Plan\nfrom unplug.mobile_bench.web import device\n"
+        "import sys\nfrom unplug.export import load_artifact\nfrom unplug.export.tensors import "
+        "random_inputs\n"
+        "from unplug.mobile_bench.devices.bench_device import DeviceOrder, Plan\nfrom "
+        "unplug.mobile_bench.web import device\n"
         "file = load_artifact(sys.argv[1])\ninputs = random_inputs(file.card.iospec, 1, 0)\n"
-        "device.WEB.bench(None, DeviceOrder(artifacts=(file,), runtime=None, delegates=('wasm',), plan=Plan(),\n"
-        "    inputs_of=lambda _: inputs, reference_of=lambda _: None, say=lambda line: print(line, flush=True)))\n"
+        "device.WEB.bench(None, DeviceOrder(artifacts=(file,), runtime=None, delegates=('wasm',), "
+        "plan=Plan(),\n"
+        "    inputs_of=lambda _: inputs, reference_of=lambda _: None, say=lambda line: print(line, "
+        "flush=True)))\n"
     )
     env = {**os.environ, build.PAGE_VARIABLE: str(tmp_path)}
     process = subprocess.Popen(
-        [sys.executable, str(script), str(onnx.path)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, str(script), str(onnx.path)],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert isinstance(process.stdout, io.TextIOBase)
     assert process.stdout.readline().startswith("Open http://127.0.0.1:")
@@ -160,14 +199,20 @@ def test_ctrl_c_leaves_nothing_running(onnx: Artifact, tmp_path: Path) -> None:
 def test_places() -> None:
     assert "web" in DEVICES
     assert parse_place(None) == PagePlace() and parse_place("headless") == PagePlace(headless=True)
-    assert parse_place("8080") == PagePlace(port=8080) and parse_place("localhost:0") == PagePlace(host="localhost")
+    assert parse_place("8080") == PagePlace(port=8080) and parse_place("localhost:0") == PagePlace(
+        host="localhost"
+    )
     for text in ("headles", "70000", "a b:1", ":80", "0.0.0.0"):
         with pytest.raises(InputError, match="not a port"):
             parse_place(text)
 
 
 def test_bad_requests(onnx: Artifact) -> None:
-    with pytest.raises(InputError, match=r"delegate 'cuda': nothing here has it. Known: wasm, webgpu"):
+    with pytest.raises(
+        InputError, match=r"delegate 'cuda': nothing here has it. Known: wasm, webgpu"
+    ):
         device.WEB.bench("headless", order(onnx, delegates=("cuda",)))
-    with pytest.raises(InputError, match=r"runtime 'onnx': it does not run age.fp32.onnx. Use onnx-web"):
+    with pytest.raises(
+        InputError, match=r"runtime 'onnx': it does not run age.fp32.onnx. Use onnx-web"
+    ):
         device.WEB.bench("headless", order(onnx, runtime="onnx"))

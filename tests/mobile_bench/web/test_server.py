@@ -28,7 +28,14 @@ PLAN = Plan(threads=1, warmup=0, iterations=2, repeats=1)
 @pytest.fixture
 def job(onnx: Artifact) -> BenchJob:
     inputs = {"image": np.full((2, 3, 32, 32), 0.5, np.float32)}
-    return BenchJob(artifact=onnx, runtime="onnx-web", runtime_version="1.30.0", delegate="wasm", inputs=inputs, reference=None)
+    return BenchJob(
+        artifact=onnx,
+        runtime="onnx-web",
+        runtime_version="1.30.0",
+        delegate="wasm",
+        inputs=inputs,
+        reference=None,
+    )
 
 
 @pytest.fixture
@@ -39,7 +46,10 @@ def journal(job: BenchJob, tmp_path: Path) -> Iterator[JsonLines]:
 
 @pytest.fixture
 def exchange(job: BenchJob, journal: JsonLines) -> Exchange:
-    outputs = {"age_logits": np.zeros((2, 13), np.float32), "expected_age": np.ones((2, 1), np.float32)}
+    outputs = {
+        "age_logits": np.zeros((2, 13), np.float32),
+        "expected_age": np.ones((2, 1), np.float32),
+    }
     return Exchange([job], [outputs], PLAN, journal=journal)
 
 
@@ -59,9 +69,16 @@ def served(exchange: Exchange, tmp_path: Path) -> Iterator[PageServer]:
         yield server
 
 
-def ask(server: PageServer, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> tuple[int, Any, Any]:
+def ask(
+    server: PageServer, path: str, method: str = "GET", body: bytes | None = None, **headers: str
+) -> tuple[int, Any, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-    connection.request(method, path, body=body, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    connection.request(
+        method,
+        path,
+        body=body,
+        headers={name.replace("_", "-"): value for name, value in headers.items()},
+    )
     response = connection.getresponse()
     data = response.read()
     connection.close()
@@ -76,27 +93,62 @@ def own(server: PageServer, path: str, body: object = None) -> tuple[int, Any, A
 def row(job: BenchJob, **changes: Any) -> dict[str, Any]:
     info = DeviceInfo(where="device", device="Pixel 8", os="Android 15")
     repeat = Repeat(
-        init_ms=1.0, first_inference_ms=1.0, latencies_ms=(1.0, 2.0), summary=summarize((1.0, 2.0)), parity_db=120.0,
-        parity_reason=None, delegate_got="wasm", compared=4,
-    )  # fmt: skip
-    placement = {"nodes_delegated": None, "nodes_total": None, "partitions": None, "timed_until": "read_back"}
-    return {**asdict(measured_row(info, job, PLAN, Taken(repeats=(repeat,), placement=placement))), **changes}
+        init_ms=1.0,
+        first_inference_ms=1.0,
+        latencies_ms=(1.0, 2.0),
+        summary=summarize((1.0, 2.0)),
+        parity_db=120.0,
+        parity_reason=None,
+        delegate_got="wasm",
+        compared=4,
+    )
+    placement = {
+        "nodes_delegated": None,
+        "nodes_total": None,
+        "partitions": None,
+        "timed_until": "read_back",
+    }
+    return {
+        **asdict(measured_row(info, job, PLAN, Taken(repeats=(repeat,), placement=placement))),
+        **changes,
+    }
 
 
 def report(*rows: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    return {"schema": "unplug-bench/1", "rows": rows, "seed": 0, "versions": {}, "git_revision": None, **changes}
+    return {
+        "schema": "unplug-bench/1",
+        "rows": rows,
+        "seed": 0,
+        "versions": {},
+        "git_revision": None,
+        **changes,
+    }
 
 
 def test_the_page_and_its_headers(served: PageServer) -> None:
     status, body, headers = own(served, "")
-    assert (status, body, headers["Content-Type"]) == (200, b"<!doctype html>", "text/html; charset=utf-8")
-    assert headers["Cross-Origin-Embedder-Policy"] == "require-corp" and headers["Referrer-Policy"] == "no-referrer"
-    assert headers["X-Content-Type-Options"] == "nosniff" and "default-src 'none'" in headers["Content-Security-Policy"]
+    assert (status, body, headers["Content-Type"]) == (
+        200,
+        b"<!doctype html>",
+        "text/html; charset=utf-8",
+    )
+    assert (
+        headers["Cross-Origin-Embedder-Policy"] == "require-corp"
+        and headers["Referrer-Policy"] == "no-referrer"
+    )
+    assert (
+        headers["X-Content-Type-Options"] == "nosniff"
+        and "default-src 'none'" in headers["Content-Security-Policy"]
+    )
     assert own(served, "assets/main.js?v=1")[1] == b"1"
     status, body, headers = own(served, "plan.json")
     assert headers["Cache-Control"] == "no-store" and "Python" not in headers["Server"]
     plan = json.loads(body)
-    assert (plan["schema"], plan["plan"]["iterations"], plan["jobs"][0]["min_psnr_db"]) == ("unplug-bench-plan/1", 2, 100.0)
+    assert (plan["schema"], plan["plan"]["iterations"], plan["jobs"][0]["min_psnr_db"]) == (
+        "unplug-bench-plan/1",
+        2,
+        100.0,
+    )
 
 
 def test_files_and_vectors(served: PageServer, job: BenchJob) -> None:
@@ -105,11 +157,20 @@ def test_files_and_vectors(served: PageServer, job: BenchJob) -> None:
     assert vectors["schema"] == "unplug-vectors/1" and len(vectors["samples"]) == 2
     name = vectors["samples"][1]["inputs"]["image"]["file"]
     assert own(served, f"vectors/0/{name}")[1] == job.inputs["image"][1].tobytes()
-    for path in ("files/1", "files/99999", "vectors/0/9-image.f32", "vectors/0/x-image.f32", "vectors/0/0-nothing.f32"):
+    for path in (
+        "files/1",
+        "files/99999",
+        "vectors/0/9-image.f32",
+        "vectors/0/x-image.f32",
+        "vectors/0/0-nothing.f32",
+    ):
         assert own(served, path)[0] == 404, path
 
 
-@pytest.mark.parametrize("path", ["/", "/plan.json", "/wrong-token/plan.json", "/wrong-token/", "//plan.json", "/%2e%2e/"])
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/plan.json", "/wrong-token/plan.json", "/wrong-token/", "//plan.json", "/%2e%2e/"],
+)
 def test_without_the_secret_nothing_is_there(served: PageServer, path: str) -> None:
     assert ask(served, path)[0] == 404 and ask(served, path, "POST", b"{}")[0] == 404
     assert not served.exchange.begun, "a stranger is no sign of life"
@@ -117,9 +178,21 @@ def test_without_the_secret_nothing_is_there(served: PageServer, path: str) -> N
 
 @pytest.mark.parametrize(
     "path",
-    ["../secret.txt", "assets/../../secret.txt", "%2e%2e/secret.txt", "..%2fsecret.txt", "link.txt", "assets", "//etc/passwd",
-     "/etc/passwd", ".", "assets/.hidden", "assets\\..\\x", "a\x00b"],
-)  # fmt: skip
+    [
+        "../secret.txt",
+        "assets/../../secret.txt",
+        "%2e%2e/secret.txt",
+        "..%2fsecret.txt",
+        "link.txt",
+        "assets",
+        "//etc/passwd",
+        "/etc/passwd",
+        ".",
+        "assets/.hidden",
+        "assets\\..\\x",
+        "a\x00b",
+    ],
+)
 def test_no_path_leads_out(served: PageServer, path: str) -> None:
     with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
         connection.sendall(f"GET /{served.token}/{path} HTTP/1.0\r\n\r\n".encode("latin-1"))
@@ -127,9 +200,13 @@ def test_no_path_leads_out(served: PageServer, path: str) -> None:
     assert answer.split(b" ")[1] in (b"404", b"400") and b"not yours" not in answer
 
 
-def raw_post(server: PageServer, path: str, head: str, body: bytes, close: bool = True) -> tuple[int, str]:
+def raw_post(
+    server: PageServer, path: str, head: str, body: bytes, close: bool = True
+) -> tuple[int, str]:
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
-        connection.sendall(f"POST /{server.token}/{path} HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode() + body)
+        connection.sendall(
+            f"POST /{server.token}/{path} HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode() + body
+        )
         if close:
             connection.shutdown(socket.SHUT_WR)
         answer = connection.makefile("rb").read().decode()
@@ -149,7 +226,9 @@ def raw_post(server: PageServer, path: str, head: str, body: bytes, close: bool 
         ("Content-Length: 5000", 400, "the upload said 5000 bytes and 2 came; nothing was taken"),
     ],
 )
-def test_uploads_that_lie_about_their_size(served: PageServer, head: str, status: int, message: str) -> None:
+def test_uploads_that_lie_about_their_size(
+    served: PageServer, head: str, status: int, message: str
+) -> None:
     got, body = raw_post(served, "report", head, b"{}")
     error = json.loads(body)["error"]
     assert got == status and message in error and "\n" not in error
@@ -158,7 +237,9 @@ def test_uploads_that_lie_about_their_size(served: PageServer, head: str, status
 
 def test_more_than_was_said_is_not_read(served: PageServer) -> None:
     body = json.dumps({"share": 0.5, "text": "half"}).encode()
-    assert raw_post(served, "progress", f"Content-Length: {len(body)}", body + b"x" * 1000)[0] == 200
+    assert (
+        raw_post(served, "progress", f"Content-Length: {len(body)}", body + b"x" * 1000)[0] == 200
+    )
     assert served.exchange.progress.share == 0.5
 
 
@@ -186,18 +267,32 @@ def test_progress_is_small_and_plain(served: PageServer) -> None:
 def test_one_report_and_the_address_is_used(served: PageServer, job: BenchJob) -> None:
     assert own(served, "report", report(row(job)))[0] == 200
     assert served.exchange.reported.wait(5) and served.exchange.rows[0].valid
-    for path, body in (("report", report(row(job))), ("plan.json", None), ("", None), ("row/0", row(job))):
+    for path, body in (
+        ("report", report(row(job))),
+        ("plan.json", None),
+        ("", None),
+        ("row/0", row(job)),
+    ):
         status, answer, _ = own(served, path, body)
         assert status == 410 and "has been used" in json.loads(answer)["error"]
 
 
 def test_a_report_of_another_schema_loses_nothing(served: PageServer, job: BenchJob) -> None:
     assert own(served, "row/0", row(job))[0] == 200
-    for bad in (report(row(job), schema="unplug-bench/2"), report(row(job, file="other.onnx")), {"rows": []}, "text"):
+    for bad in (
+        report(row(job), schema="unplug-bench/2"),
+        report(row(job, file="other.onnx")),
+        {"rows": []},
+        "text",
+    ):
         status, answer, _ = own(served, "report", bad)
         error = json.loads(answer)["error"]
         assert status == 400 and "\n" not in error
-    assert "its schema is" in error and served.exchange.rows[0].valid and not served.exchange.reported.is_set()
+    assert (
+        "its schema is" in error
+        and served.exchange.rows[0].valid
+        and not served.exchange.reported.is_set()
+    )
     assert own(served, "report", report(row(job)))[0] == 200
 
 
@@ -220,11 +315,17 @@ def test_unfinished_rows_are_marked(served: PageServer, exchange: Exchange, job:
     partial = row(job, repeats=[], status="failed", valid=False, reasons=["the rest is to come"])
     assert own(served, "row/0", partial)[0] == 200 and exchange.missing() == [0]
     last = exchange.final(0, "the browser ended")
-    assert last is not None and (last.status, last.valid) == ("failed", False) and "the browser ended" in last.reasons[0]
+    assert (
+        last is not None
+        and (last.status, last.valid) == ("failed", False)
+        and "the browser ended" in last.reasons[0]
+    )
 
 
 def test_silent_connections_keep_no_browser_out(served: PageServer) -> None:
-    """64 of them, and 100 that begin a request and stop: the oldest make room, and few threads wait on them."""
+    """64 of them, and 100 that begin a request and stop: the oldest make room, and few threads wait
+    on them.
+    """
     silent = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(64)]
     assert own(served, "plan.json")[0] == 200
     for number in range(100):

@@ -19,13 +19,32 @@ IN_FOLDERS = '"links"'
 
 
 def judged_in_typescript(built: Built, cases: Path) -> int:
-    """Gives every case of a folder to the page's verifier under Node; all have their verdicts. How many tests that were."""
+    """Gives every case of a folder to the page's verifier under Node; all have their verdicts. How
+    many tests that were.
+    """
     out = "checked-bundles"
-    build = ["npm", "exec", "--offline", "--", "vite", "build", "--ssr", "tests/bundles.test.ts", "--outDir", out]
+    build = [
+        "npm",
+        "exec",
+        "--offline",
+        "--",
+        "vite",
+        "build",
+        "--ssr",
+        "tests/bundles.test.ts",
+        "--outDir",
+        out,
+    ]
     environment = {**os.environ, "UNPLUG_BUNDLES": str(cases)}
     for command in (build, ["node", "--test", f"{out}/"]):
         done = subprocess.run(
-            command, cwd=built.folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+            command,
+            cwd=built.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     passed = re.search(r"^. pass (\d+)$", done.stdout, re.MULTILINE)
@@ -36,4 +55,7 @@ def judged_in_typescript(built: Built, cases: Path) -> int:
 @pytest.mark.long
 def test_the_corpus_has_its_verdicts_in_typescript(built: Built) -> None:
     texts = [path.read_text() for path in BUNDLES.glob("*.json")]
-    assert judged_in_typescript(built, BUNDLES) == sum(IN_FOLDERS not in text for text in texts) + TESTS_BESIDE
+    assert (
+        judged_in_typescript(built, BUNDLES)
+        == sum(IN_FOLDERS not in text for text in texts) + TESTS_BESIDE
+    )

@@ -53,7 +53,14 @@ def test_only_what_was_named_is_served(page: Path, files: dict[str, Path]) -> No
         assert ask(server, "")[:2] == (200, b"<!doctype html>")
         assert ask(server, "generator/pipeline.json") == (200, b"{}", "application/json")
         assert ask(server, "generator/unet/unet.fp32.onnx?sha256=00")[:2] == (200, b"model")
-        for path in ("generator/secret.txt", "generator/../secret.txt", "generator/", "plan.json", "files/0", "vectors/0/x"):
+        for path in (
+            "generator/secret.txt",
+            "generator/../secret.txt",
+            "generator/",
+            "plan.json",
+            "files/0",
+            "vectors/0/x",
+        ):
             assert ask(server, path)[0] == 404, path
         for path in ("row/0", "report", "progress"):
             assert ask(server, path, "POST")[0] == 404, path
@@ -73,8 +80,17 @@ def test_it_says_where_and_ends(page: Path, files: dict[str, Path]) -> None:
 def test_a_folder_of_static_files(page: Path, files: dict[str, Path], tmp_path: Path) -> None:
     out = tmp_path / "site"
     size = write_site(files, out)
-    names = {item.relative_to(out).as_posix(): item.stat().st_size for item in out.rglob("*") if item.is_file()}
-    assert set(names) == {"index.html", "assets/main.js", "generator/pipeline.json", "generator/unet/unet.fp32.onnx"}
+    names = {
+        item.relative_to(out).as_posix(): item.stat().st_size
+        for item in out.rglob("*")
+        if item.is_file()
+    }
+    assert set(names) == {
+        "index.html",
+        "assets/main.js",
+        "generator/pipeline.json",
+        "generator/unet/unet.fp32.onnx",
+    }
     assert size == sum(names.values())
     assert write_site(files, out) == size, "its own folder is replaced"
     other = tmp_path / "other"
@@ -94,7 +110,8 @@ def test_the_command(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     value = json.loads(done.stdout)
     assert (
         value["out"] == str(out)
-        and (out / "generator" / "pipeline.json").read_bytes() == (folder / "pipeline.json").read_bytes()
+        and (out / "generator" / "pipeline.json").read_bytes()
+        == (folder / "pipeline.json").read_bytes()
     )
     done = CliRunner().invoke(main, ["page", str(folder), "--minutes", "0.01"])
     assert done.exit_code == 0 and "Open http://127.0.0.1:" in done.output

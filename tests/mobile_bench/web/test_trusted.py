@@ -1,4 +1,6 @@
-"""``unplug page --trust``: what is written and served, and which bundles are not put beside a page in the first place."""
+"""``unplug page --trust``: what is written and served, and which bundles are not put beside a page
+in the first place.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     make_key(tmp_path / "key")
-    signing = Signing(signer=load_signer(str(tmp_path / "key")), publication=Publication(name="face-age", release=1))
+    signing = Signing(
+        signer=load_signer(str(tmp_path / "key")),
+        publication=Publication(name="face-age", release=1),
+    )
     sign_bundle(make_bundle(tmp_path), signing, tmp_path / "age.unplug")
     return tmp_path / "age.unplug"
 
@@ -50,13 +55,25 @@ def test_a_page_names_what_it_trusts_by_its_hash(page: Path, bundle: Path, tmp_p
     assert "unplug-trust" not in (page / "index.html").read_text(), "the built page is as it was"
 
 
-def test_a_bundle_that_the_page_would_refuse_is_not_put_beside_it(page: Path, bundle: Path, tmp_path: Path) -> None:
+def test_a_bundle_that_the_page_would_refuse_is_not_put_beside_it(
+    page: Path, bundle: Path, tmp_path: Path
+) -> None:
     out, ours = ("--out", tmp_path / "site"), ("--trust", tmp_path / "key.pub")
     make_key(tmp_path / "other")
-    assert "signed by an unknown key" in fail("page", bundle, "--trust", tmp_path / "other.pub", *out, code=1).line
-    known = {"schema": "unplug-trust/1", "keys": [(tmp_path / "key.pub").read_text()], "minimum_release": 2}
+    assert (
+        "signed by an unknown key"
+        in fail("page", bundle, "--trust", tmp_path / "other.pub", *out, code=1).line
+    )
+    known = {
+        "schema": "unplug-trust/1",
+        "keys": [(tmp_path / "key.pub").read_text()],
+        "minimum_release": 2,
+    }
     (tmp_path / "known.json").write_text(json.dumps(known))
-    assert "older than 2" in fail("page", bundle, "--trust", tmp_path / "known.json", *out, code=1).line
+    assert (
+        "older than 2"
+        in fail("page", bundle, "--trust", tmp_path / "known.json", *out, code=1).line
+    )
     (bundle / "model.sig").unlink()
     assert "it is not signed" in fail("page", bundle, *ours, *out, code=1).line
     assert "nothing says whose signature" in fail("page", bundle, *out).line

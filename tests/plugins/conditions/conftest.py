@@ -20,7 +20,9 @@ def named(variable: str, what: str) -> Path:
     path = os.environ.get(variable, "")
     if not path or not Path(path).is_file():
         pytest.skip(f"{variable} names no {what} ({path or 'unset'})")
-    pytest.importorskip("mediapipe", reason="mediapipe is not installed: pip install 'unplug-sdk[conditions]'")
+    pytest.importorskip(
+        "mediapipe", reason="mediapipe is not installed: pip install 'unplug-sdk[conditions]'"
+    )
     return Path(path)
 
 
@@ -41,13 +43,17 @@ def portrait() -> NDArray[np.uint8]:
 
 @pytest.fixture(scope="session")
 def full_body() -> NDArray[np.uint8]:
-    return np.asarray(Image.open(named("UNPLUG_FULL_BODY", "photograph of one person")).convert("RGB"))
+    return np.asarray(
+        Image.open(named("UNPLUG_FULL_BODY", "photograph of one person")).convert("RGB")
+    )
 
 
 def synthetic(size: int, seed: int = 3) -> RenderedFace:
     """A frontal drawn face with its landmarks."""
     rng = np.random.default_rng(seed)
-    return faces.render(faces.sample_face(faces.sample_identity(rng), 30.0, rng, frontal=True), size)
+    return faces.render(
+        faces.sample_face(faces.sample_identity(rng), 30.0, rng, frontal=True), size
+    )
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,10 @@ def test_every_condition_describes_itself_and_is_settings_alone(kind: str) -> No
 
 
 def test_settings_come_from_text_with_their_types() -> None:
-    assert dataclasses.asdict(build_condition("canny", {"low": "12.5", "high": "30"})) == {"low": 12.5, "high": 30.0}
+    assert dataclasses.asdict(build_condition("canny", {"low": "12.5", "high": "30"})) == {
+        "low": 12.5,
+        "high": 30.0,
+    }
     assert dataclasses.asdict(build_condition("face_landmark", {"faces": "all"}))["faces"] == "all"
 
 
@@ -62,7 +65,8 @@ def test_wrong_settings_are_refused(kind: str, options: dict[str, str], message:
 
 
 @pytest.mark.parametrize(
-    ("kind", "variable"), [("face_landmark", "UNPLUG_FACE_LANDMARKER"), ("holistic", "UNPLUG_HOLISTIC_LANDMARKER")]
+    ("kind", "variable"),
+    [("face_landmark", "UNPLUG_FACE_LANDMARKER"), ("holistic", "UNPLUG_HOLISTIC_LANDMARKER")],
 )
 def test_a_missing_task_file_says_where_to_get_it_and_how_to_pass_it(
     kind: str, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -75,10 +79,14 @@ def test_a_missing_task_file_says_where_to_get_it_and_how_to_pass_it(
         assert "`task=FILE`" in str(caught.value) and variable in str(caught.value)
     (tmp_path / "some.task").write_bytes(b"\xff")
     monkeypatch.setenv(variable, str(tmp_path / "some.task"))
-    assert build_condition(kind).resolve() == build_condition(kind, {"task": str(tmp_path / "some.task")})
+    assert build_condition(kind).resolve() == build_condition(
+        kind, {"task": str(tmp_path / "some.task")}
+    )
 
 
-def test_depth_without_a_model_says_what_to_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_depth_without_a_model_says_what_to_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("UNPLUG_DEPTH_MODEL", raising=False)
     with pytest.raises(InputError, match="`model=NAME`"):
         build_condition("depth").resolve()
@@ -100,7 +108,11 @@ def test_depth_pins_the_commit_of_a_hub_id(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     depth = build_condition("depth", {"model": "some/hub-id"}).resolve()
-    assert depth == build_condition("depth", {"model": "some/hub-id", "revision": commit}) == depth.resolve()
+    assert (
+        depth
+        == build_condition("depth", {"model": "some/hub-id", "revision": commit})
+        == depth.resolve()
+    )
     assert asked == [("some/hub-id", "config.json", None)]
     assert identity(depth)["settings"] == {"model": "some/hub-id", "revision": commit}
     assert portable(depth) == {"model": "some/hub-id", "revision": commit}
@@ -118,28 +130,42 @@ def test_identity_changes_with_what_decides_the_result_and_holds_no_path(tmp_pat
     assert str(tmp_path) not in json.dumps(first)
     two.write_bytes(b"\xfe")
     assert first != identity(build_condition("face_landmark", {"task": str(two)}))
-    assert first != identity(build_condition("face_landmark", {"task": str(one), "style": "mediapipe"}))
+    assert first != identity(
+        build_condition("face_landmark", {"task": str(one), "style": "mediapipe"})
+    )
     assert identity(build_condition("canny")) != identity(build_condition("canny", {"low": "1"}))
 
 
-def test_identity_changes_with_the_drawing_and_with_the_packages_that_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identity_changes_with_the_drawing_and_with_the_packages_that_draw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     first = identity(Canny())
-    assert first["version"] == 1 and {"opencv-python-headless", "pillow"} <= first["versions"].keys()
+    assert (
+        first["version"] == 1 and {"opencv-python-headless", "pillow"} <= first["versions"].keys()
+    )
     for kind in (FaceLandmark, Holistic):
-        assert [names[0] for names in kind.packages] == ["mediapipe", "opencv-python-headless", "pillow"]
+        assert [names[0] for names in kind.packages] == [
+            "mediapipe",
+            "opencv-python-headless",
+            "pillow",
+        ]
     assert Depth.packages[-1] == ("pillow",)
     monkeypatch.setattr(Canny, "version", 2)
     assert identity(Canny()) == first | {"version": 2}
 
 
-def test_portable_settings_build_the_same_condition_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_portable_settings_build_the_same_condition_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What names a place or a device of this machine stays here; the environment names it there."""
     (tmp_path / "a.task").write_bytes(b"\xff")
     here = build_condition("face_landmark", {"task": str(tmp_path / "a.task"), "faces": "largest"})
     assert portable(here) == {"faces": "largest"} and portable(Canny()) == {}
     (tmp_path / "a.task").rename(tmp_path / "b.task")
     monkeypatch.setenv("UNPLUG_FACE_LANDMARKER", str(tmp_path / "b.task"))
-    assert build_condition("face_landmark", portable(build_condition("face_landmark", {"faces": "largest"}))).resolve() == (
+    assert build_condition(
+        "face_landmark", portable(build_condition("face_landmark", {"faces": "largest"}))
+    ).resolve() == (
         build_condition("face_landmark", {"task": str(tmp_path / "b.task"), "faces": "largest"})
     )
     depth = build_condition("depth", {"model": str(tmp_path), "device": "cpu"})
@@ -163,9 +189,19 @@ class Switched(Condition):
 
 def test_switches_are_read_as_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CONDITIONS._targets, "switched", Switched)
-    for text, value in (("true", True), ("False", False), ("0", False), ("1", True), ("off", False), ("Yes", True)):
+    for text, value in (
+        ("true", True),
+        ("False", False),
+        ("0", False),
+        ("1", True),
+        ("off", False),
+        ("Yes", True),
+    ):
         assert build_condition("switched", {"on": text}) == Switched(on=value)
-    for options, words in (({"on": "maybe"}, "Write on=true or on=false"), ({"names": "a"}, "not a value of type NoneType")):
+    for options, words in (
+        ({"on": "maybe"}, "Write on=true or on=false"),
+        ({"names": "a"}, "not a value of type NoneType"),
+    ):
         with pytest.raises(InputError, match=words):
             build_condition("switched", options)
 
@@ -175,7 +211,8 @@ def test_the_package_imports_neither_torch_nor_a_foreign_runtime() -> None:
         "import sys\nfrom unplug.plugins import conditions\n"
         "[getattr(conditions, name) for name in conditions.__all__]\n"
         "conditions.build_condition('face_landmark')\n"
-        "print([name for name in ('torch', 'mediapipe', 'transformers', 'cv2') if name in sys.modules])"
+        "print([name for name in ('torch', 'mediapipe', 'transformers', 'cv2') if name in "
+        "sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -1,4 +1,6 @@
-"""Face landmarks, on drawn faces with known ones and on a photograph. Needs MediaPipe and its face_landmarker.task."""
+"""Face landmarks, on drawn faces with known ones and on a photograph. Needs MediaPipe and its
+face_landmarker.task.
+"""
 
 from __future__ import annotations
 
@@ -105,11 +107,14 @@ def test_small_conditions_keep_all_parts_apart(landmark: FaceLandmark) -> None:
     large, small = landmark.render(face.image, 512), landmark.render(face.image, 128)
     assert small.shape == (128, 128, 3)
     shrunk = large.reshape(128, 4, 128, 4, 3).astype(float).mean(axis=(1, 3))
-    assert np.corrcoef(small.ravel(), shrunk.ravel())[0, 1] > 0.8  # four times as thick, else the same
+    # four times as thick, else the same
+    assert np.corrcoef(small.ravel(), shrunk.ravel())[0, 1] > 0.8
     for part in ("LEFT_EYE", "RIGHT_EYE", "LIPS"):
         near = np.abs(small.astype(int) - COLOURS["unplug"][part]).sum(axis=2) < 150
         y, x = np.nonzero(near)
-        assert (x.mean() * 4, y.mean() * 4) == pytest.approx(centre(large, COLOURS["unplug"][part]), abs=8)
+        assert (x.mean() * 4, y.mean() * 4) == pytest.approx(
+            centre(large, COLOURS["unplug"][part]), abs=8
+        )
 
 
 def test_the_same_picture_gives_the_same_bytes(landmark: FaceLandmark, face: Picture) -> None:
@@ -121,7 +126,9 @@ def test_the_same_picture_gives_the_same_bytes(landmark: FaceLandmark, face: Pic
     assert replace(landmark).render(face, 128).tobytes() == first
 
 
-def test_a_landmarker_is_opened_once(landmark: FaceLandmark, face: Picture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_landmarker_is_opened_once(
+    landmark: FaceLandmark, face: Picture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = []
     real = landmarker.vision().FaceLandmarker.create_from_options
 
@@ -140,7 +147,9 @@ def test_a_landmarker_is_opened_once(landmark: FaceLandmark, face: Picture, monk
 
 
 def test_no_face_and_faces_outside_the_square(landmark: FaceLandmark, face: Picture) -> None:
-    with pytest.raises(NoFaceError, match=r"^picture: no face found\. Give a picture that shows a face"):
+    with pytest.raises(
+        NoFaceError, match=r"^picture: no face found\. Give a picture that shows a face"
+    ):
         landmark(MEADOW)
     wide = np.full((256, 900, 3), 128, np.uint8)
     wide[:, :256] = face
@@ -165,10 +174,20 @@ def test_tiny_pictures_are_enlarged_before_landmarks_are_sought(
     landmark: FaceLandmark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = [synthetic(256, seed) for seed in range(8)]
-    small = [np.asarray(Image.fromarray(face.image).resize((48, 48), Image.Resampling.LANCZOS)) for face in large]
+    small = [
+        np.asarray(Image.fromarray(face.image).resize((48, 48), Image.Resampling.LANCZOS))
+        for face in large
+    ]
 
     def mean_error() -> float:
-        return float(np.mean([error(landmark.landmarks(a) * 256 / 48, b.landmarks) for a, b in zip(small, large, strict=True)]))
+        return float(
+            np.mean(
+                [
+                    error(landmark.landmarks(a) * 256 / 48, b.landmarks)
+                    for a, b in zip(small, large, strict=True)
+                ]
+            )
+        )
 
     enlarged = mean_error()
     monkeypatch.setattr(landmarker, "ENLARGE_BELOW", 0)
@@ -185,5 +204,8 @@ def test_broken_task_files(face_task: Path, tmp_path: Path, face: Picture) -> No
     for name, content in (("cut", whole[:100_000]), ("noise", whole[1000:3000])):
         path = tmp_path / f"{name}.task"
         path.write_bytes(content)
-        with pytest.raises(InputError, match=rf"{name}.task: MediaPipe cannot use it .*Get it again from MediaPipe's Face"):
+        with pytest.raises(
+            InputError,
+            match=rf"{name}.task: MediaPipe cannot use it .*Get it again from MediaPipe's Face",
+        ):
             FaceLandmark(task=str(path))(face)

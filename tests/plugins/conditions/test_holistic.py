@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from unplug.core import InputError, NoFaceError
 from unplug.plugins.conditions import Holistic
-from unplug.plugins.conditions.holistic import HANDS, LEFT, MIDDLE, PARTS, RIGHT, hand_lines, pose_lines
+from unplug.plugins.conditions.holistic import (
+    HANDS,
+    LEFT,
+    MIDDLE,
+    PARTS,
+    RIGHT,
+    hand_lines,
+    pose_lines,
+)
 
 Picture = NDArray[np.uint8]
 
@@ -21,9 +29,13 @@ def holistic(holistic_task: Path) -> Holistic:
 
 
 @pytest.mark.parametrize("name", ["full_body", "portrait"])
-def test_face_pose_and_both_hands_are_found(holistic: Holistic, name: str, request: pytest.FixtureRequest) -> None:
+def test_face_pose_and_both_hands_are_found(
+    holistic: Holistic, name: str, request: pytest.FixtureRequest
+) -> None:
     found = holistic.landmarks(request.getfixturevalue(name))
-    assert {part: points.shape for part, points in found.items()} == {part: (count, 2) for part, count in PARTS.items()}
+    assert {part: points.shape for part, points in found.items()} == {
+        part: (count, 2) for part, count in PARTS.items()
+    }
 
 
 def test_left_and_right_have_their_colours(holistic: Holistic, full_body: Picture) -> None:
@@ -38,7 +50,9 @@ def test_left_and_right_have_their_colours(holistic: Holistic, full_body: Pictur
     assert centre(LEFT) > centre(MIDDLE) > centre(RIGHT)  # she faces us
 
 
-def test_a_picture_comes_out_the_same_after_others_of_other_sizes(holistic: Holistic, full_body: Picture) -> None:
+def test_a_picture_comes_out_the_same_after_others_of_other_sizes(
+    holistic: Holistic, full_body: Picture
+) -> None:
     first = holistic.render(full_body, 128)
     holistic.render(full_body[:500, 100:700], 128)
     assert first.any() and holistic.render(full_body, 128).tobytes() == first.tobytes()
@@ -56,16 +70,24 @@ def test_a_task_file_of_another_kind(face_task: Path, full_body: Picture) -> Non
 
 def test_finer_parts_replace_the_poses_own() -> None:
     pytest.importorskip("mediapipe")
-    points = {part: {end for line in pose_lines(frozenset({part})) for end in (line.start, line.end)} for part in PARTS}
+    points = {
+        part: {end for line in pose_lines(frozenset({part})) for end in (line.start, line.end)}
+        for part in PARTS
+    }
     assert points["pose"] == set(range(33))
     assert points["face"] == set(range(11, 33))
     assert set(range(33)) - points["left_hand"] == {17, 19, 21}
     assert set(range(33)) - points["right_hand"] == {18, 20, 22}
-    assert {end for line in hand_lines("left_hand") for end in (line.start, line.end)} == set(range(21))
+    assert {end for line in hand_lines("left_hand") for end in (line.start, line.end)} == set(
+        range(21)
+    )
 
 
 def test_sides_of_the_pose() -> None:
     pytest.importorskip("mediapipe")
     colours = {(line.start, line.end): line.colour for line in pose_lines(frozenset())}
-    assert colours[(11, 13)] == colours[(23, 25)] == LEFT and colours[(12, 14)] == colours[(24, 26)] == RIGHT
+    assert (
+        colours[(11, 13)] == colours[(23, 25)] == LEFT
+        and colours[(12, 14)] == colours[(24, 26)] == RIGHT
+    )
     assert colours[(11, 12)] == colours[(23, 24)] == MIDDLE

@@ -1,4 +1,6 @@
-"""Line drawings against a loop of plain `cv2.line`, and what happens at the edges and at small sizes."""
+"""Line drawings against a loop of plain `cv2.line`, and what happens at the edges and at small
+sizes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 cv2 = pytest.importorskip("cv2")
-pytest.importorskip("mediapipe", reason="mediapipe is not installed: pip install 'unplug-sdk[conditions]'")
+pytest.importorskip(
+    "mediapipe", reason="mediapipe is not installed: pip install 'unplug-sdk[conditions]'"
+)
 
 from unplug.plugins.conditions.lines import REACH, DrawnFigure, DrawnLine, draw  # noqa: E402
 from unplug.plugins.conditions.picture import PictureWindow  # noqa: E402
@@ -16,11 +20,15 @@ RED, GREEN = (255, 0, 0), (0, 255, 0)
 FULL = PictureWindow(left=0, top=0, width=512, height=512)
 
 
-def figure(points: object, *colours: tuple[int, int, int], hidden: tuple[int, ...] = ()) -> DrawnFigure:
+def figure(
+    points: object, *colours: tuple[int, int, int], hidden: tuple[int, ...] = ()
+) -> DrawnFigure:
     """Consecutive points joined by lines."""
     points_K2 = np.array(points, np.float32)
     visible_K = ~np.isin(np.arange(len(points_K2)), hidden)
-    lines = tuple(DrawnLine(start=index, end=index + 1, colour=colour) for index, colour in enumerate(colours))
+    lines = tuple(
+        DrawnLine(start=index, end=index + 1, colour=colour) for index, colour in enumerate(colours)
+    )
     return DrawnFigure(points_K2=points_K2, visible_K=visible_K, lines=lines)
 
 
@@ -37,7 +45,9 @@ def test_a_drawing_is_that_of_plain_lines() -> None:
 def test_a_horizontal_line_by_hand() -> None:
     drawn = draw([figure([(10.9, 20.9), (14.2, 20.1)], RED)], FULL, 512, 512)
     assert list(zip(*np.nonzero(drawn[..., 0]), strict=True)) == [(20, x) for x in range(10, 15)]
-    assert set(drawn[drawn.any(axis=2)].reshape(-1).tolist()) == {255, 0} and not drawn[..., 1:].any()
+    assert (
+        set(drawn[drawn.any(axis=2)].reshape(-1).tolist()) == {255, 0} and not drawn[..., 1:].any()
+    )
     nearest = draw([figure([(10.9, 20.9), (14.2, 20.1)], RED)], FULL, 512, 512, nearest=True)
     assert cv2.boundingRect(nearest[..., 0]) == (11, 20, 4, 2)
 
@@ -68,7 +78,8 @@ def test_small_drawings_say_where_a_line_is_to_a_fraction_of_a_pixel() -> None:
     places = [20.0, 20.25, 20.5, 20.75, 21.0]
     drawn = [draw([figure([(x, 10), (x, 100)], RED)], window, 128, 128) for x in places]
     centres = [centre(item) for item in drawn]
-    assert all(0.1 < step < 0.45 for step in np.diff(centres))  # not 0.25 each: a pixel's light counts as in its middle
+    # not 0.25 each: a pixel's light counts as in its middle
+    assert all(0.1 < step < 0.45 for step in np.diff(centres))
     assert centres[-1] - centres[0] == pytest.approx(1.0, abs=1e-6)
     assert np.array(centres) == pytest.approx(np.array(places) + 0.125, abs=0.15)
     for item in drawn:  # as much light as a line of one pixel gives
@@ -81,9 +92,15 @@ def test_a_window_is_a_crop() -> None:
     part = draw([shape], PictureWindow(left=120, top=300, width=600, height=600), 600, 600)
     assert part.any()
     difference = np.nonzero((part != whole[300:900, 120:720]).any(axis=2))[0]
-    assert len(difference) <= 0.02 * np.count_nonzero(part.any(axis=2))  # a cut line may start one pixel aside
+    # a cut line may start one pixel aside
+    assert len(difference) <= 0.02 * np.count_nonzero(part.any(axis=2))
 
 
 def test_thin_pictures_do_not_fill_memory() -> None:
-    drawn = draw([figure([(5, 5), (4000, 9)], RED)], PictureWindow(left=0, top=0, width=5000, height=16), 16, 5000)
+    drawn = draw(
+        [figure([(5, 5), (4000, 9)], RED)],
+        PictureWindow(left=0, top=0, width=5000, height=16),
+        16,
+        5000,
+    )
     assert drawn.shape == (16, 5000, 3) and drawn.any()

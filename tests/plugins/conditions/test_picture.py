@@ -1,4 +1,6 @@
-"""Pictures made square; Canny by closed forms: across a vertical step of h grey levels the 3x3 Sobel gradient is 4 h."""
+"""Pictures made square; Canny by closed forms: across a vertical step of h grey levels the 3x3
+Sobel gradient is 4 h.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,12 @@ def test_sizes_out_of_range(size: int) -> None:
         checked_size(size)
 
 
-@pytest.mark.parametrize(("height", "width", "size"), [(50, 81, 16), (81, 50, 50), (64, 64, 64), (33, 32, 100)])
-def test_the_centre_square_is_the_one_that_the_data_package_shows(height: int, width: int, size: int) -> None:
+@pytest.mark.parametrize(
+    ("height", "width", "size"), [(50, 81, 16), (81, 50, 50), (64, 64, 64), (33, 32, 100)]
+)
+def test_the_centre_square_is_the_one_that_the_data_package_shows(
+    height: int, width: int, size: int
+) -> None:
     picture = np.random.default_rng(1).integers(0, 256, (height, width, 3), dtype=np.uint8)
     assert np.array_equal(centre_square(picture, size), square(Image.fromarray(picture), size))
 
@@ -66,12 +72,16 @@ def step(*heights: int) -> np.ndarray:  # type: ignore[type-arg]
 
 
 @pytest.mark.parametrize(("height", "edges"), [(49, 0), (51, 1)])
-def test_a_step_is_an_edge_where_its_gradient_passes_the_high_threshold(height: int, edges: int) -> None:
+def test_a_step_is_an_edge_where_its_gradient_passes_the_high_threshold(
+    height: int, edges: int
+) -> None:
     found = Canny(low=100, high=200)(step(height))
     assert found.dtype == np.uint8 and found.shape == (32, 64, 3)
     assert (found[:, :, 0] == 255).any(axis=0).sum() == edges
     assert set(np.unique(found)) <= {0, 255}
-    assert np.array_equal(found[..., 0], found[..., 1]) and np.array_equal(found[..., 0], found[..., 2])
+    assert np.array_equal(found[..., 0], found[..., 1]) and np.array_equal(
+        found[..., 0], found[..., 2]
+    )
 
 
 def test_a_weak_edge_counts_where_it_continues_a_strong_one() -> None:

@@ -54,7 +54,9 @@ def leftovers(folder: Path) -> list[str]:
 def save_face(path: Path, size: int = 40, seed: int = 0) -> bytes:
     """A small JPEG."""
     buffer = io.BytesIO()
-    pixels = torch.randint(0, 256, (size, size, 3), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
+    pixels = torch.randint(
+        0, 256, (size, size, 3), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8
+    )
     Image.fromarray(pixels.numpy()).save(buffer, "JPEG")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(buffer.getvalue())
@@ -62,20 +64,55 @@ def save_face(path: Path, size: int = 40, seed: int = 0) -> bytes:
 
 
 def train(spec: object, out: Path, *more: object) -> tuple[object, ...]:
-    return ("train", "age", "--data", spec, "--out", out, "--size", "nano", "--image-size", 32, "--epochs", 1, *more)
+    return (
+        "train",
+        "age",
+        "--data",
+        spec,
+        "--out",
+        out,
+        "--size",
+        "nano",
+        "--image-size",
+        32,
+        "--epochs",
+        1,
+        *more,
+    )
 
 
-def forget(world: World, out: Path, *more: object, file: Path | None = None, model: Path | None = None) -> tuple[object, ...]:
+def forget(
+    world: World, out: Path, *more: object, file: Path | None = None, model: Path | None = None
+) -> tuple[object, ...]:
     place = model or world.original.path
-    return ("forget", place, "--data", world.spec, "--forget", file or world.forget_file, "--budget", 0.6, "--out", out, *more)
+    return (
+        "forget",
+        place,
+        "--data",
+        world.spec,
+        "--forget",
+        file or world.forget_file,
+        "--budget",
+        0.6,
+        "--out",
+        out,
+        *more,
+    )
 
 
 def spawn(*args: object, **options: object) -> subprocess.Popen[str]:
-    """The real command, in a session of its own so that a signal reaches its children as from a terminal."""
+    """The real command, in a session of its own so that a signal reaches its children as from a
+    terminal.
+    """
     return subprocess.Popen(
-        [sys.executable, "-m", "unplug.sdk.cli", *map(str, args), "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, **options,  # type: ignore[call-overload]
-    )  # fmt: skip
+        [sys.executable, "-m", "unplug.sdk.cli", *map(str, args), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        **options,  # type: ignore[call-overload]
+    )
 
 
 def interrupt_when(process: subprocess.Popen[str], ready: Callable[[], bool]) -> str:

@@ -62,7 +62,10 @@ def test_each_names_the_one_command_that_installs_what_it_lacks(tmp_path: Path) 
     wrong = {}
     for line in python(code, cwd=tmp_path).splitlines():
         name, exit_code, said = json.loads(line)
-        wanted = rf"error: \w+ is not installed: this needs the extra \[{EXTRA[name]}\]\. Run: .*\[{EXTRA[name]}\].*\n"
+        wanted = (
+            rf"error: \w+ is not installed: this needs the extra \[{EXTRA[name]}\]\. Run: "
+            rf".*\[{EXTRA[name]}\].*\n"
+        )
         if exit_code != 2 or not re.fullmatch(wanted, said):
             wrong[name] = (exit_code, said[-300:])
     assert wrong == {}

@@ -1,4 +1,6 @@
-"""Every command of the tree without any extra: it works, or names the extra and its pip command in one line."""
+"""Every command of the tree without any extra: it works, or names the extra and its pip command in
+one line.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ for name in main.list_commands(click.Context(main)):
     tree += leaves(command, [name], context) if isinstance(command, click.Group) else [name]
 print(json.dumps([said, tree, sorted({*BLOCKED} & sys.modules.keys())]))
 """
-EXTRA = re.compile(r'error: \S+ is not installed: this needs the extra \[(\w+)\]\. Run: .*install .*\[\1\]"\.')
+EXTRA = re.compile(
+    r'error: \S+ is not installed: this needs the extra \[(\w+)\]\. Run: .*install .*\[\1\]"\.'
+)
 
 WORKING = """
 list attacks|list targets|list precisions|list devices|list conditions|list data|list age-protocols|list backends
@@ -110,12 +114,7 @@ serve run|serve token add x|serve token list|serve token revoke x
 certificate templates r --out {out}/a
 list methods|list designs|list tasks
 """
-REFUSED = {
-    "certificate issue",
-    "certificate verify",
-    "ledger verify",
-    "bundle push",
-}
+REFUSED = {"certificate issue", "certificate verify", "ledger verify", "bundle push"}
 """Which want more than a test of imports has at hand: a ledger and its key, a phone."""
 
 
@@ -124,7 +123,9 @@ def calls(text: str, places: dict[str, object]) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def places(world: World, released: Release, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+def places(
+    world: World, released: Release, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, object]:
     from PIL import Image
 
     out, faces = tmp_path_factory.mktemp("out"), tmp_path_factory.mktemp("faces")
@@ -137,8 +138,18 @@ def places(world: World, released: Release, tmp_path_factory: pytest.TempPathFac
     (out / "head.safetensors").write_bytes(b"8")
     work = released.bundle.parent / "work"
     artifact = next((released.bundle / "artifacts").glob("*.tflite"))
-    found = {"out": out, "faces": faces, "face": faces / "1.png", "head": out / "head.safetensors", "file": artifact}
-    found |= {"bundle": released.bundle, "checkpoint": world.original.path, "forget": faces / "forget.txt"}
+    found = {
+        "out": out,
+        "faces": faces,
+        "face": faces / "1.png",
+        "head": out / "head.safetensors",
+        "file": artifact,
+    }
+    found |= {
+        "bundle": released.bundle,
+        "checkpoint": world.original.path,
+        "forget": faces / "forget.txt",
+    }
     return found | {name: work / f"{name}.json" for name in ("audit", "parity", "bench", "release")}
 
 
@@ -148,7 +159,15 @@ def test_every_command_works_or_names_its_extra(places: dict[str, object]) -> No
     out = str(places["out"])
     home = {"HOME": out, "XDG_DATA_HOME": out, "UNPLUG_CACHE": out}
     words, asked = [sys.executable, "-c", CHILD], json.dumps([sorted(OWNER), working + named])
-    done = subprocess.run(words, input=asked, capture_output=True, text=True, env=os.environ | home, cwd=out, check=False)
+    done = subprocess.run(
+        words,
+        input=asked,
+        capture_output=True,
+        text=True,
+        env=os.environ | home,
+        cwd=out,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     said, tree, loaded = json.loads(done.stdout)
     assert loaded == []
@@ -158,6 +177,8 @@ def test_every_command_works_or_names_its_extra(places: dict[str, object]) -> No
         else:
             assert code == 2 and len(lines) == 1 and EXTRA.fullmatch(lines[0]), (words, code, lines)
     called = {" ".join(words) for words, _, _ in said}
-    missed = [name for name in tree if not any(f"{words} ".startswith(f"{name} ") for words in called)]
+    missed = [
+        name for name in tree if not any(f"{words} ".startswith(f"{name} ") for words in called)
+    ]
     assert REFUSED.issuperset(missed), missed
     assert not Path(out, "a").exists()

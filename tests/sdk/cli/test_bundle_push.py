@@ -33,7 +33,10 @@ def phone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tools.mkdir()
     for name, text in {
         "adb": ADB.replace("@TOOLS@", str(tools)),
-        "am": f'#!/bin/sh\necho "$*" >> {tools}/am.log\n[ -f {tools}/no-app ] && echo "Error: it is not there"\nexit 0\n',
+        "am": (
+            f'#!/bin/sh\necho "$*" >> {tools}/am.log\n[ -f {tools}/no-app ] && echo "Error: it is '
+            'not there"\nexit 0\n'
+        ),
     }.items():
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
@@ -57,22 +60,36 @@ def signed(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_a_bundle_and_its_key_arrive_whole(phone: Path, signed: tuple[Path, Path]) -> None:
     bundle, key = signed
-    done = CliRunner().invoke(main, ["bundle", "push", str(bundle), "--android", "--trust", str(key), "--json"])
+    done = CliRunner().invoke(
+        main, ["bundle", "push", str(bundle), "--android", "--trust", str(key), "--json"]
+    )
     assert done.exit_code == 0, done.output
     value = json.loads(done.output)
     names = sorted(path.name for path in (phone / "inbox").iterdir())
-    assert [name.split(".")[-1] for name in names] in (["pub", "zip"], ["zip", "pub"]), "no half of a file is left"
+    assert [name.split(".")[-1] for name in names] in (["pub", "zip"], ["zip", "pub"]), (
+        "no half of a file is left"
+    )
     (archive,) = (phone / "inbox").glob("*.zip")
-    assert value["device"] == "phone-1" and value["bytes"] == archive.stat().st_size and archive.stem == value["id"][:16]
+    assert (
+        value["device"] == "phone-1"
+        and value["bytes"] == archive.stat().st_size
+        and archive.stem == value["id"][:16]
+    )
     with zipfile.ZipFile(archive) as found:
         assert found.read("manifest.json") == (bundle / "manifest.json").read_bytes()
     (pushed,) = (phone / "inbox").glob("*.pub")
     assert pushed.read_text().split() == key.read_text().split()
-    assert (phone.parent / "tools" / "am.log").read_text() == "start -W -n dev.unplug.demo/.MainActivity\n"
+    assert (
+        phone.parent / "tools" / "am.log"
+    ).read_text() == "start -W -n dev.unplug.demo/.MainActivity\n"
 
 
-@pytest.mark.parametrize(("fault", "words"), [("full", "its disk is full"), ("no-app", "the app does not start")])
-def test_what_goes_wrong_on_the_phone(phone: Path, signed: tuple[Path, Path], fault: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("fault", "words"), [("full", "its disk is full"), ("no-app", "the app does not start")]
+)
+def test_what_goes_wrong_on_the_phone(
+    phone: Path, signed: tuple[Path, Path], fault: str, words: str
+) -> None:
     (phone.parent / "tools" / fault).touch()
     done = CliRunner().invoke(main, ["bundle", "push", str(signed[0]), "--android"])
     assert done.exit_code == 2 and words in done.output

@@ -25,11 +25,29 @@ def run(*args: object) -> str:
 def test_one_picture(tmp_path: Path) -> None:
     save_face(tmp_path / "in.jpg")
     said = json.loads(
-        run("--kind", "canny", tmp_path / "in.jpg", "-o", tmp_path / "out.png", "--size", 64, "--set", "low=20", "--json")
+        run(
+            "--kind",
+            "canny",
+            tmp_path / "in.jpg",
+            "-o",
+            tmp_path / "out.png",
+            "--size",
+            64,
+            "--set",
+            "low=20",
+            "--json",
+        )
     )
-    assert said == {"kind": "canny", "size": 64, "image": str(tmp_path / "in.jpg"), "out": str(tmp_path / "out.png")}
+    assert said == {
+        "kind": "canny",
+        "size": 64,
+        "image": str(tmp_path / "in.jpg"),
+        "out": str(tmp_path / "out.png"),
+    }
     picture = np.asarray(Image.open(tmp_path / "in.jpg"))
-    assert np.array_equal(np.asarray(Image.open(tmp_path / "out.png")), Canny(low=20.0).render(picture, 64))
+    assert np.array_equal(
+        np.asarray(Image.open(tmp_path / "out.png")), Canny(low=20.0).render(picture, 64)
+    )
     run("--kind", "canny", tmp_path / "in.jpg", "-o", tmp_path / "out.png")
     assert Image.open(tmp_path / "out.png").size == (40, 40)
 
@@ -42,8 +60,12 @@ def test_a_folder(tmp_path: Path) -> None:
     assert "c.jpg: it is a text" in fail("condition", *call).line
     said = json.loads(run(*call, "--on-bad", "skip", "--json"))
     assert {key: said[key] for key in ("images", "written", "kept", "missing", "bad")} == {
-        "images": 3, "written": 0, "kept": 2, "missing": 0, "bad": 1,
-    }  # fmt: skip
+        "images": 3,
+        "written": 0,
+        "kept": 2,
+        "missing": 0,
+        "bad": 1,
+    }
     assert said["skipped"][0]["image"].endswith("c.jpg")
     text = run(*call, "--on-bad", "skip", "--set", "low=50")
     assert "2 written, 0 kept, 1 unreadable, 0 without a face" in text and "c.jpg" in text
@@ -64,10 +86,14 @@ def test_a_folder(tmp_path: Path) -> None:
         ((), "--kind"),
     ],
 )
-def test_wrong_use(words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_use(
+    words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("UNPLUG_HOLISTIC_LANDMARKER", raising=False)
     save_face(tmp_path / "in.jpg")
-    assert message in fail("condition", tmp_path / "in.jpg", "-o", tmp_path / "out.png", *words).line
+    assert (
+        message in fail("condition", tmp_path / "in.jpg", "-o", tmp_path / "out.png", *words).line
+    )
     assert leftovers(tmp_path) == ["in.jpg"]
 
 

@@ -1,4 +1,6 @@
-"""Places that cannot be written, full disks, Ctrl-C: one clear line, and nothing half-written under its final name."""
+"""Places that cannot be written, full disks, Ctrl-C: one clear line, and nothing half-written under
+its final name.
+"""
 
 from __future__ import annotations
 
@@ -25,30 +27,55 @@ FULL_DISK_BYTES = 200_000
 # Places that cannot be written
 
 
-def writers(world: World, bundle: Callable[[], Path]) -> dict[str, Callable[[Path], tuple[object, ...]]]:
+def writers(
+    world: World, bundle: Callable[[], Path]
+) -> dict[str, Callable[[Path], tuple[object, ...]]]:
     """Every command that writes, given a place; `bundle` makes one, for those that read it."""
     request = ("--data", world.spec, "--forget", world.forget_file)
     return {
         "data synth": lambda out: ("data", "synth", "--n", 4, "--size", 16, "--out", out),
-        "data pick-forget": lambda out: ("data", "pick-forget", world.original.path, "--data", world.spec, "--out", out),
+        "data pick-forget": lambda out: (
+            "data",
+            "pick-forget",
+            world.original.path,
+            "--data",
+            world.spec,
+            "--out",
+            out,
+        ),
         "train age": lambda out: train(world.spec, out),
         "forget": lambda out: forget(world, out),
         "retrain": lambda out: forget(world, out, "--method", "retrain", "--budget", "2"),
-        "audit": lambda out: ("audit", world.unlearned.path, *request, "--attacks", "loss", "--out", out),
+        "audit": lambda out: (
+            "audit",
+            world.unlearned.path,
+            *request,
+            "--attacks",
+            "loss",
+            "--out",
+            out,
+        ),
         "report": lambda out: ("report", bundle() / "reports" / "audit.json", "--out", out),
         "parity": lambda out: (
-            "parity", bundle() / "artifacts" / "age.fp32.tflite", "--checkpoint", world.unlearned.path, "--samples", 1,
-            "--out", out,
+            "parity",
+            bundle() / "artifacts" / "age.fp32.tflite",
+            "--checkpoint",
+            world.unlearned.path,
+            "--samples",
+            1,
+            "--out",
+            out,
         ),
-    }  # fmt: skip
+    }
 
 
 PLACES = ["below a file", "/proc/unplug/x", "/dev/null/x", "/dev/full"]
 WRITERS = ("data synth", "data pick-forget", "forget", "retrain", "audit")
 CASES = [
-    *(("train age", place) for place in PLACES), *((name, "below a file") for name in WRITERS),
+    *(("train age", place) for place in PLACES),
+    *((name, "below a file") for name in WRITERS),
     *(pytest.param(name, "below a file", marks=pytest.mark.long) for name in ("report", "parity")),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "place"), CASES)
@@ -72,7 +99,8 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     if (
         mount is None
         or subprocess.run(
-            [mount, "-t", "tmpfs", "-o", f"size={FULL_DISK_BYTES}", "tmpfs", str(place)], capture_output=True
+            [mount, "-t", "tmpfs", "-o", f"size={FULL_DISK_BYTES}", "tmpfs", str(place)],
+            capture_output=True,
         ).returncode
     ):
         pytest.skip("no right to mount a tmpfs")
@@ -85,12 +113,23 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 def test_full_disk(world: World, released: Release, full_disk: Path, name: str) -> None:
     known = writers(world, lambda: released.bundle)
     known["data synth"] = lambda out: ("data", "synth", "--n", 40, "--size", 96, "--out", out)
-    known["export"] = lambda out: ("export", world.unlearned.path, "--to", "onnx", "--precision", "fp32", "--out", out)
+    known["export"] = lambda out: (
+        "export",
+        world.unlearned.path,
+        "--to",
+        "onnx",
+        "--precision",
+        "fp32",
+        "--out",
+        out,
+    )
     said = fail(*known[name](full_disk / "out")).line
     assert "full" in said or "No space left" in said
     out = full_disk / "out"
     assert not out.exists() or not list(out.iterdir())
-    assert not [item for item in leftovers(full_disk) if item.endswith((".safetensors", ".onnx", ".png"))]
+    assert not [
+        item for item in leftovers(full_disk) if item.endswith((".safetensors", ".onnx", ".png"))
+    ]
 
 
 @pytest.mark.slow
@@ -98,7 +137,9 @@ def test_a_limit_on_file_sizes(world: World, tmp_path: Path) -> None:
     """EFBIG instead of ENOSPC, in a process of its own because a limit cannot be raised again."""
     done = spawn(
         *forget(world, tmp_path / "out"),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_DISK_BYTES, FULL_DISK_BYTES)),
+        preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (FULL_DISK_BYTES, FULL_DISK_BYTES)
+        ),
     )
     out, err = done.communicate(timeout=60)
     assert done.returncode == 2, err
@@ -113,7 +154,18 @@ def test_a_limit_on_file_sizes(world: World, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_ctrl_c_in_training(world: World, tmp_path: Path) -> None:
     """Interrupted and continued gives the weights of one run."""
-    command = ("train", "age", "--data", world.spec, "--out", tmp_path / "out", "--size", "nano", "--image-size", 32)
+    command = (
+        "train",
+        "age",
+        "--data",
+        world.spec,
+        "--out",
+        tmp_path / "out",
+        "--size",
+        "nano",
+        "--image-size",
+        32,
+    )
     more = ("--epochs", 6, "--batch-size", 32)
     state = tmp_path / ".out.training" / "state.safetensors"
     metrics = tmp_path / ".out.training" / "metrics.jsonl"  # written after the state
@@ -123,12 +175,21 @@ def test_ctrl_c_in_training(world: World, tmp_path: Path) -> None:
     assert 1 <= len(before) < 6
     done = CliRunner().invoke(main, [*map(str, command), *map(str, more), "--json"])
     assert done.exit_code == 0, done.stderr
-    whole = CliRunner().invoke(main, [*map(str, [*command[:5], tmp_path / "whole", *command[6:], *more]), "--json"])
+    whole = CliRunner().invoke(
+        main, [*map(str, [*command[:5], tmp_path / "whole", *command[6:], *more]), "--json"]
+    )
     assert json.loads(done.stdout)["sha256"] == json.loads(whole.stdout)["sha256"]
     assert leftovers(tmp_path) == [
         f"{folder}{name}"
         for folder in ("out", "whole")
-        for name in ("", "/README.md", "/config.json", "/metrics.jsonl", "/model.safetensors", "/unplug.json")
+        for name in (
+            "",
+            "/README.md",
+            "/config.json",
+            "/metrics.jsonl",
+            "/model.safetensors",
+            "/unplug.json",
+        )
     ]
 
 
@@ -136,9 +197,20 @@ def test_ctrl_c_in_training(world: World, tmp_path: Path) -> None:
 def test_ctrl_c_in_the_demo(tmp_path: Path) -> None:
     """Interrupted while it trains, again while it exports, then run to the end."""
     command = (
-        "demo", "--data", "synth:n=150,subjects=50", "--size", "nano", "--image-size", 32, "--epochs", 25, "--fraction", 0.1,
-        "--out", tmp_path / "demo",
-    )  # fmt: skip
+        "demo",
+        "--data",
+        "synth:n=150,subjects=50",
+        "--size",
+        "nano",
+        "--image-size",
+        32,
+        "--epochs",
+        25,
+        "--fraction",
+        0.1,
+        "--out",
+        tmp_path / "demo",
+    )
     out = tmp_path / "demo"
     interrupt_when(spawn(*command), (out / ".original.training" / "state.safetensors").is_file)
     assert not (out / "original").exists()
@@ -146,10 +218,13 @@ def test_ctrl_c_in_the_demo(tmp_path: Path) -> None:
     weights = (out / "original" / "model.safetensors").stat()
     done = spawn(*command)
     said, err = done.communicate(timeout=400)
-    assert done.returncode in (0, 1), err  # so small a model may be refused by a gate; that is an answer, not a crash
+    # so small a model may be refused by a gate; that is an answer, not a crash
+    assert done.returncode in (0, 1), err
     assert "Traceback" not in err
     value = json.loads(said)
     assert value["passed"] is (done.returncode == 0)
-    assert (out / "original" / "model.safetensors").stat().st_mtime_ns == weights.st_mtime_ns, "it was trained again"
+    assert (out / "original" / "model.safetensors").stat().st_mtime_ns == weights.st_mtime_ns, (
+        "it was trained again"
+    )
     assert (out / "report.html").read_text().count("<svg") >= 1
     assert (out / "face-age.unplug").is_dir() is value["passed"]

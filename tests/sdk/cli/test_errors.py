@@ -1,4 +1,5 @@
-"""Everything that users do wrong: one clear line on standard error, an exit code, and nothing half-written.
+"""Everything that users do wrong: one clear line on standard error, an exit code, and nothing
+half-written.
 
 Every call here has ``--json``: standard output must then be JSON whatever happens.
 """
@@ -35,23 +36,37 @@ def faces(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("21_0_0_20170999.jpg", lambda raw: raw[: len(raw) // 2], "21_0_0_20170999.jpg: not a readable image"),
+        (
+            "21_0_0_20170999.jpg",
+            lambda raw: raw[: len(raw) // 2],
+            "21_0_0_20170999.jpg: not a readable image",
+        ),
         ("21_0_0_20170999.jpg", lambda raw: b"not a picture", "21_0_0_20170999.jpg: it is a text"),
         ("21_0_0_20170999.jpg", lambda raw: b"", "21_0_0_20170999.jpg: it is empty"),
-        ("999_0_0_20170999.jpg", lambda raw: raw, "age 999 in the file name is not plausible (0 to 122)"),
+        (
+            "999_0_0_20170999.jpg",
+            lambda raw: raw,
+            "age 999 in the file name is not plausible (0 to 122)",
+        ),
         ("-4_0_0_20170999.jpg", lambda raw: raw, "the file name is not AGE_GENDER_RACE_TIMESTAMP"),
         ("holiday.jpg", lambda raw: raw, "the file name is not AGE_GENDER_RACE_TIMESTAMP"),
     ],
 )
-def test_bad_images_and_names(faces: Path, tmp_path: Path, name: str, content: Callable[[bytes], bytes], message: str) -> None:
+def test_bad_images_and_names(
+    faces: Path, tmp_path: Path, name: str, content: Callable[[bytes], bytes], message: str
+) -> None:
     (faces / name).write_bytes(content(save_face(tmp_path / "good.jpg")))
     found = fail(*train(f"utkface:{faces}", tmp_path / "out"))
     assert message in found.line and "--on-bad skip" in found.line and "1 of 13" in found.line
     assert not (tmp_path / "out").exists()
     assert fail("data", "inspect", f"utkface:{faces}").line == found.line
-    done = CliRunner().invoke(main, ["data", "inspect", f"utkface:{faces}", "--on-bad", "skip", "--json"])
+    done = CliRunner().invoke(
+        main, ["data", "inspect", f"utkface:{faces}", "--on-bad", "skip", "--json"]
+    )
     assert done.exit_code == 0
-    assert json.loads(done.stdout)["samples"] == 12 and len(json.loads(done.stdout)["unusable"]) == 1
+    assert (
+        json.loads(done.stdout)["samples"] == 12 and len(json.loads(done.stdout)["unusable"]) == 1
+    )
 
 
 def test_empty_and_missing_folders(tmp_path: Path) -> None:
@@ -120,7 +135,9 @@ def test_forget_sets_that_cannot_be_forgotten(world: World, tmp_path: Path) -> N
         (("--budget", "0.001"), 1, "--budget"),
     ],
 )
-def test_bad_forget_options(world: World, tmp_path: Path, more: tuple[str, ...], code: int, message: str) -> None:
+def test_bad_forget_options(
+    world: World, tmp_path: Path, more: tuple[str, ...], code: int, message: str
+) -> None:
     assert message in fail(*forget(world, tmp_path / "out", *more), code=code).line
     assert leftovers(tmp_path) == []
 
@@ -132,14 +149,21 @@ def test_checkpoints_of_another_kind(world: World, tmp_path: Path) -> None:
     other = Path(shutil.copytree(world.original.path, tmp_path / "other"))
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps({**config, "size": "small"}))
-    assert "This is the checkpoint of another model" in fail(*forget(world, tmp_path / "out", model=other)).line
+    assert (
+        "This is the checkpoint of another model"
+        in fail(*forget(world, tmp_path / "out", model=other)).line
+    )
     (other / "config.json").write_text(json.dumps({**config, "model_type": "plug"}))
     assert "model_type 'plug'" in fail("run", other, "--image", tmp_path / "x.png").line
     (other / "config.json").write_text("{")
     assert "not valid JSON" in fail("export", other, "--out", tmp_path / "out").line
     (other / "config.json").write_text(json.dumps(config))
-    (other / "model.safetensors").write_bytes((world.original.path / "model.safetensors").read_bytes()[:-100])
-    assert "not a whole safetensors file" in fail(*forget(world, tmp_path / "out", model=other)).line
+    (other / "model.safetensors").write_bytes(
+        (world.original.path / "model.safetensors").read_bytes()[:-100]
+    )
+    assert (
+        "not a whole safetensors file" in fail(*forget(world, tmp_path / "out", model=other)).line
+    )
     assert "no such folder" in fail("export", tmp_path / "nowhere", "--out", tmp_path / "out").line
     (other / "config.json").unlink()
     assert "it holds no config.json" in fail("export", other, "--out", tmp_path / "out").line
@@ -171,7 +195,9 @@ def test_wrong_usage_is_one_line(args: tuple[str, ...], message: str) -> None:
 
 
 @pytest.mark.long
-def test_unknown_targets_precisions_and_devices(world: World, artifacts: object, released: Release, tmp_path: Path) -> None:
+def test_unknown_targets_precisions_and_devices(
+    world: World, artifacts: object, released: Release, tmp_path: Path
+) -> None:
     export = ("export", world.unlearned.path, "--out", tmp_path / "out")
     assert "Did you mean litert" in fail(*export, "--to", "litrt").line
     assert "Did you mean fp32" in fail(*export, "--precision", "fp3").line
@@ -179,11 +205,25 @@ def test_unknown_targets_precisions_and_devices(world: World, artifacts: object,
     unused = fail(*export, "--precision", "fp32,fp16", "--calibrate", "nonsense").line
     assert "--calibrate: fp32 and fp16 look at no samples" in unused
     assert "none are given" in fail(*export, "--precision", "int8-static").line
-    assert "Did you mean synth" in fail(*export, "--precision", "int8-static", "--to", "onnx", "--calibrate", "synt:n=4").line
+    assert (
+        "Did you mean synth"
+        in fail(
+            *export, "--precision", "int8-static", "--to", "onnx", "--calibrate", "synt:n=4"
+        ).line
+    )
     shipped = released.bundle / "artifacts" / "age.fp32.tflite"
     assert "no such name" in fail("bench", shipped, "--on", "phone").line
     assert "Use auto, cpu or cuda" in fail(*forget(world, tmp_path / "out", "--device", "tpu")).line
-    audit = ("audit", world.unlearned.path, "--data", world.spec, "--forget", world.forget_file, "--out", tmp_path / "a.json")
+    audit = (
+        "audit",
+        world.unlearned.path,
+        "--data",
+        world.spec,
+        "--forget",
+        world.forget_file,
+        "--out",
+        tmp_path / "a.json",
+    )
     assert "Did you mean rmia" in fail(*audit, "--attacks", "rmias").line
     gate = ("release", *forget(world, tmp_path / "out")[1:], "--gate", "max_mea=1")
     assert "no such gate" in fail(*gate).line
@@ -198,7 +238,16 @@ def test_a_bundle_that_was_tampered_with(released: Release, tmp_path: Path) -> N
     copied = Path(shutil.copytree(released.bundle, tmp_path / "copy"))
     (copied / "README.md").write_text("trust me")
     assert "README.md was changed" in fail("bundle", "verify", copied, code=1).line
-    audit = ("audit", copied, "--data", "synth:n=4", "--forget", tmp_path / "f", "--out", tmp_path / "a.json")
+    audit = (
+        "audit",
+        copied,
+        "--data",
+        "synth:n=4",
+        "--forget",
+        tmp_path / "f",
+        "--out",
+        tmp_path / "a.json",
+    )
     assert "README.md was changed" in fail(*audit, code=1).line
     assert "manifest.json" in fail("bundle", "verify", tmp_path).line
     manifest = json.loads((copied / "manifest.json").read_text())
@@ -208,13 +257,25 @@ def test_a_bundle_that_was_tampered_with(released: Release, tmp_path: Path) -> N
         assert "does not follow its schema" in fail("bundle", word, copied, code=1).line
 
 
-def test_run_on_what_is_no_picture(world: World, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+def test_run_on_what_is_no_picture(
+    world: World, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
     (tmp_path / "notes.txt").write_text("no picture")
     for model in (world.unlearned.path, age_files(tmp_path_factory)["age.fp32.onnx"].path):
-        assert "notes.txt: it is a text" in fail("run", model, "--image", tmp_path / "notes.txt").line
+        assert (
+            "notes.txt: it is a text" in fail("run", model, "--image", tmp_path / "notes.txt").line
+        )
         assert "No such file" in fail("run", model, "--image", tmp_path / "none.png").line
         assert "none.png" in fail("run", model, "--image", tmp_path / "none.png").line
     save_face(tmp_path / "face.jpg")
     assert "card" in fail("run", tmp_path / "notes.txt", "--image", tmp_path / "face.jpg").line
-    assert "inside the image" in fail("run", world.unlearned.path, "--image", tmp_path / "face.jpg", "--box", "0,0,99,99").line
-    assert "four numbers" in fail("run", world.unlearned.path, "--image", tmp_path / "face.jpg", "--box", "1,2").line
+    assert (
+        "inside the image"
+        in fail(
+            "run", world.unlearned.path, "--image", tmp_path / "face.jpg", "--box", "0,0,99,99"
+        ).line
+    )
+    assert (
+        "four numbers"
+        in fail("run", world.unlearned.path, "--image", tmp_path / "face.jpg", "--box", "1,2").line
+    )

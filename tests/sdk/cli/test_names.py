@@ -1,4 +1,6 @@
-"""Names that could stand for somebody else, from the training to the request: one person asks, and that person is forgotten."""
+"""Names that could stand for somebody else, from the training to the request: one person asks, and
+that person is forgotten.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,20 @@ ODD = ("e\u2028f", "x #1", " a", "#7", "12", "\u202egpj")
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Two pictures a person, the odd ids among them; persons are called p0, p1, ..., and the odd ones by number."""
+    """Two pictures a person, the odd ids among them; persons are called p0, p1, ..., and the odd
+    ones by number.
+    """
     rows = [("id", "path", "age", "subject")]
     for number in range(24):
         save_face(tmp_path / f"{number}.jpg", seed=number)
-        rows.append((ODD[number] if number < len(ODD) else f"f{number}", f"{number}.jpg", str(20 + number), f"p{number // 2}"))
+        rows.append(
+            (
+                ODD[number] if number < len(ODD) else f"f{number}",
+                f"{number}.jpg",
+                str(20 + number),
+                f"p{number // 2}",
+            )
+        )
     with (tmp_path / "a.csv").open("w", newline="", encoding="utf-8") as handle:
         csv.writer(handle).writerows(rows)
     return tmp_path / "a.csv"
@@ -69,7 +80,9 @@ def test_requests_with_odd_names_forget_those_and_nobody_else(table: Path, tmp_p
         tmp_path / "gone",
     )
     first = done.stderr.splitlines()[0]
-    assert first.startswith("forgets ") and "\u2028" not in done.output and "\u202e" not in done.output
+    assert (
+        first.startswith("forgets ") and "\u2028" not in done.output and "\u202e" not in done.output
+    )
     if request["subjects"] and "copy" in split.train:
         assert "f20 is copy" in first
     dataset = load_dataset(spec, 32, show=False)
@@ -99,10 +112,15 @@ def test_what_no_request_could_name_is_not_trained_on(tmp_path: Path, how: str) 
     for number in range(24):
         save_face(tmp_path / "faces" / f"{20 + number}_0_0_{number}.jpg", seed=number)
     name, why = (
-        ("subject:12", "would stand for a person") if "person" in how else (os.fsdecode(b"30_0_0_\xff.jpg"), "is not UTF-8")
+        ("subject:12", "would stand for a person")
+        if "person" in how
+        else (os.fsdecode(b"30_0_0_\xff.jpg"), "is not UTF-8")
     )
     if "person" in how:
-        rows = [("id", "path", "age"), *((path.name, path.name, 30) for path in sorted((tmp_path / "faces").iterdir()))]
+        rows = [
+            ("id", "path", "age"),
+            *((path.name, path.name, 30) for path in sorted((tmp_path / "faces").iterdir())),
+        ]
         with (tmp_path / "faces" / "a.csv").open("w", newline="", encoding="utf-8") as handle:
             csv.writer(handle).writerows([*rows[:-1], (name, *rows[-1][1:])])
         spec = f"csv:{tmp_path}/faces/a.csv"
@@ -113,8 +131,21 @@ def test_what_no_request_could_name_is_not_trained_on(tmp_path: Path, how: str) 
     unplug(*train(spec, tmp_path / "out", "--on-bad", "skip", "--batch-size", 4))
     record = json.loads((tmp_path / "out" / "unplug.json").read_text())
     ids = [item for part in ("train", "validation", "test") for item in record["split"][part]]
-    assert name not in ids and len(ids) == (23 if "person" in how else 24) and record["data"]["unusable"] == 1
+    assert (
+        name not in ids
+        and len(ids) == (23 if "person" in how else 24)
+        and record["data"]["unusable"] == 1
+    )
     (tmp_path / "forget.txt").write_bytes(os.fsencode(f"{name}\n"))
-    request = ("forget", tmp_path / "out", "--data", spec, "--on-bad", "skip", "--forget", tmp_path / "forget.txt")
+    request = (
+        "forget",
+        tmp_path / "out",
+        "--data",
+        spec,
+        "--on-bad",
+        "skip",
+        "--forget",
+        tmp_path / "forget.txt",
+    )
     said = fail(*request, "--out", tmp_path / "gone").line
     assert ("1 unknown names (subject:12)" if "person" in how else "not UTF-8 text") in said

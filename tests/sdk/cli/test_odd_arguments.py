@@ -1,4 +1,6 @@
-"""Arguments that no system call has seen, or that readers would refuse after all the work: one line, before it."""
+"""Arguments that no system call has seen, or that readers would refuse after all the work: one
+line, before it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     monkeypatch.setenv("UNPLUG_LEDGER_KEY", str(tmp_path / "ledger-key"))
     monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path / "cache"))
     (tmp_path / "loop").symlink_to("loop")
-    return lambda *words: CliRunner().invoke(main, [word.replace("{}", str(tmp_path)) for word in words])
+    return lambda *words: CliRunner().invoke(
+        main, [word.replace("{}", str(tmp_path)) for word in words]
+    )
 
 
 def refused(result: Result, why: str, code: int = 2) -> None:
@@ -41,7 +45,9 @@ def refused(result: Result, why: str, code: int = 2) -> None:
         (("ledger", "init", "--ledger", "{}/l.db", "--name", "a\nb"), "ASCII"),
     ],
 )
-def test_what_is_refused_leaves_nothing(call: Call, tmp_path: Path, words: tuple[str, ...], why: str) -> None:
+def test_what_is_refused_leaves_nothing(
+    call: Call, tmp_path: Path, words: tuple[str, ...], why: str
+) -> None:
     refused(call(*words), why)
     assert [path.name for path in tmp_path.iterdir()] == ["loop"]
 
@@ -60,9 +66,21 @@ def test_what_is_refused_leaves_nothing(call: Call, tmp_path: Path, words: tuple
         ("--number", str(2**53)),
     ],
 )
-def test_what_no_reader_of_a_bundle_takes_is_not_signed(call: Call, tmp_path: Path, option: str, value: str) -> None:
+def test_what_no_reader_of_a_bundle_takes_is_not_signed(
+    call: Call, tmp_path: Path, option: str, value: str
+) -> None:
     make_key(tmp_path / "key")
-    signed = call("bundle", "sign", str(make_bundle(tmp_path)), "--key", "{}/key", "--out", "{}/signed", option, value)
+    signed = call(
+        "bundle",
+        "sign",
+        str(make_bundle(tmp_path)),
+        "--key",
+        "{}/key",
+        "--out",
+        "{}/signed",
+        option,
+        value,
+    )
     refused(signed, option)
     assert not (tmp_path / "signed").exists()
 
@@ -72,7 +90,9 @@ def test_a_bundle_that_has_nothing_to_say_now(call: Call) -> None:
     refused(call("bundle", "inspect", "/proc/kmsg"), "no zip archive", code=1)
 
 
-def test_a_pipe_for_the_cache_is_not_waited_for(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_for_the_cache_is_not_waited_for(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path / "pipe"))
     refused(call("data", "inspect", "synth:n=2"), "Not a directory")

@@ -1,4 +1,6 @@
-"""Options of `unplug release` are the arguments of the journey's release, and errors from below name them by their flags."""
+"""Options of `unplug release` are the arguments of the journey's release, and errors from below
+name them by their flags.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def test_every_option_is_an_argument_of_the_journey_and_the_other_way_round() ->
 
 
 def test_a_plan_takes_what_a_release_takes() -> None:
-    plan, walk = (inspect.signature(item).parameters for item in (journey.plan_release, journey.release))
+    plan, walk = (
+        inspect.signature(item).parameters for item in (journey.plan_release, journey.release)
+    )
     assert set(walk) - set(plan) == {"restart"} and set(plan) <= set(walk)
 
 

@@ -1,4 +1,6 @@
-"""What must work here is said, or found: delegates of a bench in CI, and the file of a bundle that is run."""
+"""What must work here is said, or found: delegates of a bench in CI, and the file of a bundle that
+is run.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,27 @@ FALLS_BACK = "REQUIRED gpu does not work with age.fp32.tflite: "
     ],
 )
 def test_a_bench_is_told_what_must_work(
-    required: str, asked: str, code: int, line: str, artifacts: dict[str, Artifact], monkeypatch: pytest.MonkeyPatch
+    required: str,
+    asked: str,
+    code: int,
+    line: str,
+    artifacts: dict[str, Artifact],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(DEVICES._targets, "fake", Two(latencies=lambda start, plan: (50.0,) * plan.iterations))
-    words = ["bench", "run", str(artifacts["age.fp32.tflite"].path), "--on", "fake", "--iterations", "5", "--repeats", "2"]
+    monkeypatch.setitem(
+        DEVICES._targets, "fake", Two(latencies=lambda start, plan: (50.0,) * plan.iterations)
+    )
+    words = [
+        "bench",
+        "run",
+        str(artifacts["age.fp32.tflite"].path),
+        "--on",
+        "fake",
+        "--iterations",
+        "5",
+        "--repeats",
+        "2",
+    ]
     done = CliRunner().invoke(main, [*words, "--require", required, "--delegate", asked])
     assert done.exit_code == code and line in done.stdout, done.output
     assert ("REQUIRED" in done.stdout) == line.startswith("REQUIRED")
@@ -58,7 +77,10 @@ FILES = [Path(f"age.fp32{suffix}") for suffix in BY_SUFFIX]
 @pytest.mark.parametrize(
     ("installed", "taken"),
     [
-        ({"coreml", "run"}, "age.fp32.tflite"),  # a stand-in comes last, whatever the order of the files
+        (
+            {"coreml", "run"},
+            "age.fp32.tflite",
+        ),  # a stand-in comes last, whatever the order of the files
         ({"onnx"}, "age.fp32.onnx"),
         ({"coreml"}, "age.fp32.mlpackage"),
     ],
@@ -66,7 +88,11 @@ FILES = [Path(f"age.fp32{suffix}") for suffix in BY_SUFFIX]
 def test_a_bundle_is_run_by_the_file_whose_runtime_is_here(
     installed: set[str], taken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packages = {"coreml": {"torch", "coremltools"}, "run": {"ai_edge_litert", "onnxruntime"}, "onnx": {"onnxruntime"}}
+    packages = {
+        "coreml": {"torch", "coremltools"},
+        "run": {"ai_edge_litert", "onnxruntime"},
+        "onnx": {"onnxruntime"},
+    }
     here = set().union(*(packages[extra] for extra in installed))
 
     def required(modules: Iterable[str], extra: str) -> None:

@@ -1,4 +1,6 @@
-"""SIGTERM: exit 143, one line, no temporary folder and no child left; an unfinished training goes on afterwards."""
+"""SIGTERM: exit 143, one line, no temporary folder and no child left; an unfinished training goes
+on afterwards.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ pytestmark = pytest.mark.long
 PATIENCE = 90  # seconds, for what a busy machine takes seconds to do
 
 
-def terminated_when(process: subprocess.Popen[str], ready: Callable[[], bool]) -> list[psutil.Process]:
+def terminated_when(
+    process: subprocess.Popen[str], ready: Callable[[], bool]
+) -> list[psutil.Process]:
     """Ends the command, and it alone, once something is there; returns the children that it had."""
     deadline = time.monotonic() + PATIENCE
     while not ready():
@@ -36,11 +40,16 @@ def terminated_when(process: subprocess.Popen[str], ready: Callable[[], bool]) -
     assert process.returncode == 143, err
     assert json.loads(out)["error"]["what"] == "terminated"
     (line,) = err.strip().splitlines()
-    assert line.startswith("error: terminated") and "Run the same command again: it goes on from what is saved" in line
+    assert (
+        line.startswith("error: terminated")
+        and "Run the same command again: it goes on from what is saved" in line
+    )
     return children
 
 
-def test_children_and_temporary_folders_go(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_children_and_temporary_folders_go(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place, results = tmp_path / "tmp", tmp_path / "results"
     place.mkdir()
     results.mkdir()
@@ -49,21 +58,46 @@ def test_children_and_temporary_folders_go(world: World, tmp_path: Path, monkeyp
     def converting() -> bool:
         return any(place.glob("unplug-job-*/1/request.json"))
 
-    process = spawn("export", world.unlearned.path, "--to", "onnx", "--precision", "fp32", "--out", results / "out")
+    process = spawn(
+        "export",
+        world.unlearned.path,
+        "--to",
+        "onnx",
+        "--precision",
+        "fp32",
+        "--out",
+        results / "out",
+    )
     children = terminated_when(process, converting)
     assert children
     _, alive = psutil.wait_procs(children, timeout=PATIENCE)
     assert alive == []
-    assert [name for name in leftovers(place) if "unplug" in name] == [] and leftovers(results) == []
+    assert [name for name in leftovers(place) if "unplug" in name] == [] and leftovers(
+        results
+    ) == []
 
 
 def test_a_training_goes_on(world: World, tmp_path: Path) -> None:
     state, out = tmp_path / ".out.training" / "state.safetensors", tmp_path / "out"
     process = spawn(*train(world.spec, out, "--epochs", 4))
     terminated_when(process, state.is_file)
-    assert not out.exists() and not [name for name in leftovers(tmp_path) if name.endswith((".unplug-tmp", ".lock"))]
+    assert not out.exists() and not [
+        name for name in leftovers(tmp_path) if name.endswith((".unplug-tmp", ".lock"))
+    ]
     done = CliRunner().invoke(main, [*map(str, train(world.spec, out, "--epochs", 4)), "--json"])
     assert done.exit_code == 0, done.stderr
     assert leftovers(tmp_path) == sorted(
-        ["out", *(f"out/{name}" for name in ("README.md", "config.json", "metrics.jsonl", "model.safetensors", "unplug.json"))]
+        [
+            "out",
+            *(
+                f"out/{name}"
+                for name in (
+                    "README.md",
+                    "config.json",
+                    "metrics.jsonl",
+                    "model.safetensors",
+                    "unplug.json",
+                )
+            ),
+        ]
     )

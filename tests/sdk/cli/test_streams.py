@@ -1,4 +1,6 @@
-"""The last write can fail: the work is kept, the line comes out escaped, and the exit code is that of the work."""
+"""The last write can fail: the work is kept, the line comes out escaped, and the exit code is that
+of the work.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def left() -> TextIO:
 
 
 @pytest.mark.parametrize(
-    ("encoding", "shown"), [("ascii", "Jos\\xe9 \\u540d"), ("latin-1", "José \\u540d"), ("cp1252", "José \\u540d")]
+    ("encoding", "shown"),
+    [("ascii", "Jos\\xe9 \\u540d"), ("latin-1", "José \\u540d"), ("cp1252", "José \\u540d")],
 )
 @pytest.mark.parametrize("json", [False, True])
 def test_what_a_console_cannot_show_is_escaped(
@@ -74,16 +77,22 @@ def test_bars_escape_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("which", ["stdout", "stderr", "both"])
-def test_a_reader_who_left_ends_nothing(which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_who_left_ends_nothing(
+    which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("stdout", "stderr") if which == "both" else (which,):
         monkeypatch.setattr(sys, name, left())
-    assert called("data", "synth", "--n", "2", "--size", "16", "--out", str(tmp_path / "faces")) == 0
+    assert (
+        called("data", "synth", "--n", "2", "--size", "16", "--out", str(tmp_path / "faces")) == 0
+    )
     assert (tmp_path / "faces" / "labels.csv").is_file()
     assert called("list", "nothing") == 2
 
 
 @needs_full
-@pytest.mark.parametrize("words", [("list", "data"), ("list", "data", "--json"), ("--version",), ("list", "--help")])
+@pytest.mark.parametrize(
+    "words", [("list", "data"), ("list", "data", "--json"), ("--version",), ("list", "--help")]
+)
 def test_a_full_disk_under_standard_output(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,15 +101,23 @@ def test_a_full_disk_under_standard_output(
     monkeypatch.setattr(sys, "stdout", FULL.open("w"))
     assert called(*words) == 2
     said = capsys.readouterr().err
-    last = "error: standard output: No space left on device. The work is done, and what it said stands above.\n"
+    last = (
+        "error: standard output: No space left on device. The work is done, and what it said "
+        "stands above.\n"
+    )
     assert said == whole + last
 
 
 @needs_full
-def test_a_refusal_stays_one_line_over_a_full_disk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_stays_one_line_over_a_full_disk(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "stdout", FULL.open("w"))
     assert called("bundle", "inspect", "nowhere") == 2
-    assert capsys.readouterr().err == "error: nowhere: no such bundle. Give a bundle folder, or the zip file of one.\n"
+    assert (
+        capsys.readouterr().err
+        == "error: nowhere: no such bundle. Give a bundle folder, or the zip file of one.\n"
+    )
     monkeypatch.setattr(sys, "stderr", FULL.open("w"))
     assert called("list", "data") == 2
 
@@ -111,10 +128,16 @@ def closed(number: int) -> Callable[[], None]:
 
 @needs_full
 def test_python_adds_nothing_when_it_ends() -> None:
-    """What the streams still held would be written once more then: exit code 120, and two lines nobody asked for."""
+    """What the streams still held would be written once more then: exit code 120, and two lines
+    nobody asked for.
+    """
     words = [sys.executable, "-m", "unplug.sdk.cli", "list", "data"]
     with FULL.open("w") as full:
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 2 and done.stderr.splitlines()[-1].startswith("error: standard output: ")
-    without = subprocess.run(words, preexec_fn=closed(1), stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.splitlines()[-1].startswith(
+        "error: standard output: "
+    )
+    without = subprocess.run(
+        words, preexec_fn=closed(1), stderr=subprocess.PIPE, text=True, check=False
+    )
     assert (without.returncode, without.stderr) == (0, "")

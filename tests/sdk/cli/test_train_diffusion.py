@@ -40,11 +40,39 @@ def run(*args: object) -> Any:
 
 
 def base_call(out: Path, *more: object, spec: object = SPEC) -> tuple[object, ...]:
-    return ("train", "base", "--data", spec, "--out", out, "--image-size", SIZE, "--vae-steps", 3, *FEW, *more)
+    return (
+        "train",
+        "base",
+        "--data",
+        spec,
+        "--out",
+        out,
+        "--image-size",
+        SIZE,
+        "--vae-steps",
+        3,
+        *FEW,
+        *more,
+    )
 
 
-def plugin_call(base_folder: Path, out: Path, *more: object, spec: object = SPEC) -> tuple[object, ...]:
-    return ("train", "plugin", "--data", spec, "--condition", "canny", "--base", base_folder, "--out", out, *FEW, *more)
+def plugin_call(
+    base_folder: Path, out: Path, *more: object, spec: object = SPEC
+) -> tuple[object, ...]:
+    return (
+        "train",
+        "plugin",
+        "--data",
+        spec,
+        "--condition",
+        "canny",
+        "--base",
+        base_folder,
+        "--out",
+        out,
+        *FEW,
+        *more,
+    )
 
 
 def captioned(folder: Path, count: int = 30) -> Path:
@@ -62,26 +90,54 @@ def test_from_nothing_to_a_steered_picture(tmp_path: Path) -> None:
     base, plugin = tmp_path / "base", tmp_path / "plugin"
     made = json.loads(run(*base_call(base, "--half", "--json")).stdout)
     assert (
-        made["out"] == str(base) and made["metrics"]["loss"] > 0 and set(made["parameters"]) == {"unet", "vae", "text_encoder"}
+        made["out"] == str(base)
+        and made["metrics"]["loss"] > 0
+        and set(made["parameters"]) == {"unet", "vae", "text_encoder"}
     )
     assert {path.name for path in base.iterdir()} == set(OURS)
     trained = run(*plugin_call(base, plugin, "--sample-every", 2))
     assert f"saved {plugin}" in trained.stdout and "velocity loss" in trained.stdout
-    assert re.fullmatch(r"training a canny plugin at 64 px on 2[5-7] of 30 samples\n", trained.stderr)
+    assert re.fullmatch(
+        r"training a canny plugin at 64 px on 2[5-7] of 30 samples\n", trained.stderr
+    )
     assert load_checkpoint(plugin, expect="plugin").record["base"]["name"] == str(base)
     condition = tmp_path / "condition.png"
     Image.linear_gradient("L").resize((SIZE, SIZE)).convert("RGB").save(condition)
-    run("generate", "--prompt", "a child", "--base", base, "--plugin", plugin, "--condition-image", condition, "--steps", 1,
-        "--out", tmp_path / "a.png")  # fmt: skip
-    assert leftovers(tmp_path) == sorted([*(name for name in leftovers(tmp_path) if "/" in name), "a.png", "base",
-                                          "condition.png", "plugin"])  # fmt: skip
+    run(
+        "generate",
+        "--prompt",
+        "a child",
+        "--base",
+        base,
+        "--plugin",
+        plugin,
+        "--condition-image",
+        condition,
+        "--steps",
+        1,
+        "--out",
+        tmp_path / "a.png",
+    )
+    assert leftovers(tmp_path) == sorted(
+        [
+            *(name for name in leftovers(tmp_path) if "/" in name),
+            "a.png",
+            "base",
+            "condition.png",
+            "plugin",
+        ]
+    )
 
 
 @pytest.mark.long
 def test_a_folder_of_pictures_with_captions(base_folder: Path, tmp_path: Path) -> None:
     spec = f"captions:{captioned(tmp_path / 'data')}"
-    made = json.loads(run(*plugin_call(base_folder, tmp_path / "plugin", "--json", spec=spec)).stdout)
-    assert made["without_condition"] == 0 and sum(row["n"] for row in made["metrics"].values()) == 30
+    made = json.loads(
+        run(*plugin_call(base_folder, tmp_path / "plugin", "--json", spec=spec)).stdout
+    )
+    assert (
+        made["without_condition"] == 0 and sum(row["n"] for row in made["metrics"].values()) == 30
+    )
     run(*base_call(tmp_path / "base", "--image-size", 64, spec=spec))
 
 
@@ -95,25 +151,43 @@ def test_captions_that_do_not_match_their_pictures(base_folder: Path, tmp_path: 
         base_call(tmp_path / "out", spec=f"captions:{folder}"),
     ):
         line = fail(*call).line
-        assert "2 of 31 samples cannot be used (first: 03.png: no caption" in line and "--on-bad skip" in line
+        assert (
+            "2 of 31 samples cannot be used (first: 03.png: no caption" in line
+            and "--on-bad skip" in line
+        )
     made = json.loads(
-        run(*plugin_call(base_folder, tmp_path / "out", "--json", "--on-bad", "skip", spec=f"captions:{folder}")).stdout
+        run(
+            *plugin_call(
+                base_folder,
+                tmp_path / "out",
+                "--json",
+                "--on-bad",
+                "skip",
+                spec=f"captions:{folder}",
+            )
+        ).stdout
     )
     assert sum(row["n"] for row in made["metrics"].values()) == 29
 
 
 @pytest.mark.long
 def test_a_base_too_large_for_the_memory(base_folder: Path, tmp_path: Path) -> None:
-    """Activations twice instead of kept: the same weights. Steps in parts: the same steps, but for the batch norms."""
+    """Activations twice instead of kept: the same weights. Steps in parts: the same steps, but for
+    the batch norms.
+    """
     made = [
         json.loads(run(*plugin_call(base_folder, tmp_path / name, "--json", *more)).stdout)
-        for name, more in (("plain", ()), ("twice", ("--checkpointing",)), ("parts", ("--accumulate", 2)))
+        for name, more in (
+            ("plain", ()),
+            ("twice", ("--checkpointing",)),
+            ("parts", ("--accumulate", 2)),
+        )
     ]
     assert made[0]["sha256"] == made[1]["sha256"] != made[2]["sha256"]
     records = [load_checkpoint(tmp_path / name).record for name in ("plain", "twice", "parts")]
-    assert [(record["recipe"]["checkpointing"], record["recipe"]["accumulate"]) for record in records] == [
-        (False, 1), (True, 1), (False, 2)
-    ]  # fmt: skip
+    assert [
+        (record["recipe"]["checkpointing"], record["recipe"]["accumulate"]) for record in records
+    ] == [(False, 1), (True, 1), (False, 2)]
     assert len({record["cost"]["forward"] for record in records}) == 1
 
 
@@ -146,7 +220,9 @@ def test_data_without_captions(base_folder: Path, tmp_path: Path) -> None:
         (("--task", "lost.task"), "condition canny: it has no setting 'task'"),
     ],
 )
-def test_plugins_that_cannot_be_trained(base_folder: Path, tmp_path: Path, more: tuple[str, ...], words: str) -> None:
+def test_plugins_that_cannot_be_trained(
+    base_folder: Path, tmp_path: Path, more: tuple[str, ...], words: str
+) -> None:
     assert words in fail(*plugin_call(base_folder, tmp_path / "out"), *more, "--device", "cpu").line
     assert not (tmp_path / "out").exists()
 
@@ -172,14 +248,27 @@ def test_other_results_are_not_replaced(base_folder: Path, tmp_path: Path) -> No
     for call in (base_call(tmp_path / "plugin"), plugin_call(base_folder, base_folder)):
         assert "it exists and was not written by this command" in fail(*call).line
     assert load_checkpoint(tmp_path / "plugin").sha256 == made["sha256"]
-    again = json.loads(run(*plugin_call(base_folder, tmp_path / "plugin", "--seed", 1, "--json")).stdout)
+    again = json.loads(
+        run(*plugin_call(base_folder, tmp_path / "plugin", "--seed", 1, "--json")).stdout
+    )
     assert load_checkpoint(tmp_path / "plugin").sha256 == again["sha256"] != made["sha256"]
 
 
 @pytest.mark.slow
 def test_two_processes_make_one_plugin(base_folder: Path, tmp_path: Path) -> None:
-    """With nothing in the cache, where both would write; as `accelerate launch` starts them, here on two processors."""
-    start = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "unplug.sdk.cli")
+    """With nothing in the cache, where both would write; as `accelerate launch` starts them, here
+    on two processors.
+    """
+    start = (
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "unplug.sdk.cli",
+    )
     call = (*start, *plugin_call(base_folder, tmp_path / "plugin"), "--device", "cpu", "--json")
     env = {**os.environ, "OMP_NUM_THREADS": "1", "UNPLUG_CACHE": str(tmp_path / "cache")}
     said = subprocess.run([*map(str, call)], capture_output=True, text=True, env=env, timeout=600)
@@ -187,14 +276,31 @@ def test_two_processes_make_one_plugin(base_folder: Path, tmp_path: Path) -> Non
     made = json.loads(said.stdout)  # one of them speaks
     assert made["cost"]["forward"] == 3 * 2 and made["cost"]["processes"] == 2
     assert load_checkpoint(tmp_path / "plugin").sha256 == made["sha256"]
-    assert leftovers(tmp_path / "cache") and not [name for name in leftovers(tmp_path) if "/." in name or name.startswith(".")]
+    assert leftovers(tmp_path / "cache") and not [
+        name for name in leftovers(tmp_path) if "/." in name or name.startswith(".")
+    ]
 
 
-@pytest.mark.parametrize(("kind", "words"), [("plugin", "nothing: no such plugin"), ("base", "nothing: ")])
-def test_a_start_that_is_not_there_is_told_before_any_picture_is_drawn(tmp_path: Path, kind: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "words"), [("plugin", "nothing: no such plugin"), ("base", "nothing: ")]
+)
+def test_a_start_that_is_not_there_is_told_before_any_picture_is_drawn(
+    tmp_path: Path, kind: str, words: str
+) -> None:
     more = ("--condition", "canny") if kind == "plugin" else ()
     told = CliRunner().invoke(
-        main, ["train", kind, *more, "--start", "nothing", "--data", "synth:n=100000000", "--out", str(tmp_path / "x")]
+        main,
+        [
+            "train",
+            kind,
+            *more,
+            "--start",
+            "nothing",
+            "--data",
+            "synth:n=100000000",
+            "--out",
+            str(tmp_path / "x"),
+        ],
     )
     (line,) = told.stderr.strip().splitlines()
     assert told.exit_code == 2 and words in line and not (tmp_path / "x").exists()

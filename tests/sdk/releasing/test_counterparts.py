@@ -30,18 +30,29 @@ pytestmark = pytest.mark.long
 
 def material(world: World, work: Path, rounding: bool) -> ReleaseMaterial:
     return ReleaseMaterial(
-        original=world.original, dataset=world.dataset, forget_ids=world.forget_ids,
-        config=replace(QUICK, rounding=rounding), work=work, device=CPU,
-        task=task_of(world.original, device=CPU), show=False,
-    )  # fmt: skip
+        original=world.original,
+        dataset=world.dataset,
+        forget_ids=world.forget_ids,
+        config=replace(QUICK, rounding=rounding),
+        work=work,
+        device=CPU,
+        task=task_of(world.original, device=CPU),
+        show=False,
+    )
 
 
 @pytest.mark.slow
-def test_an_audit_of_a_release_says_what_export_did(world: World, artifacts: dict[str, Artifact], tmp_path: Path) -> None:
-    """The original and the oracle become files of the same form for as long as it takes; the file that ships is fp32."""
+def test_an_audit_of_a_release_says_what_export_did(
+    world: World, artifacts: dict[str, Artifact], tmp_path: Path
+) -> None:
+    """The original and the oracle become files of the same form for as long as it takes; the file
+    that ships is fp32.
+    """
     (tmp_path / "work").mkdir()
     item, own = artifacts["age.fp32.tflite"], material(world, tmp_path / "work", rounding=True)
-    parity = measure_parity([item], world.unlearned.path, example_inputs("age", world.unlearned.model.iospec, 2))
+    parity = measure_parity(
+        [item], world.unlearned.path, example_inputs("age", world.unlearned.model.iospec, 2)
+    )
     evidence = ReleaseEvidence(
         results={
             "original": world.original,
@@ -56,16 +67,29 @@ def test_an_audit_of_a_release_says_what_export_did(world: World, artifacts: dic
     made, unable = evidence["counterparts"]
     assert unable == {} and len(made) == 1 and not made[0].given
     assert made[0].original.card.checkpoint_sha256 == world.original.sha256
-    assert made[0].retrained is not None and made[0].retrained.card.checkpoint_sha256 == world.oracle.sha256
+    assert (
+        made[0].retrained is not None
+        and made[0].retrained.card.checkpoint_sha256 == world.oracle.sha256
+    )
     report = progress.run(AUDIT, own, evidence).audit
     (row,) = report.rounding
     assert (row.model, row.target, row.precision) == ("age.fp32.tflite", "litert", "fp32")
-    assert row.original_sha256 == made[0].original.card.sha256 and row.codes is not None and row.codes.changed > 0.5
-    assert row.kept is not None and row.kept.value == pytest.approx(1.0, abs=1e-3)  # fp32 keeps the edit
-    assert row.minus_retrained is not None and set(row.distance) == set(row.retrained) == {"forget", "test"}
+    assert (
+        row.original_sha256 == made[0].original.card.sha256
+        and row.codes is not None
+        and row.codes.changed > 0.5
+    )
+    # fp32 keeps the edit
+    assert row.kept is not None and row.kept.value == pytest.approx(1.0, abs=1e-3)
+    assert row.minus_retrained is not None and set(row.distance) == set(row.retrained) == {
+        "forget",
+        "test",
+    }
 
 
-def test_it_can_be_switched_off_and_the_report_says_so(world: World, released: Release, tmp_path: Path) -> None:
+def test_it_can_be_switched_off_and_the_report_says_so(
+    world: World, released: Release, tmp_path: Path
+) -> None:
     assert not Counterparts().wanted(material(world, tmp_path, rounding=False))
     audit = json.loads((released.bundle / "reports" / "audit.json").read_text())
     assert audit["skipped"]["rounding"] == "it was switched off"
@@ -73,29 +97,47 @@ def test_it_can_be_switched_off_and_the_report_says_so(world: World, released: R
 
 def card(mae: Estimate) -> str:
     attack = AttackResult(
-        auc=Estimate(value=0.5, low=0.4, high=0.6), minus_retrained=None, threshold_accuracy=None, tpr={}, forget_scores=(),
+        auc=Estimate(value=0.5, low=0.4, high=0.6),
+        minus_retrained=None,
+        threshold_accuracy=None,
+        tpr={},
+        forget_scores=(),
         unseen_scores=(),
-    )  # fmt: skip
+    )
 
     def model(role: Role) -> ModelAudit:
         use = Utility(n=4, accuracy=Estimate(value=0.5), mae=mae, loss=1.0, per_group=())
-        return ModelAudit(name=role, role=role, sha256="0" * 64, utility={"test": use}, attacks={"loss": attack})
+        return ModelAudit(
+            name=role, role=role, sha256="0" * 64, utility={"test": use}, attacks={"loss": attack}
+        )
 
     report = AuditReport(
-        data={}, forget={}, models=(model("original"), model("unlearned"), model("retrained")), oracle_band={}, skipped={},
-        alarms=(), settings={}, versions={},
-    )  # fmt: skip
+        data={},
+        forget={},
+        models=(model("original"), model("unlearned"), model("retrained")),
+        oracle_band={},
+        skipped={},
+        alarms=(),
+        settings={},
+        versions={},
+    )
     forget = {"samples": 3, "method": "msg", "cost": {"compute_fraction": 0.04}}
-    unlearned: Any = SimpleNamespace(model_type="age", model=SimpleNamespace(image_size=32), record={"forget": forget})
+    unlearned: Any = SimpleNamespace(
+        model_type="age", model=SimpleNamespace(image_size=32), record={"forget": forget}
+    )
     evidence = ReleaseEvidence(results={"unlearned": unlearned, "audit": report, "artifacts": []})
     task = AgeTask(recipe=Recipe(), edges=(0.0, 100.0))
     return bundle_card("age", task, evidence, {"gates": [], "tries": []})
 
 
 def test_a_card_of_few_subjects_gives_the_number_alone() -> None:
-    assert "in years: 7.25 (original), 7.25 (this model),\n7.25 (oracle)." in card(Estimate(value=7.25))
+    assert "in years: 7.25 (original), 7.25 (this model),\n7.25 (oracle)." in card(
+        Estimate(value=7.25)
+    )
 
 
 def test_a_card_gives_intervals_where_there_are_any() -> None:
     text = card(Estimate(value=7.25, low=6.5, high=8.125))
-    assert "7.25 (6.50 to 8.12) (oracle)" in text and "| loss AUC | 0.500 (0.400 to 0.600) |" in text
+    assert (
+        "7.25 (6.50 to 8.12) (oracle)" in text and "| loss AUC | 0.500 (0.400 to 0.600) |" in text
+    )

@@ -1,4 +1,6 @@
-"""The gate that forgetting may not move the decision: planted shifts, harmless steps, and a decision on its way to a bundle."""
+"""The gate that forgetting may not move the decision: planted shifts, harmless steps, and a
+decision on its way to a bundle.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +38,25 @@ def record(world: World, **limits: float) -> DecisionRecord:
 
 
 def shifted(by: float, count: int = 3000, sd: float = 0.02, *, only: str | None = None) -> Shift:
-    """A step that moves the log odds of everybody, or of one group of a third; half of them are minors."""
+    """A step that moves the log odds of everybody, or of one group of a third; half of them are
+    minors.
+    """
     rng = np.random.default_rng(0)
     age_N = np.where(np.arange(count) % 2, 12.0, 30.0)
     group_N = [("a", "b", "c")[index % 3] for index in range(count)]
     before_N = expit((age_N - 18) / 3 + rng.normal(0, 1.5, count))
     moved_N = np.array([only is None or item == only for item in group_N])
     after_N = expit(logit(before_N) + by * moved_N + rng.normal(0, sd, count))
-    return decision_shift(before_N, after_N, age_N, np.arange(count), RULE, name="after", sha256="a" * 64, group_N=group_N)
+    return decision_shift(
+        before_N,
+        after_N,
+        age_N,
+        np.arange(count),
+        RULE,
+        name="after",
+        sha256="a" * 64,
+        group_N=group_N,
+    )
 
 
 def decision_gates(decided: Decided, **limits: Any) -> list[Gate]:
@@ -58,7 +71,10 @@ def judged(world: World, forgetting: Shift, *rounding: Shift, **limits: float) -
 def test_a_harmless_step_passes(world: World) -> None:
     found = judged(world, shifted(0.0), shifted(0.0))
     assert len(found) == 8 and all(gate.passed and not gate.inconclusive for gate in found.values())
-    assert explain_gates(list(found.values()), Gates())[0].source == "the default of max_decision_shift"
+    assert (
+        explain_gates(list(found.values()), Gates())[0].source
+        == "the default of max_decision_shift"
+    )
     assert all(item.asks for item in explain_gates(list(found.values()), Gates()))
 
 
@@ -81,7 +97,10 @@ def test_rounding_that_shifts_it_is_caught_and_names_the_file(world: World) -> N
 def test_a_shift_in_one_group_is_caught_where_all_together_hide_it(world: World) -> None:
     found = judged(world, shifted(1.5, only="b"), max_decision_shift=0.1, max_calibration_shift=0.5)
     assert found[AFTER].passed and not found["decision (worst group)"].passed
-    assert "b +" in found["decision (worst group)"].detail and "gap between groups" in found["decision (worst group)"].detail
+    assert (
+        "b +" in found["decision (worst group)"].detail
+        and "gap between groups" in found["decision (worst group)"].detail
+    )
 
 
 def test_few_people_are_no_evidence(world: World) -> None:
@@ -94,9 +113,17 @@ def test_few_people_are_no_evidence(world: World) -> None:
 
 
 def test_a_file_that_was_not_run(world: World) -> None:
-    decided = Decided(record=record(world), forgetting=shifted(0.0), rounding=(), not_run={"age.mlpackage": "no macOS"})
+    decided = Decided(
+        record=record(world),
+        forgetting=shifted(0.0),
+        rounding=(),
+        not_run={"age.mlpackage": "no macOS"},
+    )
     names = {gate.name for gate in decision_gates(decided)}
-    assert "decision (files not run)" not in names and "age.mlpackage was not run here" in decision_card(decided)
+    assert (
+        "decision (files not run)" not in names
+        and "age.mlpackage was not run here" in decision_card(decided)
+    )
     strict = decision_gates(decided, allow_not_run=False)[-1]
     assert strict.name == "decision (files not run)" and not strict.passed
 
@@ -108,27 +135,49 @@ def released_with(world: World, tmp_path: Path, found: DecisionRecord, **limits:
     path.write_text(json.dumps(asdict(found)))
     config = replace(QUICK, decision=path, gates=replace(QUICK.gates, **limits))
     return release(
-        world.original, world.dataset, world.forget_ids, tmp_path / "age.unplug", tmp_path / "work", config,
-        oracle=world.oracle, device=CPU, say=lambda _: None, show=False,
-    )  # fmt: skip
+        world.original,
+        world.dataset,
+        world.forget_ids,
+        tmp_path / "age.unplug",
+        tmp_path / "work",
+        config,
+        oracle=world.oracle,
+        device=CPU,
+        say=lambda _: None,
+        show=False,
+    )
 
 
 @pytest.mark.long
 def test_a_decision_on_its_way_into_a_bundle(world: World, tmp_path: Path) -> None:
-    """Refused for want of people first; with open gates it ships, fitted anew on the file, and answers in `unplug run`."""
+    """Refused for want of people first; with open gates it ships, fitted anew on the file, and
+    answers in `unplug run`.
+    """
     before = record(world)
     with pytest.raises(GateFailed, match=r"decision \(false positives\)"):
         released_with(world, tmp_path, before)
-    done = released_with(world, tmp_path, before, max_decision_shift=1.0, max_group_shift=1.0, max_calibration_shift=1.0)
+    done = released_with(
+        world,
+        tmp_path,
+        before,
+        max_decision_shift=1.0,
+        max_group_shift=1.0,
+        max_calibration_shift=1.0,
+    )
     verify_bundle(done.bundle)
     carried = decision_in(read_manifest(done.bundle).postprocessing, "manifest.json")
     assert carried is not None and carried.apart == "held out" and carried.max_fpr == before.max_fpr
     assert [item.name for item in carried.models] == ["unlearned", "age.fp32.tflite"]
     assert {item.sha256 for item in carried.models} >= {world.unlearned.sha256}
-    assert json.loads((done.bundle / "reports" / "decision.json").read_text())["forgetting"]["sha256"] == world.unlearned.sha256
+    assert (
+        json.loads((done.bundle / "reports" / "decision.json").read_text())["forgetting"]["sha256"]
+        == world.unlearned.sha256
+    )
     assert "*over* from P(age >= 40)" in (done.bundle / "README.md").read_text()
     Image.fromarray(world.dataset.pixels(np.array([0]))[0]).save(tmp_path / "face.png")
-    shown = CliRunner().invoke(main, ["run", str(done.bundle), "--image", str(tmp_path / "face.png")])
+    shown = CliRunner().invoke(
+        main, ["run", str(done.bundle), "--image", str(tmp_path / "face.png")]
+    )
     assert shown.exit_code == 0 and " 40 (P = " in shown.stdout, shown.stderr
 
 
@@ -145,6 +194,17 @@ def test_a_decision_of_another_model_is_refused(world: World, tmp_path: Path) ->
         (("--decision-data", "synth:n=9"), "no decision is given"),
     ],
 )
-def test_a_gate_of_a_decision_that_nobody_gave(world: World, tmp_path: Path, more: tuple[str, ...], why: str) -> None:
-    arguments = ("release", world.original.path, "--data", world.spec, "--forget", world.forget_file, "--out", tmp_path / "b")
+def test_a_gate_of_a_decision_that_nobody_gave(
+    world: World, tmp_path: Path, more: tuple[str, ...], why: str
+) -> None:
+    arguments = (
+        "release",
+        world.original.path,
+        "--data",
+        world.spec,
+        "--forget",
+        world.forget_file,
+        "--out",
+        tmp_path / "b",
+    )
     assert why in fail(*arguments, *more).line

@@ -1,4 +1,6 @@
-"""The release of a model that was made to forget: one person with one picture, held to equality instead of attacks."""
+"""The release of a model that was made to forget: one person with one picture, held to equality
+instead of attacks.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +32,30 @@ pytestmark = pytest.mark.long
         pytest.param(Shards(shards=4, slices=2, hidden=8, epochs=20), marks=pytest.mark.slow),
     ],
 )
-def test_one_picture_is_forgotten_and_ships_on_equality(design: ClosedForm | Shards, tmp_path: Path) -> None:
+def test_one_picture_is_forgotten_and_ships_on_equality(
+    design: ClosedForm | Shards, tmp_path: Path
+) -> None:
     personal = load_dataset("synth:n=90,subjects=45,seed=1", 32, show=False)
     consented = load_dataset("synth:n=300,subjects=300,seed=2", 32, show=False)
     split = make_split(personal, seed=0)
-    recipe = Recipe(
-        size="nano", image_size=32, epochs=15
-    )  # after 6 its features hardly vary, and fp32 parity is near its floor
-    original = design.train(personal, split, recipe, tmp_path / "age", trunk_data=consented, device=CPU, show=False)
+    # after 6 its features hardly vary, and fp32 parity is near its floor
+    recipe = Recipe(size="nano", image_size=32, epochs=15)
+    original = design.train(
+        personal, split, recipe, tmp_path / "age", trunk_data=consented, device=CPU, show=False
+    )
     config = replace(QUICK, method=None, targets=("onnx",), rounding=False)
     said: list[str] = []
     done = release(
-        original, personal, split.train[:1], tmp_path / "age.unplug", tmp_path / "work", config, device=CPU,
-        say=said.append, show=False,
-    )  # fmt: skip
+        original,
+        personal,
+        split.train[:1],
+        tmp_path / "age.unplug",
+        tmp_path / "work",
+        config,
+        device=CPU,
+        say=said.append,
+        show=False,
+    )
     assert said[0].startswith(f"forgetting by {design.name} costs ")
     gates = {gate["name"]: gate for gate in done.summary["gates"]}
     assert gates["equality"]["value"] == 0.0 and gates["equality"]["passed"]
@@ -52,14 +64,29 @@ def test_one_picture_is_forgotten_and_ships_on_equality(design: ClosedForm | Sha
     assert read_json(tmp_path / "work" / "unlearned" / "unplug.json")["forget"]["samples"] == 1
     write_report(done.reports, tmp_path / "report.html", title="one picture")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert design.name in page and "Forgotten exactly" in page and "Whoever kept the file from before can compare" in page
+    assert (
+        design.name in page
+        and "Forgotten exactly" in page
+        and "Whoever kept the file from before can compare" in page
+    )
 
     unlearned = load_checkpoint(tmp_path / "work" / "unlearned")
-    (gate,) = Equality().judge(ReleaseEvidence(results={"unlearned": unlearned, "retrained": original}))
-    assert not gate.passed and gate.value is not None and gate.value > 0, "whoever was not forgotten shows"
+    (gate,) = Equality().judge(
+        ReleaseEvidence(results={"unlearned": unlearned, "retrained": original})
+    )
+    assert not gate.passed and gate.value is not None and gate.value > 0, (
+        "whoever was not forgotten shows"
+    )
     with pytest.raises(InputError, match="another method would end that"):
         release(
-            original, personal, split.train[:1], tmp_path / "b.unplug", tmp_path / "w2", replace(config, method="msg"),
-            device=CPU, say=lambda _: None, show=False,
-        )  # fmt: skip
+            original,
+            personal,
+            split.train[:1],
+            tmp_path / "b.unplug",
+            tmp_path / "w2",
+            replace(config, method="msg"),
+            device=CPU,
+            say=lambda _: None,
+            show=False,
+        )
     assert not (tmp_path / "b.unplug").exists()

@@ -22,12 +22,22 @@ def shown(dataset: Dataset, forget: tuple[str, ...], test: tuple[str, ...]) -> s
     held = {*forget, *test}
     rest = tuple(name for name in dataset.ids if name not in held)
     split = Split(
-        data_digest=dataset.digest, seed=0, subject_disjoint=False, train=(*forget, *rest[1:]), validation=rest[:1], test=test,
+        data_digest=dataset.digest,
+        seed=0,
+        subject_disjoint=False,
+        train=(*forget, *rest[1:]),
+        validation=rest[:1],
+        test=test,
         forget=forget,
-    )  # fmt: skip
+    )
     sheet = face_samples(load_sets(dataset, split, EDGES, CPU), dataset, {})
     drawn = [np.asarray(Image.open(io.BytesIO(base64.b64decode(face.png)))) for face in sheet.faces]
-    return {dataset.ids[row] for row in range(len(dataset)) for face in drawn if np.array_equal(face, dataset.pixels([row])[0])}
+    return {
+        dataset.ids[row]
+        for row in range(len(dataset))
+        for face in drawn
+        if np.array_equal(face, dataset.pixels([row])[0])
+    }
 
 
 def test_who_was_forgotten_is_not_shown_by_another_picture() -> None:
@@ -38,5 +48,8 @@ def test_who_was_forgotten_is_not_shown_by_another_picture() -> None:
     first, *others = by_subject.values()
     test = (*first[1:], *(own[-1] for own in others))
     assert shown(dataset, (first[0],), test) == {own[-1] for own in others}
-    assert shown(dataset, (others[0][0],), (*first, *(own[-1] for own in others))) == {*first, *(own[-1] for own in others[1:])}
+    assert shown(dataset, (others[0][0],), (*first, *(own[-1] for own in others))) == {
+        *first,
+        *(own[-1] for own in others[1:]),
+    }
     assert shown(dataset, (first[0],), tuple(first[1:])) == set(), "nobody is left to show"

@@ -1,4 +1,6 @@
-"""A killed release repeats no finished stage, and no stage is taken for finished that was made from something else."""
+"""A killed release repeats no finished stage, and no stage is taken for finished that was made from
+something else.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Bench:
     def __init__(self, work: Path) -> None:
         self.work, self.ran, self.said = work, Counter[str](), list[str]()
 
-    def __call__(self, *, of: str = "a", dies: str = "", restart: bool = False, seed: int = 0) -> list[str]:
+    def __call__(
+        self, *, of: str = "a", dies: str = "", restart: bool = False, seed: int = 0
+    ) -> list[str]:
         progress = StageProgress(self.work, {"seed": seed}, self.said.append, restart=restart)
         made, last = list[str](), of
         for name in ("one", "two", "three"):
@@ -58,7 +62,9 @@ def test_it_goes_on_behind_the_last_finished_stage(bench: Bench) -> None:
             bench(dies=stage)
     first = bench()
     assert bench.ran == {"one": 1, "two": 1, "three": 1}
-    assert re.fullmatch(r"three: \d+(?:\.\d)? m?s", bench.said[-1]), "a stage ends with its time, for who reads a log"
+    assert re.fullmatch(r"three: \d+(?:\.\d)? m?s", bench.said[-1]), (
+        "a stage ends with its time, for who reads a log"
+    )
     assert bench.said[-4:-1] == [
         "one: finished by an earlier run, used again",
         "two: finished by an earlier run, used again",
@@ -89,12 +95,21 @@ def test_a_file_that_is_gone_or_another_is_made_again(bench: Bench) -> None:
 def test_what_is_not_final_is_tried_again(tmp_path: Path) -> None:
     for final in (False, True):
         left = Left(files=[], facts={"final": final}, final=final)
-        assert StageProgress(tmp_path, {}, print).stage("bench", {}, lambda left=left: left, dict) == {"final": final}  # type: ignore[misc]
+        assert StageProgress(tmp_path, {}, print).stage(
+            "bench", {}, lambda left=left: left, dict
+        ) == {"final": final}  # type: ignore[misc]
     assert StageProgress(tmp_path, {}, print).has("bench", {})
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"schema": "unplug-release-stages/2", "stages": {}}', '{"stages": {"one": 1}}']
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"schema": "unplug-release-stages/2", "stages": {}}',
+        '{"stages": {"one": 1}}',
+    ],
 )
 def test_records_that_cannot_be_read_are_none(bench: Bench, text: str) -> None:
     bench()
@@ -132,9 +147,17 @@ def test_a_release_that_is_killed_before_every_stage_runs_each_once(
 
     def attempt(config: ReleaseConfig = config) -> Release:
         return release(
-            world.original, world.dataset, world.forget_ids, tmp_path / "age.unplug", tmp_path / "work", config,
-            oracle=world.oracle, device=CPU, say=said.append, show=False,
-        )  # fmt: skip
+            world.original,
+            world.dataset,
+            world.forget_ids,
+            tmp_path / "age.unplug",
+            tmp_path / "work",
+            config,
+            oracle=world.oracle,
+            device=CPU,
+            say=said.append,
+            show=False,
+        )
 
     for name in MADE:
         dies[0] = name
@@ -151,7 +174,9 @@ def test_a_release_that_is_killed_before_every_stage_runs_each_once(
     again = attempt(replace(config, gates=replace(QUICK.gates, max_mae_above_retrained=200.0)))
     assert ran == dict.fromkeys(MADE, 1), "gates only judge"
     assert {**again.summary["seconds"], "bundle": 0} == {**done.summary["seconds"], "bundle": 0}
-    assert (tmp_path / "work" / "bench.json").read_bytes() == bench, "timings are those of the run that took them"
+    assert (tmp_path / "work" / "bench.json").read_bytes() == bench, (
+        "timings are those of the run that took them"
+    )
 
     attempt(replace(config, bench_iterations=4))
     assert ran == {**dict.fromkeys(MADE, 1), "bench": 2}

@@ -1,4 +1,6 @@
-"""A release with references that were trained once: it trains none, and tells of single people to nobody outside."""
+"""A release with references that were trained once: it trains none, and tells of single people to
+nobody outside.
+"""
 
 from __future__ import annotations
 
@@ -20,29 +22,52 @@ from ..conftest import CPU, QUICK, World
 def released(world: World, folder: Path, **changes: Any) -> list[str]:
     said: list[str] = []
     release(
-        world.original, world.dataset, world.forget_ids, folder / "age.unplug", folder / "work", replace(QUICK, **changes),
-        oracle=world.oracle, device=CPU, say=said.append, show=False,
-    )  # fmt: skip
+        world.original,
+        world.dataset,
+        world.forget_ids,
+        folder / "age.unplug",
+        folder / "work",
+        replace(QUICK, **changes),
+        oracle=world.oracle,
+        device=CPU,
+        say=said.append,
+        show=False,
+    )
     return said
 
 
 @pytest.mark.long
 def test_it_trains_none_and_publishes_nobody(world: World, tmp_path: Path) -> None:
     fleet = tmp_path / "references"
-    train_references(world.original, world.dataset, fleet, models=8, folds=2, device=CPU, backend="loop", show=False)
+    train_references(
+        world.original,
+        world.dataset,
+        fleet,
+        models=8,
+        folds=2,
+        device=CPU,
+        backend="loop",
+        show=False,
+    )
     said = released(world, tmp_path, fleet=fleet, targets=("onnx",))
     assert not list((tmp_path / "work").glob("reference-*"))
     own = json.loads((tmp_path / "work" / "audit.json").read_text())
     unlearned = next(model for model in own["models"] if model["role"] == "unlearned")
-    assert len(unlearned["people"]) == own["forget"]["subjects"] and {"lira", "rmia"} <= set(unlearned["attacks"])
+    assert len(unlearned["people"]) == own["forget"]["subjects"] and {"lira", "rmia"} <= set(
+        unlearned["attacks"]
+    )
     assert own["settings"]["fleet"]["never_saw"] == 4
     published = json.loads((tmp_path / "age.unplug" / "reports" / "audit.json").read_text())
     assert not any(model["people"] for model in published["models"])
     further = [attack for model in published["models"] for attack in model["further"].values()]
-    assert further and not any(attack["forget_scores"] or attack["unseen_scores"] for attack in further)
+    assert further and not any(
+        attack["forget_scores"] or attack["unseen_scores"] for attack in further
+    )
     named = {name for model in own["models"] for name in model["further"]}
     assert {"views", "best-view", "other-pictures", "features", "two-versions"} <= named
-    assert not named & {name for model in own["models"] for name in model["attacks"]} and not named & set(own["skipped"])
+    assert not named & {
+        name for model in own["models"] for name in model["attacks"]
+    } and not named & set(own["skipped"])
     told = {row["holds"]: row["covered"] for row in published["threats"]}
     assert told["the old file as well"] == ["two-versions"]
     assert [line for line in said if "of it for attacks beyond the sets of the split" in line]
@@ -50,7 +75,9 @@ def test_it_trains_none_and_publishes_nobody(world: World, tmp_path: Path) -> No
     assert "a retrained model shows it too" in (tmp_path / "page.html").read_text()
 
 
-def test_references_that_do_not_fit_are_told_before_anything_is_made(world: World, tmp_path: Path) -> None:
+def test_references_that_do_not_fit_are_told_before_anything_is_made(
+    world: World, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=r"there is no references\.json"):
         released(world, tmp_path, fleet=tmp_path / "nothing")
     assert not (tmp_path / "work" / "unlearned").exists()

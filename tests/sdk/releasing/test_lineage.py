@@ -1,4 +1,6 @@
-"""Whoever was forgotten stays so: from which models a release may start, by the ledger, by bundles, by what lies near."""
+"""Whoever was forgotten stays so: from which models a release may start, by the ledger, by bundles,
+by what lies near.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,15 @@ from unplug.sdk.releasing import Answering, prepare, release
 from unplug.serve import SCOPES, ServeRecipe, ServeSettings, ServiceTables, add_token
 from unplug.serve.app import make_app
 from unplug.serve.release_run import run_release
-from unplug.trust.bundle import Publication, Signing, bundle_id, load_signer, make_key, read_manifest, sign_bundle
+from unplug.trust.bundle import (
+    Publication,
+    Signing,
+    bundle_id,
+    load_signer,
+    make_key,
+    read_manifest,
+    sign_bundle,
+)
 from unplug.trust.ledger import Ledger, LedgerSigner, open_ledger
 
 from ..cli.calls import fail, leftovers
@@ -37,12 +47,19 @@ EXACT = replace(QUICK, method="retrain")
 
 
 def forgotten(original: Checkpoint, dataset: Dataset, ids: Sequence[str], out: Path) -> Checkpoint:
-    """A model with the record of one that forgot some samples, and weights that nobody else has; nothing is computed."""
+    """A model with the record of one that forgot some samples, and weights that nobody else has;
+    nothing is computed.
+    """
     split = keyed(request_split(original, dataset, ids))
     model = original.model
     with torch.no_grad():
         next(model.parameters()).add_(1e-3 * len(str(out)))  # other weights in another folder
-    record = {**original.record, "split": split.to_dict(), "role": "unlearned", "lineage": lineage_of(original)}
+    record = {
+        **original.record,
+        "split": split.to_dict(),
+        "role": "unlearned",
+        "lineage": lineage_of(original),
+    }
     save_checkpoint(model, out, record=record, card="# A test\n")
     return load_checkpoint(out)
 
@@ -63,7 +80,10 @@ class Story:
         (self.anna, self.ben, self.cleo), self.pictures = list(pictures)[:3], pictures
         self.work = folder / ".one.unplug.release"
         self.unlearned = forgotten(
-            load_checkpoint(folder / "exact"), self.dataset, pictures[self.anna], self.work / "unlearned"
+            load_checkpoint(folder / "exact"),
+            self.dataset,
+            pictures[self.anna],
+            self.work / "unlearned",
         )
         self.one = self.bundle("one.unplug", self.original.sha256, self.unlearned.sha256)
         self.ledger: Ledger = open_ledger(str(folder / "ledger.db"), signer=self.signer)
@@ -81,35 +101,60 @@ class Story:
     def bundle(self, name: str, original: str, checkpoint: str) -> Path:
         """What a release would leave, as far as anybody reads here."""
         made = make_bundle(self.folder / f"made-{name}")
-        lineage = {"original_sha256": original, "checkpoint_sha256": checkpoint, "data_digest": self.dataset.digest}
+        lineage = {
+            "original_sha256": original,
+            "checkpoint_sha256": checkpoint,
+            "data_digest": self.dataset.digest,
+        }
         edit(made, lambda m: m["lineage"].update(lineage))
         made.rename(self.folder / name)
         shutil.rmtree(self.folder / f"made-{name}")
         return self.folder / name
 
-    def record(self, *requests: str, began: str, shipped: str, bundle: Path | None = None, others: int = 0) -> None:
+    def record(
+        self, *requests: str, began: str, shipped: str, bundle: Path | None = None, others: int = 0
+    ) -> None:
         """What a release on record tells the ledger."""
         number = f"{len(self.ledger.entries()):032x}"
         begin = {"stage": "begin", "model_sha256": began, "samples_of_others": str(others)}
         self.ledger.record("step", requests, facts={"release": number, **begin})
-        self.ledger.record("try", requests, facts={"release": number, "ships": "yes", "model_sha256": shipped})
+        self.ledger.record(
+            "try", requests, facts={"release": number, "ships": "yes", "model_sha256": shipped}
+        )
         said = {"bundle_sha256": bundle_id(bundle)} if bundle else {}
         self.ledger.record("release", requests, facts={"release": number, **said})
 
     def told(self) -> None:
         """Release 1 is on record."""
-        self.record("T-1", began=self.original.sha256, shipped=self.unlearned.sha256, bundle=self.one)
+        self.record(
+            "T-1", began=self.original.sha256, shipped=self.unlearned.sha256, bundle=self.one
+        )
 
     def signing(self, *earlier: Path, given: bool = True) -> Signing:
         said = Publication(name="age", release=2, supersedes=tuple(map(bundle_id, earlier)))
-        return Signing(signer=load_signer(str(self.folder / "key")), publication=said, earlier=earlier if given else ())
+        return Signing(
+            signer=load_signer(str(self.folder / "key")),
+            publication=said,
+            earlier=earlier if given else (),
+        )
 
     def starts(self, model: Checkpoint, *people: str, out: str = "two.unplug", **more: Any) -> None:
         """Everything in front of the work of release 2."""
         ids = [name for person in people for name in self.pictures[person]]
         out_ = self.folder / out
         work = out_.with_name(f".{out_.name}.release")
-        prepare(model, self.dataset, ids, out_, work, EXACT, device=CPU, say=lambda _: None, show=False, **more)
+        prepare(
+            model,
+            self.dataset,
+            ids,
+            out_,
+            work,
+            EXACT,
+            device=CPU,
+            say=lambda _: None,
+            show=False,
+            **more,
+        )
 
     def refused(self, model: Checkpoint, *people: str, **more: Any) -> str:
         before = leftovers(self.folder)
@@ -121,7 +166,9 @@ class Story:
 
 def train(root: Path) -> None:
     dataset = load_dataset(SPEC, 32, show=False)
-    recipe = Recipe(size="nano", image_size=32, epochs=1, batch_size=32, augment="flip", dropout=0.0)
+    recipe = Recipe(
+        size="nano", image_size=32, epochs=1, batch_size=32, augment="flip", dropout=0.0
+    )
     train_age(dataset, make_split(dataset), recipe, root / "exact", seed=0, device=CPU, show=False)
 
 
@@ -130,7 +177,9 @@ def story(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
     return Story(tmp_path, once(tmp_path_factory, "lineage", train) / "exact")
 
 
-def test_the_second_release_from_the_original_is_refused_with_and_without_a_ledger(story: Story) -> None:
+def test_the_second_release_from_the_original_is_refused_with_and_without_a_ledger(
+    story: Story,
+) -> None:
     story.told()
     start = f"Start from the model {story.unlearned.sha256}, {story.work / 'unlearned'}, or "
     said = story.refused(story.original, story.ben, ledger=story.ledger)
@@ -141,9 +190,18 @@ def test_the_second_release_from_the_original_is_refused_with_and_without_a_ledg
     )
     for signing in (story.signing(story.one), story.signing(story.one, given=False)):
         said = story.refused(story.original, story.ben, signing=signing)
-        assert "was not made from that bundle's, and still holds 3 samples that it forgot" in said and start in said
-    assert start in story.refused(story.original, story.ben, out="one.unplug"), "the bundle in its place goes without a word"
-    doors: list[dict[str, Any]] = [{"ledger": story.ledger}, {"signing": story.signing(story.one)}, {"out": "one.unplug"}]
+        assert (
+            "was not made from that bundle's, and still holds 3 samples that it forgot" in said
+            and start in said
+        )
+    assert start in story.refused(story.original, story.ben, out="one.unplug"), (
+        "the bundle in its place goes without a word"
+    )
+    doors: list[dict[str, Any]] = [
+        {"ledger": story.ledger},
+        {"signing": story.signing(story.one)},
+        {"out": "one.unplug"},
+    ]
     for more in doors:
         story.starts(story.original, story.anna, story.ben, **more)
         story.starts(story.unlearned, story.ben, **more)
@@ -155,20 +213,39 @@ def test_what_was_refused_before_is_refused_by_name(story: Story) -> None:
     ids = story.pictures[story.ben]
     with pytest.raises(StillHeld, match="request T-1: it was released"):
         release(
-            story.original, story.dataset, ids, story.folder / "two.unplug", story.folder / "work", EXACT, device=CPU,
-            say=lambda _: None, signing=story.signing(), answering=Answering(ledger=story.ledger, requests=("T-2",)),
-        )  # fmt: skip
+            story.original,
+            story.dataset,
+            ids,
+            story.folder / "two.unplug",
+            story.folder / "work",
+            EXACT,
+            device=CPU,
+            say=lambda _: None,
+            signing=story.signing(),
+            answering=Answering(ledger=story.ledger, requests=("T-2",)),
+        )
     recipe = recipe_of(story)
-    values = {"recipe": recipe, "ledger": str(story.folder / "ledger.db"), "folder": str(story.folder), "requests": ["T-2"]}
+    values = {
+        "recipe": recipe,
+        "ledger": str(story.folder / "ledger.db"),
+        "folder": str(story.folder),
+        "requests": ["T-2"],
+    }
     with pytest.raises(StillHeld, match="request T-1: it was released"):
         run_release(Job(story.folder, {**values, "before": None}, {}, {}))
 
 
 def recipe_of(story: Story) -> dict[str, Any]:
     made = ServeRecipe(
-        name="age", checkpoint=str(story.original.path), data=SPEC, method="retrain", device="cpu", targets=("litert",),
-        precisions=("fp32",), sign=str(story.folder / "key"),
-    )  # fmt: skip
+        name="age",
+        checkpoint=str(story.original.path),
+        data=SPEC,
+        method="retrain",
+        device="cpu",
+        targets=("litert",),
+        precisions=("fp32",),
+        sign=str(story.folder / "key"),
+    )
     return {**vars(made)}
 
 
@@ -179,20 +256,42 @@ def test_the_command_line(story: Story, monkeypatch: pytest.MonkeyPatch, words: 
     story.told()
     (story.folder / "ben.txt").write_text(f"subject:{story.ben}\n")
     before = leftovers(story.folder)
-    command = ["release", story.original.path, "--data", SPEC, "--forget", story.folder / "ben.txt", "--device", "cpu"]
-    command += ["--sign", story.folder / "key", "--method", "retrain", "--out", story.folder / "two.unplug", *words]
+    command = [
+        "release",
+        story.original.path,
+        "--data",
+        SPEC,
+        "--forget",
+        story.folder / "ben.txt",
+        "--device",
+        "cpu",
+    ]
+    command += [
+        "--sign",
+        story.folder / "key",
+        "--method",
+        "retrain",
+        "--out",
+        story.folder / "two.unplug",
+        *words,
+    ]
     line = fail(*command).line
     assert "request T-1: it was released" in line and story.unlearned.sha256 in line
     assert leftovers(story.folder) == before
     monkeypatch.setenv("UNPLUG_LEDGER", str(story.folder / "none.db"))
     if not words:
         line = fail(*command, "--supersedes", story.one).line
-        assert f"the release in the place of {story.one.name}" in line and story.unlearned.sha256 in line
+        assert (
+            f"the release in the place of {story.one.name}" in line
+            and story.unlearned.sha256 in line
+        )
         assert leftovers(story.folder) == before
 
 
 @pytest.mark.long
-def test_http_with_a_recipe_that_was_put_back_to_the_original(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_with_a_recipe_that_was_put_back_to_the_original(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
     story.told()
     key = story.folder / "ledger-key"
     key.write_text(f"{story.signer().secret_text}\n")
@@ -202,7 +301,10 @@ def test_http_with_a_recipe_that_was_put_back_to_the_original(story: Story, monk
     tables = ServiceTables(place)
     tables.create()
     settings = ServeSettings(
-        ledger=place, folder=str(story.folder / "service"), poll_seconds=0.05, recipe=ServeRecipe(**recipe_of(story))
+        ledger=place,
+        folder=str(story.folder / "service"),
+        poll_seconds=0.05,
+        recipe=ServeRecipe(**recipe_of(story)),
     )
     headers = {"authorization": f"Bearer {add_token(tables, 'all', list(SCOPES))[1]}"}
     with TestClient(make_app(settings), headers=headers) as client:
@@ -211,10 +313,15 @@ def test_http_with_a_recipe_that_was_put_back_to_the_original(story: Story, monk
         while (found := client.get(f"/releases/{job}").json())["state"] not in ("done", "failed"):
             assert time.monotonic() < deadline, found
             time.sleep(0.1)
-    assert found["state"] == "failed" and found["error"].startswith("request T-1: it was released, and the model")
+    assert found["state"] == "failed" and found["error"].startswith(
+        "request T-1: it was released, and the model"
+    )
     said = (story.folder / "service" / "jobs" / job / "error.txt").read_text()
     assert "request T-1: it was released" in said and story.unlearned.sha256 in said
-    assert not list(story.folder.rglob("age.unplug")) and story.ledger.requests()["T-2"].state == "open"
+    assert (
+        not list(story.folder.rglob("age.unplug"))
+        and story.ledger.requests()["T-2"].state == "open"
+    )
 
 
 def withdrawn(story: Story) -> Checkpoint:
@@ -228,7 +335,10 @@ def retrained_without_her(story: Story) -> Checkpoint:
     story.told()
     split = make_split(story.dataset)
     gone = {*story.pictures[story.anna]}
-    record = {**story.original.record, "split": replace(split, train=tuple(n for n in split.train if n not in gone)).to_dict()}
+    record = {
+        **story.original.record,
+        "split": replace(split, train=tuple(n for n in split.train if n not in gone)).to_dict(),
+    }
     with torch.no_grad():
         next(story.original.model.parameters()).add_(1.0)
     save_checkpoint(story.original.model, story.folder / "fresh", record=record, card="# A test\n")
@@ -238,8 +348,12 @@ def retrained_without_her(story: Story) -> Checkpoint:
 def two_steps_away(story: Story) -> Checkpoint:
     """The model between them is gone, and so is the work folder of release 1."""
     story.told()
-    between = forgotten(story.unlearned, story.dataset, story.pictures[story.cleo], story.folder / "between")
-    last = forgotten(between, story.dataset, story.pictures[list(story.pictures)[3]], story.folder / "last")
+    between = forgotten(
+        story.unlearned, story.dataset, story.pictures[story.cleo], story.folder / "between"
+    )
+    last = forgotten(
+        between, story.dataset, story.pictures[list(story.pictures)[3]], story.folder / "last"
+    )
     shutil.rmtree(story.folder / "between")
     shutil.rmtree(story.work)
     return last
@@ -248,7 +362,8 @@ def two_steps_away(story: Story) -> Checkpoint:
 def two_steps_by_old_records(story: Story) -> Checkpoint:
     """Records of before name the model in front of them alone."""
     last = two_steps_away(story)
-    story.record("T-2", began=last.record["lineage"]["original_sha256"], shipped="f" * 64)  # which the ledger need not know
+    # which the ledger need not know
+    story.record("T-2", began=last.record["lineage"]["original_sha256"], shipped="f" * 64)
     last.record["lineage"].pop("ancestors")
     story.record(began=story.unlearned.sha256, shipped=last.record["lineage"]["original_sha256"])
     return last
@@ -267,11 +382,22 @@ def name_of(story: Story, sample: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "model", [withdrawn, retrained_without_her, two_steps_away, two_steps_by_old_records, answered_for_another_model]
+    "model",
+    [
+        withdrawn,
+        retrained_without_her,
+        two_steps_away,
+        two_steps_by_old_records,
+        answered_for_another_model,
+    ],
 )
-def test_what_knows_nobody_who_was_forgotten_may_start(story: Story, model: Callable[[Story], Checkpoint]) -> None:
+def test_what_knows_nobody_who_was_forgotten_may_start(
+    story: Story, model: Callable[[Story], Checkpoint]
+) -> None:
     made = model(story)
-    signed: dict[str, Any] = {} if model is answered_for_another_model else {"signing": story.signing(story.one)}
+    signed: dict[str, Any] = (
+        {} if model is answered_for_another_model else {"signing": story.signing(story.one)}
+    )
     story.starts(made, story.ben, ledger=story.ledger, **signed)
 
 
@@ -289,7 +415,9 @@ def shredded_without_a_model(story: Story) -> dict[str, Any]:
 
 
 def by_hand(story: Story) -> dict[str, Any]:
-    """`unplug ledger record release T-1 --file one.unplug/manifest.json`, as somebody without a release on record does."""
+    """`unplug ledger record release T-1 --file one.unplug/manifest.json`, as somebody without a
+    release on record does.
+    """
     story.ledger.record("release", ["T-1"], facts={"sha256 manifest.json": bundle_id(story.one)})
     return {"ledger": story.ledger}
 
@@ -299,13 +427,19 @@ def by_a_server(story: Story) -> dict[str, Any]:
     (story.folder / "jobs" / "J-1").mkdir(parents=True)
     story.work.rename(story.folder / "jobs" / "J-1" / "work")
     weights = {"original_sha256": story.original.sha256, "model_sha256": story.unlearned.sha256}
-    story.ledger.record("release", ["T-1"], facts={"job": "J-1", "bundle": "0" * 64, "model": "age", **weights})
+    story.ledger.record(
+        "release", ["T-1"], facts={"job": "J-1", "bundle": "0" * 64, "model": "age", **weights}
+    )
     return {"ledger": story.ledger, "out": "jobs/J-2/age.unplug"}
 
 
 def another_bundle_beside(story: Story) -> dict[str, Any]:
-    """Two models of one original, each released: who takes the place of both knows whom neither does."""
-    other = forgotten(story.original, story.dataset, story.pictures[story.cleo], story.folder / "other")
+    """Two models of one original, each released: who takes the place of both knows whom neither
+    does.
+    """
+    other = forgotten(
+        story.original, story.dataset, story.pictures[story.cleo], story.folder / "other"
+    )
     beside = story.bundle("other.unplug", story.original.sha256, other.sha256)
     story.original = story.unlearned
     return {"signing": story.signing(story.one, beside)}
@@ -332,7 +466,11 @@ def an_id_alone(story: Story) -> dict[str, Any]:
         (by_hand, "request T-1: it was released, and ", True),
         (by_a_server, "/jobs/J-1/work/unlearned, or name them", True),
         (another_bundle_beside, "other.unplug: ", False),
-        (no_folder, "nothing shows that whom it forgot stay forgotten. Start from the model ", True),
+        (
+            no_folder,
+            "nothing shows that whom it forgot stay forgotten. Start from the model ",
+            True,
+        ),
         (an_id_alone, "nobody says which weights that bundle ships", False),
     ],
 )
@@ -346,14 +484,26 @@ def test_others_of_the_kind_are_refused(
 
 
 def test_the_ledger_shows_whom_the_forget_set_must_cover(story: Story) -> None:
-    """Where the work folder is gone: all whom release 1 forgot are those whom its requests name, and they are named again."""
+    """Where the work folder is gone: all whom release 1 forgot are those whom its requests name,
+    and they are named again.
+    """
     shutil.rmtree(story.work)
     story.told()
     both = (story.anna, story.ben)
     story.starts(story.original, *both, ledger=story.ledger, signing=story.signing(story.one))
-    story.record("T-1", began=story.original.sha256, shipped=story.unlearned.sha256, bundle=story.one, others=2)
-    said = story.refused(story.original, *both, ledger=story.ledger, signing=story.signing(story.one))
-    assert "nothing shows that whom it forgot stay forgotten" in said, "two more of whom no request says who they are"
+    story.record(
+        "T-1",
+        began=story.original.sha256,
+        shipped=story.unlearned.sha256,
+        bundle=story.one,
+        others=2,
+    )
+    said = story.refused(
+        story.original, *both, ledger=story.ledger, signing=story.signing(story.one)
+    )
+    assert "nothing shows that whom it forgot stay forgotten" in said, (
+        "two more of whom no request says who they are"
+    )
 
 
 def test_who_waits_for_other_models_stays_forgotten_in_this_one(story: Story) -> None:
@@ -361,7 +511,9 @@ def test_who_waits_for_other_models_stays_forgotten_in_this_one(story: Story) ->
         story.ledger.record("touched", ["T-1"], facts={"model_sha256": model, "samples": "3"})
     story.told()
     assert story.ledger.requests()["T-1"].state == "open"
-    assert "request T-1: it was released in part" in story.refused(story.original, story.ben, ledger=story.ledger)
+    assert "request T-1: it was released in part" in story.refused(
+        story.original, story.ben, ledger=story.ledger
+    )
     story.starts(story.unlearned, story.ben, ledger=story.ledger)
     answering = Answering(ledger=story.ledger, requests=("T-1",))
     with pytest.raises(InputError, match="this model has forgotten it, and it waits for others"):
@@ -382,28 +534,45 @@ def test_who_waits_for_other_models_stays_forgotten_in_this_one(story: Story) ->
 def test_it_names_the_newest_model_that_came_of_it(story: Story) -> None:
     story.told()
     second = forgotten(
-        story.unlearned, story.dataset, story.pictures[story.ben], story.folder / ".two.unplug.release/unlearned"
+        story.unlearned,
+        story.dataset,
+        story.pictures[story.ben],
+        story.folder / ".two.unplug.release/unlearned",
     )
     before = story.unlearned.sha256
     story.record("T-2", began=before, shipped=second.sha256)
     said = story.refused(story.original, story.cleo, ledger=story.ledger)
     assert f"Start from the model {second.sha256}, {second.path}, or" in said
-    assert "request T-2" in story.refused(load_checkpoint(story.folder / "exact"), story.anna, ledger=story.ledger)
+    assert "request T-2" in story.refused(
+        load_checkpoint(story.folder / "exact"), story.anna, ledger=story.ledger
+    )
 
 
-def test_whom_a_lost_key_hides_may_still_be_held(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whom_a_lost_key_hides_may_still_be_held(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
     story.told()
     monkeypatch.setenv("UNPLUG_KEY", str(story.folder / "new"))
     story.ledger.correct("the old one is lost", key=True)
-    with pytest.raises(InputError, match=r"request T-1: nobody can tell .* `unplug ledger shred` it"):
+    with pytest.raises(
+        InputError, match=r"request T-1: nobody can tell .* `unplug ledger shred` it"
+    ):
         story.starts(story.original, story.ben, ledger=story.ledger)
 
 
 def test_what_a_bundle_is_signed_over(story: Story) -> None:
-    """`bundle sign` has no data: of two models of one original it signs neither in the place of the other."""
+    """`bundle sign` has no data: of two models of one original it signs neither in the place of the
+    other.
+    """
     other = story.bundle("other.unplug", story.original.sha256, "1" * 64)
     next_ = story.bundle("next.unplug", story.unlearned.sha256, "1" * 64)
     with pytest.raises(InputError, match="made from the original of") as caught:
         sign_bundle(other, story.signing(story.one), story.folder / "signed.unplug")
-    assert story.unlearned.sha256 in str(caught.value) and not (story.folder / "signed.unplug").exists()
-    assert read_manifest(next_).lineage.original_sha256 == read_manifest(story.one).lineage.checkpoint_sha256
+    assert (
+        story.unlearned.sha256 in str(caught.value)
+        and not (story.folder / "signed.unplug").exists()
+    )
+    assert (
+        read_manifest(next_).lineage.original_sha256
+        == read_manifest(story.one).lineage.checkpoint_sha256
+    )

@@ -1,4 +1,6 @@
-"""A release loads each model once, builds its split once and loads its tensors once, whatever stages it has."""
+"""A release loads each model once, builds its split once and loads its tensors once, whatever
+stages it has.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A release on record: every step once in the ledger, whatever comes between; nothing is signed that must not be."""
+"""A release on record: every step once in the ledger, whatever comes between; nothing is signed
+that must not be.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from typing import Any
 
 import pytest
 
-from unplug.core import GateFailed, InputError, OutputError, ReportError, UnplugError, read_dataclass
+from unplug.core import (
+    GateFailed,
+    InputError,
+    OutputError,
+    ReportError,
+    UnplugError,
+    read_dataclass,
+)
 from unplug.export import ParityReport, load_artifact
 from unplug.mobile_bench import BenchReport
 from unplug.sdk.cli.release import planned
@@ -24,7 +33,15 @@ from unplug.sdk.releasing.evidence import ReleaseEvidence
 from unplug.sdk.releasing.material import ReleaseMaterial
 from unplug.sdk.releasing.recording import FILE, begin, only_release
 from unplug.sdk.releasing.stage import Left, StageProgress
-from unplug.trust.bundle import Publication, Signing, Trust, bundle_id, load_signer, make_key, verify_bundle
+from unplug.trust.bundle import (
+    Publication,
+    Signing,
+    Trust,
+    bundle_id,
+    load_signer,
+    make_key,
+    verify_bundle,
+)
 from unplug.trust.ledger import Ledger, LedgerSigner, check_ledger, open_ledger
 
 from ..conftest import CPU, OPEN, QUICK, World
@@ -38,12 +55,18 @@ class Killed(BaseException):
 
 
 class Desk:
-    """Somebody who releases on record: two requests, a ledger, a key; stages take what the fixture's release has left."""
+    """Somebody who releases on record: two requests, a ledger, a key; stages take what the
+    fixture's release has left.
+    """
 
-    def __init__(self, world: World, released: Release, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, world: World, released: Release, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         self.world, self.folder, self.out = world, folder, folder / "age.unplug"
         self.signer = LedgerSigner(name="tests.example", seed=bytes(range(32)))
-        self.ledger: Ledger = open_ledger(str(folder / "ledger.db"), signer=lambda: self.signer, wait_seconds=0.2)
+        self.ledger: Ledger = open_ledger(
+            str(folder / "ledger.db"), signer=lambda: self.signer, wait_seconds=0.2
+        )
         self.ledger.create()
         names = world.forget_file.read_text().split()
         self.people = {"T-1": names[:1], "T-2": names[1:]}
@@ -56,13 +79,16 @@ class Desk:
         self.left = released.bundle.parent / WORK_OF_FIXTURE
         monkeypatch.setattr("unplug.sdk.releasing.pipeline.find_evidence", self._gather)
         monkeypatch.setattr(
-            "unplug.sdk.releasing.pipeline.write_vectors", lambda _, folder: (folder / "a.bin").write_bytes(b"0")
+            "unplug.sdk.releasing.pipeline.write_vectors",
+            lambda _, folder: (folder / "a.bin").write_bytes(b"0"),
         )
 
     def _gather(self, material: ReleaseMaterial, progress: StageProgress) -> ReleaseEvidence:
         progress.stage("export", {}, lambda: Left(files=[]), lambda _: None)
         self.during()
-        artifacts = [load_artifact(path) for path in sorted((self.left / "artifacts").glob("*.tflite"))]
+        artifacts = [
+            load_artifact(path) for path in sorted((self.left / "artifacts").glob("*.tflite"))
+        ]
         results = {
             "original": material.original,
             "retrained": self.world.oracle,
@@ -74,13 +100,23 @@ class Desk:
         }
         return ReleaseEvidence(results=results)
 
-    def release(self, *requests: str, gates: Gates = OPEN, ids: tuple[str, ...] | None = None, **config: Any) -> Release:
+    def release(
+        self, *requests: str, gates: Gates = OPEN, ids: tuple[str, ...] | None = None, **config: Any
+    ) -> Release:
         return release(
-            self.world.original, self.world.dataset, self.world.forget_ids if ids is None else ids, self.out,
-            self.folder / "work", replace(QUICK, gates=gates, **config), oracle=self.world.oracle, device=CPU,
-            say=lambda _: None, show=False, signing=Signing(signer=self.key, publication=self.publication),
+            self.world.original,
+            self.world.dataset,
+            self.world.forget_ids if ids is None else ids,
+            self.out,
+            self.folder / "work",
+            replace(QUICK, gates=gates, **config),
+            oracle=self.world.oracle,
+            device=CPU,
+            say=lambda _: None,
+            show=False,
+            signing=Signing(signer=self.key, publication=self.publication),
             answering=Answering(ledger=self.ledger, requests=requests),
-        )  # fmt: skip
+        )
 
     @property
     def kinds(self) -> list[str]:
@@ -113,11 +149,20 @@ def test_one_release_answers_all_that_wait_and_each_step_is_on_record(desk: Desk
     assert begun.facts["samples_of_others"] == "0" and tried.facts["ships"] == "yes"
     assert ended.facts["bundle_sha256"] == bundle_id(desk.out)
     told = [str(entry) for entry in desk.ledger.entries()]
-    assert not any(name.removeprefix("subject:") in line for names in desk.people.values() for name in names for line in told)
-    assert desk.release().requests == done.requests and desk.kinds == STORY, "the same command again adds nothing"
+    assert not any(
+        name.removeprefix("subject:") in line
+        for names in desk.people.values()
+        for name in names
+        for line in told
+    )
+    assert desk.release().requests == done.requests and desk.kinds == STORY, (
+        "the same command again adds nothing"
+    )
 
 
-def test_a_request_that_the_data_hold_in_part_stays_open_beside_those_that_are_whole(desk: Desk) -> None:
+def test_a_request_that_the_data_hold_in_part_stays_open_beside_those_that_are_whole(
+    desk: Desk,
+) -> None:
     desk.ledger.add([*desk.people["T-1"], "subject:person-1O"], id="T-3")
     assert desk.release().requests == ("T-1", "T-2")
     assert desk.states() == {"T-1": "released", "T-2": "released", "T-3": "open"}
@@ -129,7 +174,9 @@ def test_nothing_that_is_signed_holds_a_time(desk: Desk) -> None:
     assert '"seconds": {}' in (desk.out / "reports" / "release.json").read_text()
     cards = [load_artifact(path).card for path in (desk.out / "artifacts").glob("*.tflite")]
     assert cards and all(card.seconds == card.prepare_seconds == 0.0 for card in cards)
-    assert not any("wall" in gate.detail or " s of " in gate.detail for gate in desk.verified().gates)
+    assert not any(
+        "wall" in gate.detail or " s of " in gate.detail for gate in desk.verified().gates
+    )
 
 
 PLACES = {
@@ -141,7 +188,9 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_killed_anywhere_it_goes_on_and_tells_nothing_twice(desk: Desk, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def test_killed_anywhere_it_goes_on_and_tells_nothing_twice(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
     def die(*_: object, **__: object) -> None:
         raise Killed
 
@@ -153,7 +202,8 @@ def test_killed_anywhere_it_goes_on_and_tells_nothing_twice(desk: Desk, monkeypa
     assert "release" not in desk.kinds and desk.out.exists() is (place == "after it was published")
     desk.during = lambda: None
     before = bundle_id(desk.out) if desk.out.exists() else None
-    left = desk.folder / "work" / "test_vectors" / ".vectors.json.x1.unplug-tmp"  # a power cut takes back that it was removed
+    # a power cut takes back that it was removed
+    left = desk.folder / "work" / "test_vectors" / ".vectors.json.x1.unplug-tmp"
     left.mkdir(parents=True)
     desk.release()
     assert desk.kinds == STORY and before in (None, bundle_id(desk.out)) and not left.exists()
@@ -168,7 +218,9 @@ def test_a_bundle_that_was_lost_is_made_again_the_same(desk: Desk) -> None:
     assert bundle_id(desk.out) == first and desk.kinds == STORY
 
 
-def test_a_full_disk_while_it_is_signed_loses_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_while_it_is_signed_loses_nothing(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -196,7 +248,9 @@ def test_a_withdrawn_request_is_refused_before_the_work_and_in_the_middle(desk: 
     assert desk.states() == {"T-1": "released", "T-2": "withdrawn"}
 
 
-def test_who_withdraws_behind_the_signature_is_not_told_as_released(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_withdraws_behind_the_signature_is_not_told_as_released(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from unplug.sdk.releasing import recording
 
     def withdrawn(out: Path) -> str:
@@ -210,7 +264,9 @@ def test_who_withdraws_behind_the_signature_is_not_told_as_released(desk: Desk, 
         desk.release()
     desk.release()
     assert desk.states() == {"T-1": "released", "T-2": "withdrawn"}
-    assert [entry.requests for entry in desk.ledger.entries() if entry.kind == "release"] == [("T-1",)]
+    assert [entry.requests for entry in desk.ledger.entries() if entry.kind == "release"] == [
+        ("T-1",)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +279,9 @@ def test_who_withdraws_behind_the_signature_is_not_told_as_released(desk: Desk, 
         ((), "request T-8: the forget file leaves out 1 of the 1 that it names"),
     ],
 )
-def test_requests_that_cannot_be_answered(desk: Desk, world: World, wanted: tuple[str, ...], message: str) -> None:
+def test_requests_that_cannot_be_answered(
+    desk: Desk, world: World, wanted: tuple[str, ...], message: str
+) -> None:
     stays = next(sample for sample in world.dataset.samples if sample.id not in world.forget_ids)
     desk.ledger.add(["subject:stranger"], id="T-9")
     desk.ledger.add([world.forget_ids[0], "subject:person-1O"], id="T-7")
@@ -258,20 +316,35 @@ def test_a_failed_gate_is_on_record_and_an_override_ships_it_with_its_reason(des
     with pytest.raises(GateFailed):
         desk.release(gates=strict)
     tried = desk.ledger.entries()[-1]
-    assert tried.kind == "try" and tried.facts["ships"] == "no" and tried.facts["gate utility"].endswith(": fails")
+    assert (
+        tried.kind == "try"
+        and tried.facts["ships"] == "no"
+        and tried.facts["gate utility"].endswith(": fails")
+    )
     assert not desk.out.exists() and desk.states()["T-1"] == "open"
 
     reasons = {"utility": "the old model is as bad", "utility (retain)": "as above"}
     done = desk.release(gates=strict, overrides=reasons)
     gates = {gate.name: gate for gate in desk.verified().gates}
-    assert {name: gate.override for name, gate in gates.items() if gate.override} == reasons and not gates["utility"].passed
+    assert {
+        name: gate.override for name, gate in gates.items() if gate.override
+    } == reasons and not gates["utility"].passed
     tried = desk.ledger.entries()[-2]
-    assert tried.facts["ships"] == "yes" and "overridden: the old model is as bad" in tried.facts["gate utility"]
-    assert done.summary["passed"] and done.summary["tries"][-1]["overridden"] == ("utility", "utility (retain)")
+    assert (
+        tried.facts["ships"] == "yes"
+        and "overridden: the old model is as bad" in tried.facts["gate utility"]
+    )
+    assert done.summary["passed"] and done.summary["tries"][-1]["overridden"] == (
+        "utility",
+        "utility (retain)",
+    )
     assert "it does not hold, and was overridden: as above" in (desk.out / "README.md").read_text()
 
 
-@pytest.mark.parametrize("reasons", [{"utility": " "}, {"utility": "a\nb"}, {"utility": "a" * 301}, {"beauty": "it is fine"}])
+@pytest.mark.parametrize(
+    "reasons",
+    [{"utility": " "}, {"utility": "a\nb"}, {"utility": "a" * 301}, {"beauty": "it is fine"}],
+)
 def test_overrides_that_say_nothing_ship_nothing(desk: Desk, reasons: dict[str, str]) -> None:
     with pytest.raises(InputError, match="`overrides`"):
         desk.release(overrides=reasons)
@@ -294,7 +367,9 @@ def test_two_releases_of_one_model_at_once(desk: Desk, world: World) -> None:
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
-    assert len(found) == 1 and str(found[0]).startswith(f"a release of the model {world.original.sha256[:16]}: process ")
+    assert len(found) == 1 and str(found[0]).startswith(
+        f"a release of the model {world.original.sha256[:16]}: process "
+    )
     assert desk.kinds == STORY[:3]
 
 
@@ -318,7 +393,9 @@ def break_ledger(desk: Desk, how: str) -> None:
         ("expired", "passed"),
     ],
 )
-def test_a_ledger_or_key_that_cannot_be_used_is_told_before_the_work(desk: Desk, how: str, message: str) -> None:
+def test_a_ledger_or_key_that_cannot_be_used_is_told_before_the_work(
+    desk: Desk, how: str, message: str
+) -> None:
     break_ledger(desk, how)
     if how == "expired":
         desk.publication = replace(desk.publication, expires="2020-01-01T00:00:00Z")
@@ -328,7 +405,9 @@ def test_a_ledger_or_key_that_cannot_be_used_is_told_before_the_work(desk: Desk,
     assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
 
 
-def test_a_clock_that_was_set_back_is_noted_and_nothing_is_lost(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_was_set_back_is_noted_and_nothing_is_lost(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     early = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3)
     monkeypatch.setattr("unplug.trust.ledger.clock.now", lambda: early)
     desk.release()
@@ -338,35 +417,61 @@ def test_a_clock_that_was_set_back_is_noted_and_nothing_is_lost(desk: Desk, monk
 
 def test_a_look_leaves_nothing(desk: Desk, world: World) -> None:
     stages = prepare(
-        world.original, world.dataset, world.forget_ids, desk.out, desk.folder / "work", replace(QUICK, method="msg"),
-        device=CPU, say=lambda _: None,
-    )  # fmt: skip
+        world.original,
+        world.dataset,
+        world.forget_ids,
+        desk.out,
+        desk.folder / "work",
+        replace(QUICK, method="msg"),
+        device=CPU,
+        say=lambda _: None,
+    )
     signing = Signing(signer=desk.key, publication=desk.publication)
     record = begin(Answering(ledger=desk.ledger), stages, desk.out, signing, write=False)
     plan = plan_release(stages, requests=record.answer.requests, signed=True)
-    assert record.answer.requests == ("T-1", "T-2") and desk.kinds == STORY[:3] and not (desk.folder / "work").exists()
+    assert (
+        record.answer.requests == ("T-1", "T-2")
+        and desk.kinds == STORY[:3]
+        and not (desk.folder / "work").exists()
+    )
     names = [step.what for step in plan.steps]
     assert names[:3] == ["retrain (oracle)", "train 1 reference model", "forget by msg"]
-    assert names[-3:] == ["sign it", "publish it in one step", "tell the ledger that it is published"]
-    took = world.original.record["cost"]["wall_s"] * len(stages.split.retain) / len(stages.split.train)
+    assert names[-3:] == [
+        "sign it",
+        "publish it in one step",
+        "tell the ledger that it is published",
+    ]
+    took = (
+        world.original.record["cost"]["wall_s"] * len(stages.split.retain) / len(stages.split.train)
+    )
     last = [step.seconds for step in plan.steps if step.source == "at most"]
     assert last == [1.0] * 5  # of signing and writing nobody says that it takes no time
-    assert plan.seconds == pytest.approx(took * (1 + 1 + QUICK.budget) + 5) and plan.price(3600.0) == pytest.approx(
-        plan.seconds
-    )
+    assert plan.seconds == pytest.approx(took * (1 + 1 + QUICK.budget) + 5) and plan.price(
+        3600.0
+    ) == pytest.approx(plan.seconds)
     assert plan.unknown == ("export", "parity", "audit", "bench")
     for cost in (None, {"wall_s": 0.0}):  # of a network that was adopted, say
         unknown = replace(stages.original, record=stages.original.record | {"cost": cost})
         plan = plan_release(replace(stages, original=unknown))
         assert plan.seconds is None and plan.price(1.0) is None
         said = planned(plan, 1.0)
-        assert "how long it takes, nobody knows yet. Nothing was computed" in said.text and "0 ms" not in said.text
+        assert (
+            "how long it takes, nobody knows yet. Nothing was computed" in said.text
+            and "0 ms" not in said.text
+        )
         assert said.value["seconds"] is None and said.value["price"] is None
 
 
 def test_requests_are_answered_by_what_is_signed(desk: Desk, world: World) -> None:
     with pytest.raises(InputError, match="no key is given"):
         release(
-            world.original, world.dataset, world.forget_ids, desk.out, desk.folder / "work", QUICK, device=CPU,
-            say=lambda _: None, answering=Answering(ledger=desk.ledger),
-        )  # fmt: skip
+            world.original,
+            world.dataset,
+            world.forget_ids,
+            desk.out,
+            desk.folder / "work",
+            QUICK,
+            device=CPU,
+            say=lambda _: None,
+            answering=Answering(ledger=desk.ledger),
+        )

@@ -22,15 +22,24 @@ def audited(low: float, high: float) -> AuditReport:
     return replace(found, models=(replace(unlearned, attacks={"loss": attack}), oracle))
 
 
-def test_an_inconclusive_release_says_how_many_people_would_decide_it_and_what_is_exact(tmp_path: Path) -> None:
+def test_an_inconclusive_release_says_how_many_people_would_decide_it_and_what_is_exact(
+    tmp_path: Path,
+) -> None:
     found = audited(-0.3, 0.35)
-    said = refusal(forgetting_gates(Gates(), found), found, Gates(), tmp_path / "age.unplug", tmp_path / "work")
+    said = refusal(
+        forgetting_gates(Gates(), found), found, Gates(), tmp_path / "age.unplug", tmp_path / "work"
+    )
     assert said.what == "release inconclusive"
     assert (
-        said.why.startswith("forgotten (loss): 0.35 AUC above retrained at most, must be <= 0.1") and "1 gate more" in said.why
+        said.why.startswith("forgotten (loss): 0.35 AUC above retrained at most, must be <= 0.1")
+        and "1 gate more" in said.why
     )
     assert "About 11 times as many people, forgotten and unseen, would decide it." in said.fix
-    assert "`method` retrain" in said.fix and "--forgettable closed-form" in said.fix and "\n" not in str(said)
+    assert (
+        "`method` retrain" in said.fix
+        and "--forgettable closed-form" in said.fix
+        and "\n" not in str(said)
+    )
 
 
 def test_a_refused_release_names_what_surely_failed(tmp_path: Path) -> None:
@@ -41,12 +50,23 @@ def test_a_refused_release_names_what_surely_failed(tmp_path: Path) -> None:
     assert said.what == "release refused" and said.why.startswith("forgotten (loss): 0.4 ")
     assert "earlier release is still at" in said.fix and "times as many" not in said.fix
     openly = [*gates, replace(gates[0], name="rounding", inconclusive=True)]
-    assert "; 1 gate more inconclusive" in refusal(openly, found, Gates(), tmp_path / "x", tmp_path / "work").why
+    assert (
+        "; 1 gate more inconclusive"
+        in refusal(openly, found, Gates(), tmp_path / "x", tmp_path / "work").why
+    )
 
 
 def test_widths_go_with_one_over_the_root_of_the_people() -> None:
-    assert times_as_many(audited(-0.2, 0.2), Gates()) == 4 and times_as_many(audited(-0.41, 0.41), Gates()) == 17
+    assert (
+        times_as_many(audited(-0.2, 0.2), Gates()) == 4
+        and times_as_many(audited(-0.41, 0.41), Gates()) == 17
+    )
     assert times_as_many(audited(-0.2, 0.2), Gates(max_auc_below_retrained=0.05)) == 16
-    assert times_as_many(audited(0.0, 0.15), Gates()) is None, "narrow enough: what is wrong is where it lies"
+    assert times_as_many(audited(0.0, 0.15), Gates()) is None, (
+        "narrow enough: what is wrong is where it lies"
+    )
     few = replace(audited(-0.2, 0.2), skipped={"forget interval": "fewer than five subjects"})
-    assert times_as_many(few, Gates()) is None and times_as_many(audited(-0.2, 0.2), Gates(max_auc_above_retrained=0.0)) is None
+    assert (
+        times_as_many(few, Gates()) is None
+        and times_as_many(audited(-0.2, 0.2), Gates(max_auc_above_retrained=0.0)) is None
+    )

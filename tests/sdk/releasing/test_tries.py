@@ -22,16 +22,32 @@ from ..conftest import CPU, World
 @pytest.fixture
 def material(world: World, tmp_path: Path) -> ReleaseMaterial:
     return ReleaseMaterial(
-        original=world.original, dataset=world.dataset, forget_ids=world.forget_ids, config=ReleaseConfig(), work=tmp_path,
-        device=CPU, task=task_of(world.original, device=CPU), show=False,
-    )  # fmt: skip
+        original=world.original,
+        dataset=world.dataset,
+        forget_ids=world.forget_ids,
+        config=ReleaseConfig(),
+        work=tmp_path,
+        device=CPU,
+        task=task_of(world.original, device=CPU),
+        show=False,
+    )
 
 
-def tried(material: ReleaseMaterial, world: World, *passed: bool, sha256: str = "a" * 64, **config: Any) -> tuple[Try, ...]:
+def tried(
+    material: ReleaseMaterial, world: World, *passed: bool, sha256: str = "a" * 64, **config: Any
+) -> tuple[Try, ...]:
     """What a release writes down after one more try."""
     material = replace(material, config=replace(material.config, **config))
     found = [
-        Gate(name=f"gate {number}", value=1.0, limit=2.0, comparison="<=", passed=held, unit="", detail="")
+        Gate(
+            name=f"gate {number}",
+            value=1.0,
+            limit=2.0,
+            comparison="<=",
+            passed=held,
+            unit="",
+            detail="",
+        )
         for number, held in enumerate(passed)
     ]
     return note_try(material, replace(world.unlearned, sha256=sha256), found)

@@ -1,4 +1,6 @@
-"""The section about latency: every row is in it, devices can be looked at alone, published numbers stay apart."""
+"""The section about latency: every row is in it, devices can be looked at alone, published numbers
+stay apart.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def rows_of(*changes: Json) -> Json:
     raw = bench()
     (row,) = raw["rows"]
     raw["rows"] = [
-        {**row, "artifact_sha256": (f"{number:02x}" * 32), **change} for number, change in enumerate(changes, start=1)
+        {**row, "artifact_sha256": (f"{number:02x}" * 32), **change}
+        for number, change in enumerate(changes, start=1)
     ]
     return raw
 
@@ -34,7 +37,13 @@ def starts(*pairs: tuple[float, float, float | None, str | None]) -> list[Json]:
     """Cold starts: when, median, temperature and the device's word."""
     (repeat,) = bench()["rows"][0]["repeats"]
     return [
-        {**repeat, "started_s": at_s, "summary": {**repeat["summary"], "p50": p50}, "temperature_c": heat, "thermal": word}
+        {
+            **repeat,
+            "started_s": at_s,
+            "summary": {**repeat["summary"], "p50": p50},
+            "temperature_c": heat,
+            "thermal": word,
+        }
         for at_s, p50, heat, word in pairs
     ]
 
@@ -51,18 +60,29 @@ def section(html: str, name: str = "latency") -> str:
 
 PIXEL = {"device": "Google Pixel 7", "where": "device", "os": "Android 14"}
 STYLE = "</style>"  # what `text_of` looks behind
-FAILED = {"status": "failed", "valid": False, "reasons": ["it crashed"], "repeats": [], "summary": None, "median_ms": None,
-          "median_ci95_ms": None, "spread": None}  # fmt: skip
+FAILED = {
+    "status": "failed",
+    "valid": False,
+    "reasons": ["it crashed"],
+    "repeats": [],
+    "summary": None,
+    "median_ms": None,
+    "median_ci95_ms": None,
+    "spread": None,
+}
 
 
 def test_rows_are_ranked_by_the_median_over_cold_starts(write: Write) -> None:
     html = page_of(write, rows_of({"median_ms": 1.5, "median_ci95_ms": None}))
     assert "1.50" in text_of(STYLE + section(html)) and "Median latency" in html
-    assert "1.27" in text_of(STYLE + section(page_of(write, rows_of({"median_ms": None}))))  # a report of an older version
+    # a report of an older version
+    assert "1.27" in text_of(STYLE + section(page_of(write, rows_of({"median_ms": None}))))
 
 
 def test_reasons_and_warnings_are_both_shown(write: Write) -> None:
-    raw = rows_of({"warnings": ["other work ran"]}, FAILED, {"valid": False, "reasons": ["it throttled"]})
+    raw = rows_of(
+        {"warnings": ["other work ran"]}, FAILED, {"valid": False, "reasons": ["it throttled"]}
+    )
     text = text_of(STYLE + section(page_of(write, raw)))
     assert "yes other work ran" in text and "no it crashed" in text and "no it throttled" in text
     assert "3 rows on 1 device, 2 of them not ranked" in text
@@ -83,7 +103,10 @@ def test_a_reader_can_look_at_one_device_alone(write: Write) -> None:
 
 @pytest.mark.long
 def test_every_button_has_its_rule_and_more_devices_are_drawn_without(write: Write) -> None:
-    html = page_of(write, rows_of(*({**PIXEL, "device": f"Phone {number}"} for number in range(MAX_CHOICES + 2))))
+    html = page_of(
+        write,
+        rows_of(*({**PIXEL, "device": f"Phone {number}"} for number in range(MAX_CHOICES + 2))),
+    )
     style = html.split("<style>")[1].split("</style>")[0]
     for number in range(1, MAX_CHOICES + 1):
         assert f'[data-pick]:not([data-pick="{number}"])' in style
@@ -95,8 +118,12 @@ def test_every_button_has_its_rule_and_more_devices_are_drawn_without(write: Wri
 def test_cold_starts_are_drawn_over_time_with_the_temperature(write: Write) -> None:
     told = starts((1.0, 1.2, 31.0, "none"), (30.0, 1.3, 35.0, "light"), (60.0, 1.4, 38.5, "light"))
     html = page_of(write, rows_of({**PIXEL, "median_ms": 1.3, "repeats": told}))
-    assert "Cold starts over time, Google Pixel 7" in html and "Temperature 31 to 38 degrees Celsius" in html
-    assert html.count(">light<") == 2  # once on the page, once on the narrow drawing of it: a word stands where it changed
+    assert (
+        "Cold starts over time, Google Pixel 7" in html
+        and "Temperature 31 to 38 degrees Celsius" in html
+    )
+    # once on the page, once on the narrow drawing of it: a word stands where it changed
+    assert html.count(">light<") == 2
     untold = starts((1.0, 1.2, None, None), (30.0, 1.3, None, None))
     html = page_of(write, rows_of({**PIXEL, "repeats": untold}))
     assert "It tells no temperature" in html and "Temperature" not in html
@@ -105,9 +132,16 @@ def test_cold_starts_are_drawn_over_time_with_the_temperature(write: Write) -> N
 
 def test_what_full_load_costs(write: Write) -> None:
     curve = [
-        {"start_s": float(step), "end_s": step + 1.0, "count": 9, "p50": p50, "p95": 1.8, "temperature_c": 30.0 + step}
+        {
+            "start_s": float(step),
+            "end_s": step + 1.0,
+            "count": 9,
+            "p50": p50,
+            "p95": 1.8,
+            "temperature_c": 30.0 + step,
+        }
         for step, p50 in enumerate([1.0] * 5 + [1.5] * 5)
-    ]  # fmt: skip
+    ]
     changes = {**PIXEL, "mode": "sustained", "curve": curve}
     html = page_of(write, rows_of(PIXEL, changes))
     assert "full load: 50 % slower at the end" in html and "10 s without a pause" in text_of(html)
@@ -130,9 +164,18 @@ def test_published_numbers_come_when_asked_for_and_stay_apart(write: Write, tmp_
     apart = section(html, "published")
     assert NOT_OURS in apart and 'class="elsewhere"' in apart and "<dt>" not in apart
     known = load_baselines()
-    assert all(source.url.removeprefix("https://").split("/blob/")[0][:40] in apart for source in known.sources.values())
-    assert "MobileNetV2" not in section(html) and "MobileNetV2" not in html.split('id="numbers"')[1].split("</section>")[0]
-    assert "Pixel 4, Pixel 6, Pixel 7, Samsung Galaxy S23, iPhone 12 Pro, iPhone 13 Pro" in apart and "not read here" in apart
+    assert all(
+        source.url.removeprefix("https://").split("/blob/")[0][:40] in apart
+        for source in known.sources.values()
+    )
+    assert (
+        "MobileNetV2" not in section(html)
+        and "MobileNetV2" not in html.split('id="numbers"')[1].split("</section>")[0]
+    )
+    assert (
+        "Pixel 4, Pixel 6, Pixel 7, Samsung Galaxy S23, iPhone 12 Pro, iPhone 13 Pro" in apart
+        and "not read here" in apart
+    )
     check_structure(html)
     assert "Published numbers" not in (tmp_path / "without.html").read_text(encoding="utf-8")
 
@@ -140,12 +183,25 @@ def test_published_numbers_come_when_asked_for_and_stay_apart(write: Write, tmp_
 def test_a_hostile_device_name_stays_text(write: Write) -> None:
     attack = '$\\frac{$\x07\u202e%s"><script>alert(1)</script>'
     told = starts((1.0, 1.2, 31.0, attack), (30.0, 1.3, 35.0, attack))
-    html = page_of(write, rows_of({**PIXEL, "device": attack, "file": attack, "repeats": told, "warnings": [attack]}, PIXEL))
+    html = page_of(
+        write,
+        rows_of(
+            {**PIXEL, "device": attack, "file": attack, "repeats": told, "warnings": [attack]},
+            PIXEL,
+        ),
+    )
     assert "<script" not in html
     check_structure(html)
 
 
 def test_a_page_of_bench_reports_is_about_them(write: Write) -> None:
     html = page_of(write, rows_of({}, {**FAILED}, {**PIXEL}))
-    assert "3 rows from 2 devices; 2 of them may be ranked." in html and "nothing here is about forgetting" in html
-    assert "Not audited" not in html and "Not in this report" not in html and 'id="artifacts"' not in html
+    assert (
+        "3 rows from 2 devices; 2 of them may be ranked." in html
+        and "nothing here is about forgetting" in html
+    )
+    assert (
+        "Not audited" not in html
+        and "Not in this report" not in html
+        and 'id="artifacts"' not in html
+    )

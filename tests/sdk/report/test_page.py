@@ -1,4 +1,6 @@
-"""The page: the numbers of the files are on it, nothing of the files runs, nothing is loaded, and it is well formed."""
+"""The page: the numbers of the files are on it, nothing of the files runs, nothing is loaded, and
+it is well formed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ VOID = {"meta", "img", "br", "link", "input", "hr"}
 
 def text_of(html: str) -> str:
     """What a reader sees, with spaces made plain."""
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html.split("</style>", 1)[1]).replace("\xa0", " "))
+    return re.sub(
+        r"\s+", " ", re.sub(r"<[^>]+>", " ", html.split("</style>", 1)[1]).replace("\xa0", " ")
+    )
 
 
 @pytest.mark.long
@@ -34,10 +38,12 @@ def text_of(html: str) -> str:
         "The title",
         "synth:n=140",
         "forget set of 30 samples of 9 subjects",
-        "fell from 0.812 (0.751 to 0.873) in the original to 0.553 (0.492 to 0.614) in the unlearned model",
+        "fell from 0.812 (0.751 to 0.873) in the original to 0.553 (0.492 to 0.614) in the "
+        "unlearned model",
         "the retrained oracle has 0.532 (0.471 to 0.593)",
         "from 6.50 to 6.52 years (+0.02); the oracle has 6.40",
-        "Forgetting by msg took 3.4 % of the compute of retraining and 3.5 % of its wall time; the budget is 5.0 %",
+        "Forgetting by msg took 3.4 % of the compute of retraining and 3.5 % of its wall time; the "
+        "budget is 5.0 %",
         "test error rose",  # the alarm
         "0.812 → 0.553",
         "+0.021 −0.020 to +0.062",
@@ -50,7 +56,8 @@ def text_of(html: str) -> str:
         "too few samples",
         "58.7 %",
         "23.4 %",
-        "2 reference models that never saw the forget set, trained with other seeds, have AUC 0.511 to 0.541",
+        "2 reference models that never saw the forget set, trained with other seeds, have AUC "
+        "0.511 to 0.541",
         "61.3 % 56.3 to 66.3",
         "litert fp16 age.fp16.tflite, 66696c650000 148 kB",
         "expected_age 71.9 (≥ 60); age_logits",
@@ -68,7 +75,8 @@ def text_of(html: str) -> str:
         "train 2, validation 1, test 1, forget 1; subjects kept apart",
         "30.4",
         "41.7",
-        "Quantization brought nothing back: on the forget set its outputs are 0.99 (0.98 to 1.00) times as far",
+        "Quantization brought nothing back: on the forget set its outputs are 0.99 (0.98 to 1.00) "
+        "times as far",
         "After export (litert fp16): Quantization brought nothing back",
         "Edit left after export 99.1 %",
         "this file 33.7 % of 274,036; by tensor 12 % to 87 % 3.31",
@@ -92,13 +100,17 @@ def test_numbers_come_from_the_files(write: Write, parts: dict[str, Json], page:
     parts["audit"]["models"][1]["attacks"]["loss"]["auc"]["value"] = 0.698
     html = render_html(collect(write(audit=parts["audit"])), title="t")
     assert "to 0.698 (0.492 to 0.614) in the unlearned model" in text_of(html)
-    assert "unlearned 0.698 (0.492 to 0.614)" in html  # the legend and what a screen reader says of the plot
+    # the legend and what a screen reader says of the plot
+    assert "unlearned 0.698 (0.492 to 0.614)" in html
     assert html.count("0.698") >= 5
 
 
 @pytest.mark.long
 def test_hostile_text_stays_text(write: Write, parts: dict[str, Json]) -> None:
-    attack = "{{ 7 * 7 }}\"><script>alert(1)</script><img src=x onerror='alert(1)'>]]>-->$\\frac{$\x07\u202e%s"
+    attack = (
+        '{{ 7 * 7 }}"><script>alert(1)</script><img src=x '
+        "onerror='alert(1)'>]]>-->$\\frac{$\x07\u202e%s"
+    )
     audit, bench, release = parts["audit"], parts["bench"], parts["release"]
     for model in audit["models"]:
         model["name"] = attack
@@ -108,7 +120,13 @@ def test_hostile_text_stays_text(write: Write, parts: dict[str, Json]) -> None:
     audit["skipped"] = {attack: attack}
     audit["versions"] = {attack: attack}
     audit["alarms"][0] |= {"model": attack, "message": attack}
-    bench["rows"][0] |= {"device": attack, "target": attack, "precision": attack, "delegate_got": attack, "reasons": [attack]}
+    bench["rows"][0] |= {
+        "device": attack,
+        "target": attack,
+        "precision": attack,
+        "delegate_got": attack,
+        "reasons": [attack],
+    }
     release["title"] = release["gates"][0]["name"] = release["gates"][0]["detail"] = attack
     release["seconds"] = {attack: 1.0}
     parts["unlearned/unplug"]["forget"]["method"] = attack
@@ -144,7 +162,9 @@ class Structure(HTMLParser):
 
 
 def check_structure(html: str) -> Structure:
-    """Balanced tags, unique ids that every reference finds, plots that are XML, and no address outside."""
+    """Balanced tags, unique ids that every reference finds, plots that are XML, and no address
+    outside.
+    """
     found = Structure()
     found.feed(html)
     assert found.open == []
@@ -152,22 +172,25 @@ def check_structure(html: str) -> Structure:
     for tag, name, value in found.attributes:
         assert not name.startswith("on"), (tag, name)
         if name in ("src", "href", "srcset", "data", "action"):
-            assert value.startswith("data:image/png;base64,") or (value[0] == "#" and value[1:] in found.ids), (
-                tag,
-                name,
-                value,
-            )
+            assert value.startswith("data:image/png;base64,") or (
+                value[0] == "#" and value[1:] in found.ids
+            ), (tag, name, value)
         for target in re.findall(r"url\(([^)]*)\)", value):
             assert target[0] == "#" and target[1:] in found.ids
     assert "@import" not in html
-    assert set(re.findall(r"https?://[^\"<\s]*", html)) <= {"http://www.w3.org/2000/svg"}  # a namespace, not a load
+    # a namespace, not a load
+    assert set(re.findall(r"https?://[^\"<\s]*", html)) <= {"http://www.w3.org/2000/svg"}
     plots = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
     assert plots
     for plot in plots:
         root = ElementTree.fromstring(plot)
         assert len(root.attrib["aria-label"]) > 20
         assert root.attrib["role"] == "img"
-        assert not set(re.findall(r"#[0-9a-f]{6}\b", plot)) & {"#000000", "#010203"}  # all colours come from the style sheet
+        # all colours come from the style sheet
+        assert not set(re.findall(r"#[0-9a-f]{6}\b", plot)) & {
+            "#000000",
+            "#010203",
+        }
     return found
 
 
@@ -175,7 +198,9 @@ def test_the_page_is_well_formed_and_loads_nothing(page: str) -> None:
     found = check_structure(page)
     assert "default-src 'none'" in page
     assert sum(name == "scope" for _, name, _ in found.attributes) > 50
-    assert {"alt", "src"} <= {name for tag, name, value in found.attributes if tag == "img" and value}
+    assert {"alt", "src"} <= {
+        name for tag, name, value in found.attributes if tag == "img" and value
+    }
     assert page.count("<caption>") == page.count("<table")
     assert len(page.encode()) < 600_000
 
@@ -184,7 +209,10 @@ def test_the_page_is_well_formed_and_loads_nothing(page: str) -> None:
 def test_same_files_same_bytes(write: Write, parts: dict[str, Json], tmp_path: Path) -> None:
     paths = write(audit=parts["audit"], faces=parts["faces"])
     first = render_html(collect(paths), title="t")
-    code = "import sys; from unplug.sdk.report import write_report; write_report(sys.argv[2:], sys.argv[1], title='t')"
+    code = (
+        "import sys; from unplug.sdk.report import write_report; write_report(sys.argv[2:], "
+        "sys.argv[1], title='t')"
+    )
     command = [sys.executable, "-c", code, str(tmp_path / "o.html"), *map(str, paths)]
     subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": "7"})
     assert (tmp_path / "o.html").read_text(encoding="utf-8") == first
@@ -194,7 +222,15 @@ def test_missing_parts_are_listed(write: Write, parts: dict[str, Json], page: st
     assert "Not in this report" not in page
     html = render_html(collect(write(release=parts["release"])), title="t")
     missing = html.split("Not in this report", 1)[1].split("</section>", 1)[0]
-    for part in ("Learning curves", "Loss histograms", "Attacks", "Utility", "Sample faces", "Artifacts", "Latency"):
+    for part in (
+        "Learning curves",
+        "Loss histograms",
+        "Attacks",
+        "Utility",
+        "Sample faces",
+        "Artifacts",
+        "Latency",
+    ):
         assert f"<b>{part}</b>" in missing
     assert "Not audited" in html
     assert 'id="gates"' in html and 'id="utility"' not in html
@@ -205,7 +241,13 @@ def test_an_audit_of_an_older_version_is_still_drawn(write: Write, parts: dict[s
     old = parts["audit"]
     old.pop("rounding")
     for model in old["models"]:
-        for name in ("logistic_accuracy", "worst_subject", "retain_privacy", "relearning", "people"):
+        for name in (
+            "logistic_accuracy",
+            "worst_subject",
+            "retain_privacy",
+            "relearning",
+            "people",
+        ):
             model.pop(name, None)
     html = render_html(collect(write(audit=old)), title="t")
     missing = html.split("Not in this report", 1)[1].split("</section>", 1)[0]
@@ -214,9 +256,18 @@ def test_an_audit_of_an_older_version_is_still_drawn(write: Write, parts: dict[s
 
 
 @pytest.mark.long
-def test_a_file_that_was_not_run_shows_its_codes_alone(write: Write, parts: dict[str, Json]) -> None:
+def test_a_file_that_was_not_run_shows_its_codes_alone(
+    write: Write, parts: dict[str, Json]
+) -> None:
     row = parts["audit"]["rounding"][0]
-    row |= {"target": "coreml", "distance": {}, "retrained": {}, "kept": None, "minus_retrained": None, "auc_shift": {}}
+    row |= {
+        "target": "coreml",
+        "distance": {},
+        "retrained": {},
+        "kept": None,
+        "minus_retrained": None,
+        "auc_shift": {},
+    }
     text = text_of(render_html(collect(write(audit=parts["audit"])), title="t"))
     assert "only its stored numbers were compared" in text
     assert "nothing back" not in text and "After export (" not in text
@@ -238,7 +289,9 @@ def test_write_report_is_atomic(write: Write, parts: dict[str, Json], tmp_path: 
         write_report(write(release=parts["release"]), Path("/proc/none/page.html"))
 
 
-def test_a_page_over_the_limit_is_refused(write: Write, parts: dict[str, Json], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_over_the_limit_is_refused(
+    write: Write, parts: dict[str, Json], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("unplug.sdk.report.render.MAX_PAGE_BYTES", 1000)
     with pytest.raises(ReportError, match="fewer"):
         render_html(collect(write(release=parts["release"])), title="t")

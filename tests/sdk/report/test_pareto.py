@@ -1,4 +1,6 @@
-"""The Pareto chart: the front is what nothing beats, and only files with a known quality and size are in it."""
+"""The Pareto chart: the front is what nothing beats, and only files with a known quality and size
+are in it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from hypothesis import strategies as st
 
 from unplug.sdk.report import collect, render_html
 from unplug.sdk.report.latency import _File, on_the_front
-from unplug.sdk.report.plots.pareto import Point, latency_axis, pareto_front, pareto_svg, quality_axis
+from unplug.sdk.report.plots.pareto import (
+    Point,
+    latency_axis,
+    pareto_front,
+    pareto_svg,
+    quality_axis,
+)
 
 from .conftest import SHA, audit, bench, parity
 from .test_page import check_structure, text_of
@@ -27,13 +35,27 @@ def file(ms: float, value: float, size: int, ranked: bool = True) -> _File:
 
 
 def test_the_front_by_hand() -> None:
-    files = [file(1, 30, 5), file(2, 60, 9), file(2, 50, 9), file(3, 60, 1), file(0.5, 99, 1, ranked=False)]
+    files = [
+        file(1, 30, 5),
+        file(2, 60, 9),
+        file(2, 50, 9),
+        file(3, 60, 1),
+        file(0.5, 99, 1, ranked=False),
+    ]
     assert on_the_front(files, higher_is_better=True) == [True, True, False, True, False]
     assert on_the_front(files, higher_is_better=False) == [True, False, False, True, False]
-    assert on_the_front([file(1, 1, 1)] * 2, higher_is_better=True) == [True, True]  # equals do not beat one another
+    # equals do not beat one another
+    assert on_the_front([file(1, 1, 1)] * 2, higher_is_better=True) == [
+        True,
+        True,
+    ]
 
 
-@given(st.lists(st.tuples(st.floats(-9, 9), st.floats(-9, 9), st.integers(1, 9)), min_size=1, max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.floats(-9, 9), st.floats(-9, 9), st.integers(1, 9)), min_size=1, max_size=12
+    )
+)
 def test_the_front_is_what_no_point_beats(goods: list[tuple[float, float, int]]) -> None:
     array = np.array(goods)
     beaten = [bool(((array >= own).all(axis=1) & (array > own).any(axis=1)).any()) for own in array]
@@ -43,10 +65,17 @@ def test_the_front_is_what_no_point_beats(goods: list[tuple[float, float, int]])
 @pytest.mark.long
 def test_it_is_drawn_with_one_point_and_with_equal_ones() -> None:
     for values in ([(1.0, 5.0)], [(1.0, 5.0)] * 3, [(0.01, 1.0), (100.0, 2.0)]):
-        points = [Point(label="name", x=x, y=y, diameter=9.0, front=True, marker="o") for x, y in values]
+        points = [
+            Point(label="name", x=x, y=y, diameter=9.0, front=True, marker="o") for x, y in values
+        ]
         for higher in (True, False):
-            x, y = latency_axis([x for x, _ in values]), quality_axis([y for _, y in values], "Q", higher_is_better=higher)
-            svg = pareto_svg(points, x, y, name="p", spoken="said", width=354, height=380, staircase=True)
+            x, y = (
+                latency_axis([x for x, _ in values]),
+                quality_axis([y for _, y in values], "Q", higher_is_better=higher),
+            )
+            svg = pareto_svg(
+                points, x, y, name="p", spoken="said", width=354, height=380, staircase=True
+            )
             assert svg.startswith("<svg") and 'aria-label="said"' in svg
 
 
@@ -66,7 +95,9 @@ def test_parity_is_the_quality_without_an_audit(write: Write) -> None:
     exact = parity()
     for row in exact["rows"]:
         row |= {"status": "pass", "exact": True, "psnr_db": None, "reason": None}
-    assert ", 150, on the front" in render_html(collect(write(bench=bench(), parity=exact)), title="t")
+    assert ", 150, on the front" in render_html(
+        collect(write(bench=bench(), parity=exact)), title="t"
+    )
 
 
 def test_what_is_not_known_is_said_and_not_drawn(write: Write) -> None:

@@ -1,4 +1,6 @@
-"""The page of a plugin, from reports written down by hand: losses where an age predictor's page has years."""
+"""The page of a plugin, from reports written down by hand: losses where an age predictor's page has
+years.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,14 @@ Write = Callable[..., list[Path]]
 
 def loss_use(value: float, n: int) -> Json:
     return {
-        "n": n, "accuracy": None, "mae": None, "loss": value, "per_group": [], "per_subject": None,
+        "n": n,
+        "accuracy": None,
+        "mae": None,
+        "loss": value,
+        "per_group": [],
+        "per_subject": None,
         "loss_interval": {"value": value, "low": value - 0.0021, "high": value + 0.0021},
-    }  # fmt: skip
+    }
 
 
 def journey_of_a_plugin() -> dict[str, Json]:
@@ -33,12 +40,16 @@ def journey_of_a_plugin() -> dict[str, Json]:
     parts = journey()
     found = {name: parts[name] for name in ("audit", "release")}
     for model, loss in zip(found["audit"]["models"], (0.1412, 0.1437, 0.1431, 0.1437), strict=True):
-        model["utility"] = {name: loss_use(loss, n) for name, n in (("retain", 60), ("forget", 30), ("test", 50))}
+        model["utility"] = {
+            name: loss_use(loss, n) for name, n in (("retain", 60), ("forget", 30), ("test", 50))
+        }
         for attack in model["attacks"].values():
             for side in ("forget_scores", "unseen_scores"):
                 attack[side] = [-0.12 - 0.001 * index for index in range(len(attack[side]))]
         if model["distance"]:
-            model["distance"] = {name: {"value": 0.0123, "low": 0.011, "high": 0.0136} for name in ("forget", "test")}
+            model["distance"] = {
+                name: {"value": 0.0123, "low": 0.011, "high": 0.0136} for name in ("forget", "test")
+            }
         model["attacks"]["gain"] = model["attacks"].pop("rmia")
     for gate in found["release"]["gates"]:
         gate |= {"unit": " of the oracle's loss above it", "detail": "test loss"}
@@ -46,11 +57,16 @@ def journey_of_a_plugin() -> dict[str, Json]:
     for role in ("original", "unlearned", "retrained"):
         record = found[role] = parts[f"{role}/unplug"]
         record |= {
-            "schema": "unplug-plugin/1", "recipe": {"steps": 100}, "base": {"name": "small", "sha256": "ab" * 32},
-            "condition": {"kind": "canny", "settings": {"low": "90"}, "without": 0}, "parameters": 7,
-        }  # fmt: skip
+            "schema": "unplug-plugin/1",
+            "recipe": {"steps": 100},
+            "base": {"name": "small", "sha256": "ab" * 32},
+            "condition": {"kind": "canny", "settings": {"low": "90"}, "without": 0},
+            "parameters": 7,
+        }
         if "history" in record:
-            record["history"] = [{"step": 50 * n, "loss": 0.3 / n, "lr": 0.1, "wall_s": 1.0} for n in (1, 2)]
+            record["history"] = [
+                {"step": 50 * n, "loss": 0.3 / n, "lr": 0.1, "wall_s": 1.0} for n in (1, 2)
+            ]
     return found
 
 
@@ -92,7 +108,9 @@ def test_the_page_has_nothing_of_ages(html: str) -> None:
 
 
 def test_a_plugin_without_an_audit_misses_no_faces(write: Write) -> None:
-    said = text_of(render_html(collect(write(original=journey_of_a_plugin()["original"])), title="A plugin"))
+    said = text_of(
+        render_html(collect(write(original=journey_of_a_plugin()["original"])), title="A plugin")
+    )
     assert "Sample faces" not in said and "Attacks : no audit with attacks was given" in said
 
 
@@ -113,4 +131,6 @@ def test_edges_start_at_zero_unless_nothing_is_near_it() -> None:
     far = shared_edges([np.linspace(0.9, 1.1, 101)])
     assert near[0] == 0.0 and near[-1] < 5.0
     assert far[0] == pytest.approx(0.904) and far[-1] == pytest.approx(1.096)
-    assert shared_edges([np.array([0.5, 0.5])]).tolist() == pytest.approx(np.linspace(0, 0.5, 21).tolist())
+    assert shared_edges([np.array([0.5, 0.5])]).tolist() == pytest.approx(
+        np.linspace(0, 0.5, 21).tolist()
+    )

@@ -1,4 +1,6 @@
-"""The verdict follows the paired intervals against the oracle; reading refuses what is broken by one typed error."""
+"""The verdict follows the paired intervals against the oracle; reading refuses what is broken by
+one typed error.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ Write = Callable[..., list[Path]]
 def _gaps(audit: Json, role: str, *ends: tuple[float, float] | None) -> None:
     model = next(model for model in audit["models"] if model["role"] == role)
     for attack, pair in zip(model["attacks"].values(), ends, strict=True):
-        attack["minus_retrained"] = pair and {"value": sum(pair) / 2, "low": pair[0], "high": pair[1]}
+        attack["minus_retrained"] = pair and {
+            "value": sum(pair) / 2,
+            "low": pair[0],
+            "high": pair[1],
+        }
 
 
 AROUND, ABOVE, BELOW = (-0.02, 0.03), (0.01, 0.2), (-0.2, -0.01)
@@ -48,20 +54,33 @@ AROUND, ABOVE, BELOW = (-0.02, 0.03), (0.01, 0.2), (-0.2, -0.01)
         ((ABOVE, ABOVE), (AROUND, None), "Not compared"),
     ],
 )
-def test_the_word(write: Write, parts: dict[str, Json], original: Any, unlearned: Any, word: str) -> None:
+def test_the_word(
+    write: Write, parts: dict[str, Json], original: Any, unlearned: Any, word: str
+) -> None:
     _gaps(parts["audit"], "original", *original)
     _gaps(parts["audit"], "unlearned", *unlearned)
     assert verdict(collect(write(audit=parts["audit"]))).word == word
 
 
-def test_the_sentence_is_about_the_attack_that_still_works(write: Write, parts: dict[str, Json]) -> None:
+def test_the_sentence_is_about_the_attack_that_still_works(
+    write: Write, parts: dict[str, Json]
+) -> None:
     _gaps(parts["audit"], "unlearned", AROUND, ABOVE)
     assert "AUC of the rmia attack" in verdict(collect(write(audit=parts["audit"]))).sentence
 
 
-@pytest.mark.parametrize(("said", "word"), [("", "Forgotten exactly"), (f"; {ANEW}", "Trained anew, without them")])
-def test_equality_with_a_training_of_ours_is_not_the_owners(write: Write, parts: dict[str, Json], said: str, word: str) -> None:
-    gate = {**parts["release"]["gates"][0], "name": "equality", "value": 0.0, "detail": f"9 of 9 tensors{said}"}
+@pytest.mark.parametrize(
+    ("said", "word"), [("", "Forgotten exactly"), (f"; {ANEW}", "Trained anew, without them")]
+)
+def test_equality_with_a_training_of_ours_is_not_the_owners(
+    write: Write, parts: dict[str, Json], said: str, word: str
+) -> None:
+    gate = {
+        **parts["release"]["gates"][0],
+        "name": "equality",
+        "value": 0.0,
+        "detail": f"9 of 9 tensors{said}",
+    }
     parts["release"] |= {"gates": [gate], "passed": True}
     assert verdict(collect(write(audit=parts["audit"], release=parts["release"]))).word == word
 
@@ -73,7 +92,9 @@ def test_lost_use_is_said(write: Write, parts: dict[str, Json]) -> None:
 
 def test_no_audit_is_said(write: Write, parts: dict[str, Json]) -> None:
     assert verdict(collect(write(card=parts["card"]))).word == "Not audited"
-    parts["audit"]["models"] = [model for model in parts["audit"]["models"] if model["role"] == "original"]
+    parts["audit"]["models"] = [
+        model for model in parts["audit"]["models"] if model["role"] == "original"
+    ]
     assert verdict(collect(write(audit=parts["audit"]))).word == "Not compared"
 
 
@@ -117,7 +138,9 @@ def _contrast(one: str, other: str) -> float:
 
 
 def test_text_and_marks_have_contrast_in_light_and_dark() -> None:
-    blocks = re.findall(r":root \{(.*?)\}", (HERE / "style.css").read_text(encoding="utf-8"), flags=re.DOTALL)
+    blocks = re.findall(
+        r":root \{(.*?)\}", (HERE / "style.css").read_text(encoding="utf-8"), flags=re.DOTALL
+    )
     assert len(blocks) == 3  # light, dark, print
     for block in blocks:
         colour = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
@@ -131,7 +154,9 @@ def test_text_and_marks_have_contrast_in_light_and_dark() -> None:
 
 def test_reads_every_kind_in_the_order_given(write: Write, parts: dict[str, Json]) -> None:
     found = collect(write(**parts))
-    assert [source.schema for source in found.sources] == [value["schema"] for value in parts.values()]
+    assert [source.schema for source in found.sources] == [
+        value["schema"] for value in parts.values()
+    ]
     assert [record.role for record in found.records] == ["original", "unlearned", "retrained"]
     assert found.sources[1].name == "original/unplug.json"
     kinds = (found.audits, found.parities, found.benches, found.cards, found.faces, found.releases)
@@ -151,7 +176,10 @@ def test_reads_every_kind_in_the_order_given(write: Write, parts: dict[str, Json
         ('{"schema": "unplug-release/1", "gates": ' + "9" * 400 + "}", "impossible number"),
         ('{"schema": "unplug-release/1", "gates": ' + "[" * 100_000, "not valid JSON"),
         ('{"schema": "unplug-release/1", "gates": ' + "[" * 600 + "]" * 600 + "}", "schema"),
-        ('{"schema": "unplug-release/1", "title": "' + "x" * 200_000 + '"}', "a text of 200000 characters"),
+        (
+            '{"schema": "unplug-release/1", "title": "' + "x" * 200_000 + '"}',
+            "a text of 200000 characters",
+        ),
         ('{"schema": "unplug-release/1", "title": "\\ud800"}', "schema"),
     ],
 )
@@ -185,7 +213,11 @@ def _set(value: Json, path: str, new: Any) -> None:
         ("audit", "models.0.attacks.loss.auc.value", 1.5),
         ("audit", "models.0.attacks.loss.forget_scores", []),
         ("audit", "models.0.role", "stranger"),
-        ("audit", "models.0.utility.test.per_group", [{"ages": "0-1", "n": 1, "accuracy": None, "mae": None}] * 30),
+        (
+            "audit",
+            "models.0.utility.test.per_group",
+            [{"ages": "0-1", "n": 1, "accuracy": None, "mae": None}] * 30,
+        ),
         ("bench", "rows.0.where", "moon"),
         ("bench", "rows.0.threads", 2.5),
         ("parity", "rows.0.status", "maybe"),
@@ -199,13 +231,17 @@ def _set(value: Json, path: str, new: Any) -> None:
         ("faces", "faces.0.predictions", {"original": True}),
     ],
 )
-def test_refuses_values_outside_the_schema(write: Write, parts: dict[str, Json], part: str, path: str, new: Any) -> None:
+def test_refuses_values_outside_the_schema(
+    write: Write, parts: dict[str, Json], part: str, path: str, new: Any
+) -> None:
     _set(parts[part], path, new)
     with pytest.raises(ReportError):
         collect(write(**{part: parts[part]}))
 
 
-def test_a_checkpoint_record_may_hold_more_than_the_page_shows(write: Write, parts: dict[str, Json]) -> None:
+def test_a_checkpoint_record_may_hold_more_than_the_page_shows(
+    write: Write, parts: dict[str, Json]
+) -> None:
     parts["original/unplug"]["something_new"] = {"a": 1}
     assert collect(write(**{"original/unplug": parts["original/unplug"]})).records[0].seed == 3
 
@@ -222,7 +258,9 @@ def test_a_record_describes_an_audited_model_and_the_weights_beside_it(
 ) -> None:
     """The original under the oracle's record, say: costs and numbers of two models on one page."""
     parts["retrained/unplug"]["weights_sha256"] = parts["audit"]["models"][0]["sha256"]
-    with pytest.raises(ReportError, match=r"the retrained model that it describes .* is none of those in the audit"):
+    with pytest.raises(
+        ReportError, match=r"the retrained model that it describes .* is none of those in the audit"
+    ):
         collect(write(**parts))
     alone = tmp_path / "retrained"
     alone.mkdir(exist_ok=True)
@@ -239,8 +277,14 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 def _png(width: int, height: int, *, noise: bytes = b"", break_it: bool = False) -> str:
     body = zlib.compress(b"\0" * (height * (width * 3 + 1)))
-    data = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-    data += _chunk(b"IDAT", body) + (_chunk(b"tEXt", b"a\0" + noise) if noise else b"") + _chunk(b"IEND", b"")
+    data = b"\x89PNG\r\n\x1a\n" + _chunk(
+        b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    )
+    data += (
+        _chunk(b"IDAT", body)
+        + (_chunk(b"tEXt", b"a\0" + noise) if noise else b"")
+        + _chunk(b"IEND", b"")
+    )
     return base64.b64encode(data[:45] + b"\xff" + data[46:] if break_it else data).decode()
 
 
@@ -256,7 +300,9 @@ def _png(width: int, height: int, *, noise: bytes = b"", break_it: bool = False)
         (_png(8, 8, break_it=True), "damaged"),
     ],
 )
-def test_refuses_thumbnails_that_are_no_small_png(write: Write, parts: dict[str, Json], png: str, why: str) -> None:
+def test_refuses_thumbnails_that_are_no_small_png(
+    write: Write, parts: dict[str, Json], png: str, why: str
+) -> None:
     parts["faces"]["faces"][1]["png"] = png
     with pytest.raises(ReportError, match=why):
         collect(write(faces=parts["faces"]))

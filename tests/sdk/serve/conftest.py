@@ -1,4 +1,6 @@
-"""A service over a ledger of its own, with a release that costs nothing; on SQLite, and on PostgreSQL where it is."""
+"""A service over a ledger of its own, with a release that costs nothing; on SQLite, and on
+PostgreSQL where it is.
+"""
 
 from __future__ import annotations
 
@@ -74,11 +76,23 @@ def make_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
         tables = ServiceTables(place)
         tables.create()
         settings = ServeSettings(
-            ledger=place, folder=str(tmp_path / "service"), limits=limits, lease_seconds=2.0, poll_seconds=0.05,
-            recipe=ServeRecipe(name="age", checkpoint="none", **{"data": data_of(tmp_path), "runner": RUNNER} | recipe),
-        )  # fmt: skip
+            ledger=place,
+            folder=str(tmp_path / "service"),
+            limits=limits,
+            lease_seconds=2.0,
+            poll_seconds=0.05,
+            recipe=ServeRecipe(
+                name="age",
+                checkpoint="none",
+                **{"data": data_of(tmp_path), "runner": RUNNER} | recipe,
+            ),
+        )
         return Place(
-            where=place, folder=tmp_path, tables=tables, settings=settings, token=add_token(tables, "all", list(SCOPES))[1]
+            where=place,
+            folder=tmp_path,
+            tables=tables,
+            settings=settings,
+            token=add_token(tables, "all", list(SCOPES))[1],
         )
 
     return make

@@ -1,4 +1,6 @@
-"""Pictures through a model: together where they come together, by the model that they came to, and no more than may wait."""
+"""Pictures through a model: together where they come together, by the model that they came to, and
+no more than may wait.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ def test_too_many_are_told_and_an_error_reaches_those_who_asked() -> None:
         good.may.set()
         with pytest.raises(ArtifactError):
             await first
-        assert [item["model"] for item in await asyncio.gather(*waiting)] == ["good", "good"], "the next ones are answered"
+        assert [item["model"] for item in await asyncio.gather(*waiting)] == ["good", "good"], (
+            "the next ones are answered"
+        )
         await batcher.drain()
         running.cancel()
         batcher.close()
@@ -85,9 +89,13 @@ def test_too_many_are_told_and_an_error_reaches_those_who_asked() -> None:
 def test_pictures_together_are_answered_as_one_by_one(onnx_files: tuple[Path, Path]) -> None:
     model = load_embedded(onnx_files[0])
     assert model.batched
-    pixels = [np.random.default_rng(seed).integers(0, 255, (32, 32, 3), np.uint8) for seed in range(7)]
+    pixels = [
+        np.random.default_rng(seed).integers(0, 255, (32, 32, 3), np.uint8) for seed in range(7)
+    ]
     together, apart = model.answer(pixels), [model.answer([item])[0] for item in pixels]
-    assert np.allclose([item["age"] for item in together], [item["age"] for item in apart], atol=3e-5)
+    assert np.allclose(
+        [item["age"] for item in together], [item["age"] for item in apart], atol=3e-5
+    )
     assert len({round(item["age"], 4) for item in together}) > 1, "and they differ"
     raw = onnx_files[0].read_bytes()
     assert free_batch(raw) != raw

@@ -1,4 +1,6 @@
-"""A release leaves a certificate of each request that it answers, which verifies with what was fetched and a public key."""
+"""A release leaves a certificate of each request that it answers, which verifies with what was
+fetched and a public key.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,13 @@ def computed(place: Place, bundle: Path) -> str:
     jobs.ask()
     job = jobs.claim("gone", 60)
     assert job is not None and jobs.pin(job, IDS)
-    result = {"requests": list(IDS), "bundle": str(bundle), "bundle_id": bundle_id(bundle), "checkpoint": "none", "files": {}}
+    result = {
+        "requests": list(IDS),
+        "bundle": str(bundle),
+        "bundle_id": bundle_id(bundle),
+        "checkpoint": "none",
+        "files": {},
+    }
     assert jobs.keep_result(job, result) and jobs.give_back(job)
     return job.id
 
@@ -37,10 +45,14 @@ def completed(place: Place, job: str) -> tuple[dict[str, Any], dict[str, bytes]]
     """The job as the service finished it, and its files as clients fetch them."""
     with TestClient(make_app(place.settings), headers=place.headers) as client:
         deadline = time.monotonic() + 60
-        while (found := client.get(f"/releases/{job}").json())["state"] != "done" or found["certificates"] == "due":
+        while (found := client.get(f"/releases/{job}").json())["state"] != "done" or found[
+            "certificates"
+        ] == "due":
             assert time.monotonic() < deadline, found
             time.sleep(0.05)
-        return found, {name: client.get(f"/releases/{job}/files/{name}").content for name in found["files"]}
+        return found, {
+            name: client.get(f"/releases/{job}/files/{name}").content for name in found["files"]
+        }
 
 
 @pytest.fixture
@@ -51,7 +63,8 @@ def signed(make_place: Callable[..., Place], tmp_path: Path) -> tuple[Place, Pat
     for id in IDS:
         place.ledger.add([f"subject:{id}"], id=id, identity="passport seen")
     signing = Signing(
-        signer=load_signer(str(tmp_path / "release.key")), publication=Publication(name="age", release=1, requests=IDS)
+        signer=load_signer(str(tmp_path / "release.key")),
+        publication=Publication(name="age", release=1, requests=IDS),
     )
     sign_bundle(whole_bundle(tmp_path / "made"), signing, tmp_path / "age.unplug")
     return place, tmp_path / "age.unplug"
@@ -60,9 +73,14 @@ def signed(make_place: Callable[..., Place], tmp_path: Path) -> tuple[Place, Pat
 def test_each_request_has_its_certificate(signed: tuple[Place, Path], tmp_path: Path) -> None:
     place, bundle = signed
     job, files = completed(place, computed(place, bundle))
-    assert job["state"] == "done" and [entry.kind for entry in place.ledger.entries()].count("release") == 1
+    assert (
+        job["state"] == "done"
+        and [entry.kind for entry in place.ledger.entries()].count("release") == 1
+    )
     names = ["certificate-1-TICKET-17", "certificate-2-office-18"]
-    assert sorted(files) == sorted(f"{name}.{end}" for name in names for end in ("html", "intoto.jsonl"))
+    assert sorted(files) == sorted(
+        f"{name}.{end}" for name in names for end in ("html", "intoto.jsonl")
+    )
     key = load_signer(str(tmp_path / "release.key")).key
     for name, id in zip(names, IDS, strict=True):
         (tmp_path / "fetched").write_bytes(files[f"{name}.intoto.jsonl"])
@@ -83,6 +101,8 @@ def test_without_a_certificate_the_release_counts_all_the_same(signed: tuple[Pla
 def test_nothing_is_certified_that_nobody_signs(signed: tuple[Place, Path]) -> None:
     place, bundle = signed
     assert place.settings.recipe is not None
-    unsigned = replace(place, settings=replace(place.settings, recipe=replace(place.settings.recipe, sign=None)))
+    unsigned = replace(
+        place, settings=replace(place.settings, recipe=replace(place.settings.recipe, sign=None))
+    )
     job, files = completed(unsigned, computed(place, bundle))
     assert (job["state"], files) == ("done", {})

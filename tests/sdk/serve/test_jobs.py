@@ -40,20 +40,45 @@ def test_one_job_waits_and_one_runs(anywhere: Place) -> None:
     first, new = jobs.ask()
     assert new and jobs.ask() == (first, False), "one that waits covers whoever asks meanwhile"
     taken = jobs.claim("w", 10)
-    assert taken is not None and taken.id == first.id and (taken.fence, taken.attempts, taken.state) == (1, 1, "running")
+    assert (
+        taken is not None
+        and taken.id == first.id
+        and (taken.fence, taken.attempts, taken.state) == (1, 1, "running")
+    )
     second, new = jobs.ask()
     assert new and second.id != first.id, "one that has begun covers nobody new"
     assert jobs.claim("x", 10) is None, "one at a time"
-    assert jobs.pin(taken, ["A", "B"]) and jobs.report(taken, {"done": 1}) and jobs.keep_result(taken, {"requests": ["A"]})
+    assert (
+        jobs.pin(taken, ["A", "B"])
+        and jobs.report(taken, {"done": 1})
+        and jobs.keep_result(taken, {"requests": ["A"]})
+    )
     assert complete(anywhere, jobs, taken)
     done = jobs.get(first.id)
-    assert done is not None and done.state == "done" and done.requests == ("A", "B") and done.result == {"requests": ["A"]}
+    assert (
+        done is not None
+        and done.state == "done"
+        and done.requests == ("A", "B")
+        and done.result == {"requests": ["A"]}
+    )
     then = jobs.claim("x", 10)
     assert then is not None and then.id == second.id
-    assert [event.kind for event in jobs.events(0)] == ["queued", "taken", "queued", "begun", "progress", "done", "taken"]
-    assert [event.number for event in jobs.events(0)] == list(range(1, 8)) and jobs.last_event() == 7
+    assert [event.kind for event in jobs.events(0)] == [
+        "queued",
+        "taken",
+        "queued",
+        "begun",
+        "progress",
+        "done",
+        "taken",
+    ]
+    assert [event.number for event in jobs.events(0)] == list(
+        range(1, 8)
+    ) and jobs.last_event() == 7
     assert [event.kind for event in jobs.events(5, job=first.id)] == ["done"]
-    assert jobs.counts() == {"done": 1, "running": 1} and [item.id for item in jobs.newest(1)] == [second.id]
+    assert jobs.counts() == {"done": 1, "running": 1} and [item.id for item in jobs.newest(1)] == [
+        second.id
+    ]
 
 
 def test_who_lost_a_job_changes_nothing_any_more(anywhere: Place) -> None:
@@ -66,12 +91,21 @@ def test_who_lost_a_job_changes_nothing_any_more(anywhere: Place) -> None:
     clock.now += 11
     other = jobs.claim("other", 10)
     assert other is not None and (other.id, other.fence, other.attempts) == (slept.id, 2, 2)
-    assert not any((
-        jobs.renew(slept, 10), jobs.pin(slept, ["Z"]), jobs.report(slept, {}), jobs.keep_result(slept, {"requests": ["Z"]}),
-        jobs.give_back(slept), jobs.fail(slept, "Z"), complete(anywhere, jobs, slept),
-    ))  # fmt: skip
+    assert not any(
+        (
+            jobs.renew(slept, 10),
+            jobs.pin(slept, ["Z"]),
+            jobs.report(slept, {}),
+            jobs.keep_result(slept, {"requests": ["Z"]}),
+            jobs.give_back(slept),
+            jobs.fail(slept, "Z"),
+            complete(anywhere, jobs, slept),
+        )
+    )
     assert jobs.get(slept.id) == other, "not one word of the first one counted"
-    assert complete(anywhere, jobs, other) and not complete(anywhere, jobs, other), "an end is an end"
+    assert complete(anywhere, jobs, other) and not complete(anywhere, jobs, other), (
+        "an end is an end"
+    )
     assert not jobs.fail(other, "Z")
 
 
@@ -93,7 +127,11 @@ def test_a_job_that_kills_its_workers_is_given_up(place: Place) -> None:
         clock.now += 2
     assert jobs.claim("w", 1) is None
     given_up = jobs.get(asked.id)
-    assert given_up is not None and given_up.state == "failed" and "ended 5 times without a word" in str(given_up.error)
+    assert (
+        given_up is not None
+        and given_up.state == "failed"
+        and "ended 5 times without a word" in str(given_up.error)
+    )
 
 
 def test_a_job_with_a_result_is_never_given_up(place: Place) -> None:
@@ -116,10 +154,16 @@ def test_certificates_are_work_of_their_own_that_can_fail_without_the_release(pl
     assert job is not None and complete(place, jobs, job, certify=True)
     jobs.ask()
     taken = jobs.claim("w", 10)
-    assert taken is not None and (taken.id, taken.state, taken.certificates) == (job.id, "done", "due")
+    assert taken is not None and (taken.id, taken.state, taken.certificates) == (
+        job.id,
+        "done",
+        "due",
+    )
     then = jobs.claim("x", 10)
     assert then is not None and then.id != job.id, "others go on meanwhile"
-    assert jobs.fail(then, "Z") and not jobs.fail(taken, "Z") and not complete(place, jobs, taken), "its end was before"
+    assert (
+        jobs.fail(then, "Z") and not jobs.fail(taken, "Z") and not complete(place, jobs, taken)
+    ), "its end was before"
     for _ in range(MOST_ATTEMPTS):
         clock.now += 20
         taken = jobs.claim("w", 10) or taken
@@ -130,18 +174,25 @@ def test_certificates_are_work_of_their_own_that_can_fail_without_the_release(pl
 
 
 def test_servers_of_two_recipes_take_their_own_jobs_alone(anywhere: Place) -> None:
-    age, plugin = (Jobs(anywhere.tables, recipe=RecipeKey(name=name, sha256=name)) for name in ("age", "plugin"))
+    age, plugin = (
+        Jobs(anywhere.tables, recipe=RecipeKey(name=name, sha256=name))
+        for name in ("age", "plugin")
+    )
     first, _ = age.ask()
     assert first.model == "age" and plugin.claim("p", 10) is None
     second, new = plugin.ask()
     assert new and second.id != first.id
     taken = age.claim("a", 10), plugin.claim("p", 10)
-    assert [item and item.id for item in taken] == [first.id, second.id], "neither waits for the other"
+    assert [item and item.id for item in taken] == [first.id, second.id], (
+        "neither waits for the other"
+    )
 
 
 def test_a_name_stands_for_one_recipe_and_goes_to_the_next_with_what_waits(place: Place) -> None:
     clock = Clock()
-    old, new = (Jobs(place.tables, clock, RecipeKey(name="age", sha256=text)) for text in ("old", "new"))
+    old, new = (
+        Jobs(place.tables, clock, RecipeKey(name="age", sha256=text)) for text in ("old", "new")
+    )
     nobodys, _ = Jobs(place.tables, clock).ask()
     old.hold_name(10)
     taken = old.claim("w", 5)
@@ -153,7 +204,9 @@ def test_a_name_stands_for_one_recipe_and_goes_to_the_next_with_what_waits(place
     clock.now += 11
     new.hold_name(10)
     again = new.claim("v", 5)
-    assert again == replace(taken, fence=2, attempts=2), "the operator changed the recipe: the job goes on"
+    assert again == replace(taken, fence=2, attempts=2), (
+        "the operator changed the recipe: the job goes on"
+    )
     with pytest.raises(InputError, match="another recipe"):
         old.hold_name(10)
     new.leave_name()
@@ -178,7 +231,11 @@ def ended(place: Place, files: Any) -> str:
     jobs = Jobs(place.tables)
     jobs.ask()
     job = jobs.claim("w", 10)
-    assert job is not None and jobs.keep_result(job, {"requests": [], "files": files}) and complete(place, jobs, job)
+    assert (
+        job is not None
+        and jobs.keep_result(job, {"requests": [], "files": files})
+        and complete(place, jobs, job)
+    )
     return job.id
 
 
@@ -204,19 +261,29 @@ def test_a_bundle_is_given_away_until_a_later_release_is_done(place: Place) -> N
             return found
 
         first = made("one")
-        assert client.get(f"/releases/{first}/files/age.zip").text == "one" and len(files(first)) == 2
+        assert (
+            client.get(f"/releases/{first}/files/age.zip").text == "one" and len(files(first)) == 2
+        )
         second = made("two")
         gone = client.get(f"/releases/{first}/files/age.zip")
         assert gone.status_code == 410 and "later release" in gone.json()["detail"]
-        assert client.get(f"/releases/{first}/files/certificate-3-R-1.html").text == "one", "it certifies still"
+        assert client.get(f"/releases/{first}/files/certificate-3-R-1.html").text == "one", (
+            "it certifies still"
+        )
         assert files(first) == ["certificate-3-R-1.html"] and len(files(second)) == 2
         assert client.get(f"/releases/{second}/files/age.zip").text == "two"
         assert client.get(f"/releases/{first}/files/other.zip").status_code == 404
 
 
-@pytest.mark.parametrize("files", [None, 5, ["a"], {"a": 1}, {"\ud800": "/x"}, {"a\nb": "/x"}, {"a": "x\0"}, {"a": None}])
+@pytest.mark.parametrize(
+    "files", [None, 5, ["a"], {"a": 1}, {"\ud800": "/x"}, {"a\nb": "/x"}, {"a": "x\0"}, {"a": None}]
+)
 def test_what_a_runner_tells_of_files_takes_no_list_down(place: Place, files: Any) -> None:
     id = ended(place, files)
     with TestClient(make_app(without_recipe(place.settings)), headers=place.headers) as client:
-        assert client.get("/releases").json()["jobs"][0]["files"] == client.get(f"/releases/{id}").json()["files"] == []
+        assert (
+            client.get("/releases").json()["jobs"][0]["files"]
+            == client.get(f"/releases/{id}").json()["files"]
+            == []
+        )
         assert client.get(f"/releases/{id}/files/a").status_code == 404

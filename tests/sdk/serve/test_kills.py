@@ -1,4 +1,5 @@
-"""The service, killed at random moments from the first request to the last certificate: each request is released once.
+"""The service, killed at random moments from the first request to the last certificate: each
+request is released once.
 
 UNPLUG_KILLS=100 UNPLUG_KILL_SEED=1 python -m pytest -s tests/sdk/serve/test_kills.py
 """
@@ -50,7 +51,9 @@ def people(folder: Path) -> str:
     return f"csv:{folder / 'labels.csv'}"
 
 
-def submit_all(url: str, place: Place, pause: float, told: dict[str, str], stop: threading.Event) -> None:
+def submit_all(
+    url: str, place: Place, pause: float, told: dict[str, str], stop: threading.Event
+) -> None:
     """Each request, again with its key until it is acknowledged."""
     with httpx.Client(base_url=url, headers=place.headers, timeout=30) as client:
         for number in range(REQUESTS):
@@ -80,7 +83,10 @@ def test_killed_at_random_moments(make_place: Callable[..., Place], tmp_path: Pa
     whole_bundle(tmp_path / "whole").rename(tmp_path / "made")
     make_key(tmp_path / "key")
     place = make_place(
-        data=people(tmp_path / "faces"), automatic=True, sign=str(tmp_path / "key"), runner="tests.sdk.serve.signing_job:run"
+        data=people(tmp_path / "faces"),
+        automatic=True,
+        sign=str(tmp_path / "key"),
+        runner="tests.sdk.serve.signing_job:run",
     )
     draw, port, told, stop = random.Random(SEED), _free_port(), dict[str, str](), threading.Event()
     url = f"http://127.0.0.1:{port}"
@@ -112,21 +118,37 @@ def test_killed_at_random_moments(make_place: Callable[..., Place], tmp_path: Pa
 
 
 def check(place: Place, told: dict[str, str]) -> None:
-    """Each request once, none lost; each release from the model that the one before it left; a certificate of each."""
+    """Each request once, none lost; each release from the model that the one before it left; a
+    certificate of each.
+    """
     ledger, there = place.ledger, place.ledger.requests()
     assert check_ledger(ledger, ledger.identity()[1])[1] == ()
-    assert len(told) == REQUESTS and set(told.values()) == set(there), "none is lost, and none is there twice"
+    assert len(told) == REQUESTS and set(told.values()) == set(there), (
+        "none is lost, and none is there twice"
+    )
     releases = [entry for entry in ledger.entries() if entry.kind == "release"]
     answered = collections.Counter(name for entry in releases for name in entry.requests)
     assert set(answered) == set(there) and set(answered.values()) == {1}, "each is released once"
     folders = [Path(place.settings.folder) / "jobs" / entry.facts["job"] for entry in releases]
-    assert [read_json(folder / BEFORE) for folder in folders] == [None, *map(str, folders[:-1])], "from the right model"
+    assert [read_json(folder / BEFORE) for folder in folders] == [None, *map(str, folders[:-1])], (
+        "from the right model"
+    )
     chain = [(entry.facts["original_sha256"], entry.facts["model_sha256"]) for entry in releases]
     assert all(one[1] == two[0] for one, two in itertools.pairwise(chain))
     key = load_signer(str(place.folder / "key")).key
     for entry, folder in zip(releases, folders, strict=True):
         for id in entry.requests:
-            file = folder / "certificates" / f"certificate-{there[id].sequence}-{id}" / "certificate.intoto.jsonl"
-            assert check_certificate(file, key, folder / "age.unplug", LOOSE, request=id).problems == ()
-    runs = json.dumps({"releases": len(releases), "requests": len(answered), "certificates": len(answered)})
+            file = (
+                folder
+                / "certificates"
+                / f"certificate-{there[id].sequence}-{id}"
+                / "certificate.intoto.jsonl"
+            )
+            assert (
+                check_certificate(file, key, folder / "age.unplug", LOOSE, request=id).problems
+                == ()
+            )
+    runs = json.dumps(
+        {"releases": len(releases), "requests": len(answered), "certificates": len(answered)}
+    )
     print(runs)

@@ -1,4 +1,6 @@
-"""What was released, of which model, by whom: the ledger says it, and every server goes on from there."""
+"""What was released, of which model, by whom: the ledger says it, and every server goes on from
+there.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def digest(text: str) -> str:
 
 
 class Runner:
-    """Stands for the child that computes: notes what it was given, and returns a model of a name of its own."""
+    """Stands for the child that computes: notes what it was given, and returns a model of a name of
+    its own.
+    """
 
     def __init__(self) -> None:
         self.given: list[Mapping[str, Any]] = []
@@ -43,7 +47,12 @@ class Runner:
         before = values["before"]
         began = before["weights"][-1] if before else digest(values["recipe"]["name"])
         shipped = digest(f"{values['recipe']['name']}{len(self.given)}")
-        made = {"requests": values["requests"], "checkpoint": values["folder"], "weights": [began, shipped], "files": {}}
+        made = {
+            "requests": values["requests"],
+            "checkpoint": values["folder"],
+            "weights": [began, shipped],
+            "files": {},
+        }
         return SimpleNamespace(values=made)
 
 
@@ -58,10 +67,18 @@ def released(place: Place, *bodies: Mapping[str, Any]) -> str:
     """Submits, has it released, and gives the job's id."""
     with TestClient(make_app(place.settings), headers=place.headers) as client:
         for number, body in enumerate(bodies):
-            assert client.post("/requests", json=body, headers={"Idempotency-Key": f"key-{number:04}"}).status_code < 300
+            assert (
+                client.post(
+                    "/requests", json=body, headers={"Idempotency-Key": f"key-{number:04}"}
+                ).status_code
+                < 300
+            )
         job: str = client.post("/releases").json()["id"]
         deadline = time.monotonic() + 30
-        while (found := client.get(f"/releases/{job}").json()).get("state") not in ("done", "failed"):
+        while (found := client.get(f"/releases/{job}").json()).get("state") not in (
+            "done",
+            "failed",
+        ):
             assert time.monotonic() < deadline, found
             time.sleep(0.02)
         assert found["state"] == "done", found["error"]
@@ -71,22 +88,33 @@ def released(place: Place, *bodies: Mapping[str, Any]) -> str:
 def named(place: Place, name: str) -> Place:
     """A server of another recipe on the same ledger."""
     assert place.settings.recipe is not None
-    return replace(place, settings=replace(place.settings, recipe=replace(place.settings.recipe, name=name)))
+    return replace(
+        place, settings=replace(place.settings, recipe=replace(place.settings.recipe, name=name))
+    )
 
 
-def test_each_release_goes_on_from_the_one_before_it_of_its_own_model(place: Place, runner: Runner) -> None:
+def test_each_release_goes_on_from_the_one_before_it_of_its_own_model(
+    place: Place, runner: Runner
+) -> None:
     age, other = place, named(place, "other")
     first = released(age, ANNA)
     released(other, BEA)
     released(age, {**BEA, "id": "T-3"})
-    assert [values["before"] and Path(values["before"]["checkpoint"]).name for values in runner.given] == [None, None, first]
+    assert [
+        values["before"] and Path(values["before"]["checkpoint"]).name for values in runner.given
+    ] == [None, None, first]
     assert [values["recipe"]["name"] for values in runner.given] == ["age", "other", "age"]
 
 
-def test_a_job_that_an_older_version_gave_up_after_its_release_is_still_gone_on_from(place: Place, runner: Runner) -> None:
+def test_a_job_that_an_older_version_gave_up_after_its_release_is_still_gone_on_from(
+    place: Place, runner: Runner
+) -> None:
     first = released(place, ANNA)
     with sqlite3.connect(place.where) as connection:
-        connection.execute("UPDATE service_jobs SET state = 'failed', error = 'its worker ended 5 times without a word'")
+        connection.execute(
+            "UPDATE service_jobs SET state = 'failed', error = 'its worker ended 5 times without a "
+            "word'"
+        )
     connection.close()
     released(place, BEA)
     assert Path(runner.given[1]["before"]["checkpoint"]).name == first
@@ -97,10 +125,16 @@ def test_a_job_that_an_older_version_gave_up_after_its_release_is_still_gone_on_
         released(place, {**BEA, "id": "T-3"})
 
 
-def test_a_request_that_two_models_hold_is_released_by_the_second(place: Place, runner: Runner) -> None:
+def test_a_request_that_two_models_hold_is_released_by_the_second(
+    place: Place, runner: Runner
+) -> None:
     place.ledger.add(ANNA["names"], id="T-1")
     for name in ("age", "other"):
-        place.ledger.record("touched", ["T-1"], facts={"model_sha256": digest(name), "samples": "1", "held_out": "0"})
+        place.ledger.record(
+            "touched",
+            ["T-1"],
+            facts={"model_sha256": digest(name), "samples": "1", "held_out": "0"},
+        )
     released(place)
     assert place.ledger.requests()["T-1"].state == "open"
     released(place)
@@ -115,9 +149,16 @@ def test_a_runner_that_does_not_say_of_which_model_it_is_stops_nobody_else(
     """The runner of the tests returns no weights; one request is in two models."""
     place.ledger.add(ANNA["names"], id="T-1")
     for name in ("age", "other"):
-        place.ledger.record("touched", ["T-1"], facts={"model_sha256": digest(name), "samples": "1", "held_out": "0"})
+        place.ledger.record(
+            "touched",
+            ["T-1"],
+            facts={"model_sha256": digest(name), "samples": "1", "held_out": "0"},
+        )
     released(place, BEA)
-    assert {id: item.state for id, item in place.ledger.requests().items()} == {"T-1": "open", "T-2": "released"}
+    assert {id: item.state for id, item in place.ledger.requests().items()} == {
+        "T-1": "open",
+        "T-2": "released",
+    }
 
 
 def test_the_ledgers_entry_and_the_end_of_the_job_are_one_act(
@@ -130,7 +171,9 @@ def test_the_ledgers_entry_and_the_end_of_the_job_are_one_act(
         done = real(self, *args, **said)
         if not failed.is_set():
             failed.set()
-            assert [job.state for job in Jobs(place.tables).newest(9)] == ["running"], "others see nothing yet"
+            assert [job.state for job in Jobs(place.tables).newest(9)] == ["running"], (
+                "others see nothing yet"
+            )
             raise OutputError("the disk", "it is full")
         return done
 
@@ -154,10 +197,16 @@ def test_what_was_computed_waits_until_the_ledger_takes_it(
 
     monkeypatch.setattr(Ledger, "record", record)
     released(place, ANNA)
-    assert refused.is_set() and len(runner.given) == 1 and place.ledger.requests()["T-1"].state == "released"
+    assert (
+        refused.is_set()
+        and len(runner.given) == 1
+        and place.ledger.requests()["T-1"].state == "released"
+    )
 
 
-def test_a_lost_fence_records_nothing(place: Place, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_fence_records_nothing(
+    place: Place, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slept, real = threading.Event(), Ledger.record
 
     def record(self: Ledger, kind: str, *args: Any, **said: Any) -> Any:
@@ -174,13 +223,17 @@ def test_a_lost_fence_records_nothing(place: Place, runner: Runner, monkeypatch:
 
 
 def test_a_new_model_in_the_recipe_is_started_from(tmp_path: Path) -> None:
-    made = [save_age_model(tmp_path / name, seed) for seed, name in enumerate(("old", "new", "left"))]
+    made = [
+        save_age_model(tmp_path / name, seed) for seed, name in enumerate(("old", "new", "left"))
+    ]
     old, new, left = map(load_checkpoint, made)
     weights = (old.sha256, left.sha256)
     before = Before(checkpoint=str(left.path), bundle=None, number=1, weights=weights)
 
     def start(path: Path) -> str:
-        return str(_start(ServeRecipe(name="age", checkpoint=str(path), data="synth:"), before).sha256)
+        return str(
+            _start(ServeRecipe(name="age", checkpoint=str(path), data="synth:"), before).sha256
+        )
 
     assert start(old.path) == left.sha256 and start(tmp_path / "gone") == left.sha256
     assert start(new.path) == new.sha256, "it was trained anew, and what it may know is checked"
@@ -188,7 +241,9 @@ def test_a_new_model_in_the_recipe_is_started_from(tmp_path: Path) -> None:
         _start(ServeRecipe(name="age", checkpoint=str(tmp_path / "gone"), data="synth:"), None)
 
 
-def test_two_recipes_of_one_name_are_refused_at_the_start(place: Place, make_place: Callable[..., Place]) -> None:
+def test_two_recipes_of_one_name_are_refused_at_the_start(
+    place: Place, make_place: Callable[..., Place]
+) -> None:
     with TestClient(make_app(place.settings), headers=place.headers):
         deadline = time.monotonic() + 30
         other = replace(place.settings, folder=str(place.folder / "elsewhere"))
@@ -196,9 +251,9 @@ def test_two_recipes_of_one_name_are_refused_at_the_start(place: Place, make_pla
             try:
                 Jobs(place.tables, recipe=other.recipe_key).hold_name(2)
             except InputError as error:
-                assert "another recipe or --folder has that name" in str(error) and "give this recipe another name" in str(
+                assert "another recipe or --folder has that name" in str(
                     error
-                )
+                ) and "give this recipe another name" in str(error)
                 break
             Jobs(place.tables, recipe=other.recipe_key).leave_name()
             assert time.monotonic() < deadline

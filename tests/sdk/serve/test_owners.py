@@ -1,4 +1,6 @@
-"""Whose a request is: a token that may only write sees and withdraws its own, and has so many open at once."""
+"""Whose a request is: a token that may only write sees and withdraws its own, and has so many open
+at once.
+"""
 
 from __future__ import annotations
 
@@ -39,16 +41,24 @@ def test_another_token_s_request_is_as_if_it_were_not_there(anywhere: Place) -> 
             call(mine, "/requests", {**bea, "id": "T-1"}, "key-two-2").json()["id"],
         ]
         for id in ids:
-            theirs, nobodys = (call(other, f"/requests/{name}/withdraw", {}) for name in (id, "R-nothing"))
-            assert (theirs.status_code, theirs.content) == (nobodys.status_code, nobodys.content) and theirs.status_code == 404
+            theirs, nobodys = (
+                call(other, f"/requests/{name}/withdraw", {}) for name in (id, "R-nothing")
+            )
+            assert (theirs.status_code, theirs.content) == (
+                nobodys.status_code,
+                nobodys.content,
+            ) and theirs.status_code == 404
         asked = [
-            call(other, "/requests", {"names": [name], "id": "T-1"}) for name in ("subject:bea", "a", "subject:nobody-of-it")
+            call(other, "/requests", {"names": [name], "id": "T-1"})
+            for name in ("subject:bea", "a", "subject:nobody-of-it")
         ]
         assert {(item.status_code, item.text) for item in asked} == {
             (409, '{"status":409,"detail":"request T-1: its id is taken"}')
         }
         assert all(item.state == "open" for item in anywhere.ledger.requests().values())
-        assert call(mine, "/requests", {**bea, "id": "T-1"}).status_code == 200, "its own, once more"
+        assert call(mine, "/requests", {**bea, "id": "T-1"}).status_code == 200, (
+            "its own, once more"
+        )
         assert call(mine, f"/requests/{ids[0]}/withdraw", {}).json()["state"] == "withdrawn"
         assert call(mine, f"/requests/{ids[0]}/withdraw", {}).json()["state"] == "withdrawn"
         assert call(reader, "/requests", {**bea, "id": "T-1"}).status_code == 200
@@ -69,13 +79,23 @@ def test_a_token_has_so_much_open_at_once(
 ) -> None:
     monkeypatch.setattr("unplug.serve.owners.AGAIN_SECONDS", 0.0)
     place = make_place(limits=ServeLimits(rate=1e5, burst=100_000, **limits))
-    mine, other, two = place.token_for("requests:write"), place.token_for("requests:write"), {"names": ["a", "subject:bea"]}
+    mine, other, two = (
+        place.token_for("requests:write"),
+        place.token_for("requests:write"),
+        {"names": ["a", "subject:bea"]},
+    )
     with serving(place) as call:
-        assert call(mine, "/requests", {"names": ["subject:nobody"] * 4}).status_code == 409, "holds no place"
+        assert call(mine, "/requests", {"names": ["subject:nobody"] * 4}).status_code == 409, (
+            "holds no place"
+        )
         first, second = (call(mine, "/requests", two, key) for key in ("key-one-1", "key-two-2"))
         assert (first.status_code, second.status_code) == (201, 201)
         full = call(mine, "/requests", two, "key-three")
-        assert full.status_code == 429 and "open" in full.json()["detail"] and full.headers["retry-after"] == "60"
+        assert (
+            full.status_code == 429
+            and "open" in full.json()["detail"]
+            and full.headers["retry-after"] == "60"
+        )
         assert call(mine, "/requests", two, "key-two-2").status_code == 200, "was there"
         assert call(other, "/requests", two, "key-three").status_code == 201
         call(mine, f"/requests/{first.json()['id']}/withdraw", {})
@@ -98,6 +118,10 @@ def test_tables_of_the_first_version_are_brought_up_to_date(place: Place) -> Non
         pass
     tables.create()
     with serving(place) as call:
-        assert call(mine, f"/requests/{id}/withdraw", {}).status_code == 404, "nobody knows whose it is"
-        assert call(mine, "/requests", {"names": ["a"]}).status_code == 200, "only its token can make that id of that key"
+        assert call(mine, f"/requests/{id}/withdraw", {}).status_code == 404, (
+            "nobody knows whose it is"
+        )
+        assert call(mine, "/requests", {"names": ["a"]}).status_code == 200, (
+            "only its token can make that id of that key"
+        )
         assert call(mine, f"/requests/{id}/withdraw", {}).status_code == 200

@@ -1,4 +1,6 @@
-"""Where a path or a kind of picture is not the usual one: nobody is sent elsewhere, and the bytes decide."""
+"""Where a path or a kind of picture is not the usual one: nobody is sent elsewhere, and the bytes
+decide.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +49,15 @@ def client(place: Place) -> Iterator[TestClient]:
         ("GET", "/releases/J-0123456789abcdef/files/a.zip/"),
     ],
 )
-def test_a_slash_too_many_sends_nobody_elsewhere(client: TestClient, place: Place, method: str, path: str, token: bool) -> None:
+def test_a_slash_too_many_sends_nobody_elsewhere(
+    client: TestClient, place: Place, method: str, path: str, token: bool
+) -> None:
     body = {"json": {"names": ["subject:bea"]}} if method == "POST" else {}
-    headers = AS_A_PROXY_PASSES_IT_ON | {"idempotency-key": "key-one-1"} | (place.headers if token else {})
+    headers = (
+        AS_A_PROXY_PASSES_IT_ON
+        | {"idempotency-key": "key-one-1"}
+        | (place.headers if token else {})
+    )
     answer = client.request(method, path, headers=headers, **body)
     assert answer.status_code == 404 and "location" not in answer.headers
     assert "example" not in answer.text and place.ledger.requests() == {}
@@ -75,7 +83,9 @@ def test_slashes_before_the_path(client: TestClient, path: str) -> None:
         "raw_path": path.encode(),
         "query_string": b"",
         "http_version": "1.1",
-        "headers": [(name.encode(), value.encode()) for name, value in AS_A_PROXY_PASSES_IT_ON.items()],
+        "headers": [
+            (name.encode(), value.encode()) for name, value in AS_A_PROXY_PASSES_IT_ON.items()
+        ],
         "scheme": "http",
         "server": ("t", 80),
         "client": ("t", 1),
@@ -87,14 +97,18 @@ def test_slashes_before_the_path(client: TestClient, path: str) -> None:
 
 
 def test_what_proxies_say_is_not_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """uvicorn believes them by default, from loopback or from ``FORWARDED_ALLOW_IPS``; nothing here has a use for them."""
+    """uvicorn believes them by default, from loopback or from ``FORWARDED_ALLOW_IPS``; nothing here
+    has a use for them.
+    """
     import uvicorn
 
     from unplug.serve.serve import _listen
 
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
     made: list[uvicorn.Config] = []
-    monkeypatch.setattr(uvicorn, "run", lambda app, **options: made.append(uvicorn.Config(app, **options)))
+    monkeypatch.setattr(
+        uvicorn, "run", lambda app, **options: made.append(uvicorn.Config(app, **options))
+    )
     _listen(replace(place.settings, recipe=None), "127.0.0.1", 8080)
     assert made[0].proxy_headers is False
 
@@ -110,7 +124,9 @@ def picture(kind: str) -> bytes:
 @pytest.fixture
 def predicting(make_place: Callable[..., Place]) -> Iterator[TestClient]:
     """A service whose model says 30 of every picture that decodes."""
-    model = SimpleNamespace(tensor=SimpleNamespace(height=8), sha256="0" * 64, batched=True, model_type="age")
+    model = SimpleNamespace(
+        tensor=SimpleNamespace(height=8), sha256="0" * 64, batched=True, model_type="age"
+    )
     model.pixels = lambda raw, box: Embedded.pixels(model, raw, box)  # type: ignore[arg-type]
     model.answer = lambda pixels: [{"age": 30.0}] * len(pixels)
     place = make_place()
@@ -139,7 +155,9 @@ def predicting(make_place: Callable[..., Place]) -> Iterator[TestClient]:
         ("JPEG", "application/json", 415),
     ],
 )
-def test_the_bytes_say_what_a_picture_is(predicting: TestClient, bytes_of: str, kind: str | None, status: int) -> None:
+def test_the_bytes_say_what_a_picture_is(
+    predicting: TestClient, bytes_of: str, kind: str | None, status: int
+) -> None:
     headers = {} if kind is None else {"content-type": kind}
     answer = predicting.post("/models/age/predict", content=picture(bytes_of), headers=headers)
     assert answer.status_code == status, answer.text

@@ -1,4 +1,6 @@
-"""The real thing, killed: a worker, and the whole service with all its processes; on SQLite and on PostgreSQL."""
+"""The real thing, killed: a worker, and the whole service with all its processes; on SQLite and on
+PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,24 @@ class Running:
         assert place.settings.recipe is not None
         recipe = place.folder / "recipe.json"
         write_json(recipe, asdict(place.settings.recipe))
-        words = ["--ledger", place.where, "--recipe", str(recipe), "--folder", place.settings.folder, "--port", str(port)]
+        words = [
+            "--ledger",
+            place.where,
+            "--recipe",
+            str(recipe),
+            "--folder",
+            place.settings.folder,
+            "--port",
+            str(port),
+        ]
         words += ["--workers", "2", "--lease", "2", "--rate", "1000", "--burst", "1000"]
         self.log = place.folder / "log"
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "unplug.sdk.cli", "serve", *words], stdout=log, stderr=log, start_new_session=True
+                [sys.executable, "-m", "unplug.sdk.cli", "serve", *words],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         self.url = f"http://127.0.0.1:{port}"
 
@@ -73,14 +87,22 @@ class Running:
         self.process.wait(60)
 
 
-def submit_for(running: Running, place: Place, seconds: float, keys: list[str], told: dict[str, str]) -> None:
-    """Submits one after another, and each again with its key until it is acknowledged, as a client does."""
+def submit_for(
+    running: Running, place: Place, seconds: float, keys: list[str], told: dict[str, str]
+) -> None:
+    """Submits one after another, and each again with its key until it is acknowledged, as a client
+    does.
+    """
     until = time.monotonic() + seconds
     with httpx.Client(base_url=running.url, headers=place.headers, timeout=30) as client:
         for key in keys:
             while time.monotonic() < until + 60:
                 try:
-                    said = client.post("/requests", json={"names": ["subject:bea"]}, headers={"Idempotency-Key": key})
+                    said = client.post(
+                        "/requests",
+                        json={"names": ["subject:bea"]},
+                        headers={"Idempotency-Key": key},
+                    )
                 except httpx.TransportError:
                     time.sleep(0.1)
                     continue
@@ -110,31 +132,50 @@ def killed_and_nothing_lost(place: Place) -> None:
     assert not sender.is_alive() and len(told) > 3
     with httpx.Client(base_url=running.url, headers=place.headers, timeout=30) as client:
         deadline = time.monotonic() + 90
-        while client.get("/requests", params={"state": "open"}).json()["requests"] and time.monotonic() < deadline:
+        while (
+            client.get("/requests", params={"state": "open"}).json()["requests"]
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.3)
     assert len(running.workers()) == 2
     running.end()
     ledger = place.ledger
     assert check_ledger(ledger, ledger.identity()[1])[1] == ()
     there = ledger.requests()
-    assert set(told.values()) <= there.keys() and len(set(told.values())) == len(told), "every one is there, once"
+    assert set(told.values()) <= there.keys() and len(set(told.values())) == len(told), (
+        "every one is there, once"
+    )
     assert len(there) - len(told) <= 1, "but for the one that was under way"
     releases = [entry for entry in ledger.entries() if entry.kind == "release"]
     answered = collections.Counter(name for entry in releases for name in entry.requests)
-    assert set(answered) == set(there) and set(answered.values()) == {1}, "each is answered by one release"
+    assert set(answered) == set(there) and set(answered.values()) == {1}, (
+        "each is answered by one release"
+    )
     jobs = [entry.facts["job"] for entry in releases]
     assert len(set(jobs)) == len(jobs)
-    runs = [(path.parent.name, path.read_text().split()) for path in Path(place.settings.folder, "jobs").glob("*/runs")]
-    assert all(fences == sorted(set(fences), key=int) for _, fences in runs), "each taking has a fence of its own"
+    runs = [
+        (path.parent.name, path.read_text().split())
+        for path in Path(place.settings.folder, "jobs").glob("*/runs")
+    ]
+    assert all(fences == sorted(set(fences), key=int) for _, fences in runs), (
+        "each taking has a fence of its own"
+    )
     assert any(len(fences) > 1 for _, fences in runs), "one was gone on with"
 
 
 @pytest.mark.parametrize("where", ["sqlite", "postgresql"])
 def test_a_killed_worker_and_a_killed_service_lose_and_double_nothing(
-    where: str, make_place: Callable[..., Place], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    where: str,
+    make_place: Callable[..., Place],
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("UNPLUG_CHEAP_SECONDS", "2")
-    killed_and_nothing_lost(make_place(None if where == "sqlite" else request.getfixturevalue("postgresql"), automatic=True))
+    killed_and_nothing_lost(
+        make_place(
+            None if where == "sqlite" else request.getfixturevalue("postgresql"), automatic=True
+        )
+    )
 
 
 @pytest.mark.parametrize("when", ["ready", "starting"])

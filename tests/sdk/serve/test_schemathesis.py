@@ -1,4 +1,6 @@
-"""What the OpenAPI document promises, asked of the application by schemathesis, with data of its form and of other forms."""
+"""What the OpenAPI document promises, asked of the application by schemathesis, with data of its
+form and of other forms.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from tests.sdk.serve.conftest import Place
 from unplug.serve import ServeLimits
 from unplug.serve.app import make_app
 
-schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed (the extra [dev] has it)")
+schemathesis = pytest.importorskip(
+    "schemathesis", reason="schemathesis is not installed (the extra [dev] has it)"
+)
 pytestmark = pytest.mark.long
 EXAMPLES = 6
 """For each operation and kind of data: about a minute in all."""
@@ -29,7 +33,10 @@ def test_schemathesis_finds_nothing(make_place: Callable[..., Place]) -> None:
             asked.append(operation.label)
             for mode in schemathesis.GenerationMode:
                 try:
-                    ask(operation.as_strategy(generation_mode=mode), {"Authorization": f"Bearer {place.token}"})
+                    ask(
+                        operation.as_strategy(generation_mode=mode),
+                        {"Authorization": f"Bearer {place.token}"},
+                    )
                 except Unsatisfiable:  # nothing can be wrong with what takes nothing
                     assert mode is schemathesis.GenerationMode.NEGATIVE
     assert len(asked) == 17
@@ -39,9 +46,13 @@ def ask(strategy: Any, headers: dict[str, str]) -> None:
     """Some cases of one operation, each with every check that schemathesis has."""
 
     @settings(
-        max_examples=EXAMPLES, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck),
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.generate],
-    )  # fmt: skip
+    )
     @given(case=strategy)
     def check(case: Any) -> None:
         case.call_and_validate(headers=headers)

@@ -27,15 +27,24 @@ def test_a_token_is_known_by_its_hash_alone(anywhere: Place) -> None:
     gate = TokenGate(tables=anywhere.tables)
     assert gate.who(text) == made and made.scopes == {"requests:read"}
     assert gate.who(text[:-1] + ("A" if text[-1] != "A" else "B")) is None, "one letter off"
-    assert gate.who(text.replace(made.id, "0" * 12)) is None and gate.who("") is None and gate.who("unplug_x_y") is None
+    assert (
+        gate.who(text.replace(made.id, "0" * 12)) is None
+        and gate.who("") is None
+        and gate.who("unplug_x_y") is None
+    )
 
 
-def test_a_token_ends_when_it_is_revoked_or_its_days_are_over(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_ends_when_it_is_revoked_or_its_days_are_over(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made, text = add_token(place.tables, "a", ["models"], days=1)
     _, other = add_token(place.tables, "b", ["models"])
     assert TokenGate(tables=place.tables).who(text) == made
     monkeypatch.setattr("unplug.serve.tokens.time_now", lambda: "2999-01-01T00:00:00Z")
-    assert TokenGate(tables=place.tables).who(text) is None and TokenGate(tables=place.tables).who(other) is not None
+    assert (
+        TokenGate(tables=place.tables).who(text) is None
+        and TokenGate(tables=place.tables).who(other) is not None
+    )
     monkeypatch.undo()
     assert revoke_token(place.tables, made.id).revoked is not None
     assert TokenGate(tables=place.tables).who(text) is None
@@ -43,7 +52,9 @@ def test_a_token_ends_when_it_is_revoked_or_its_days_are_over(place: Place, monk
     assert (valid["a"], valid["b"]) == (False, True)
 
 
-def test_a_revoked_token_is_believed_for_two_seconds_at_most(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revoked_token_is_believed_for_two_seconds_at_most(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate, (made, text) = TokenGate(tables=place.tables), add_token(place.tables, "a", ["models"])
     now = [100.0]
     monkeypatch.setattr("unplug.serve.tokens.time.monotonic", lambda: now[0])
@@ -53,7 +64,10 @@ def test_a_revoked_token_is_believed_for_two_seconds_at_most(place: Place, monke
     assert not gate.fresh(text) and gate.who(text) is None
 
 
-@pytest.mark.parametrize(("label", "scopes"), [("a", ["everything"]), ("a", []), ("Anna Müller", ["models"]), ("", ["models"])])
+@pytest.mark.parametrize(
+    ("label", "scopes"),
+    [("a", ["everything"]), ("a", []), ("Anna Müller", ["models"]), ("", ["models"])],
+)
 def test_what_no_token_can_be(place: Place, label: str, scopes: list[str]) -> None:
     with pytest.raises(InputError):
         add_token(place.tables, label, scopes)
@@ -70,11 +84,16 @@ def test_tokens_on_the_command_line(place: Place, monkeypatch: pytest.MonkeyPatc
         return found
 
     made = call("add", "phones", "--scope", "models", "--scope", "metrics", "--days", "30")
-    assert str(made["token"]).startswith(f"unplug_{made['id']}_") and made["scopes"] == ["metrics", "models"]
+    assert str(made["token"]).startswith(f"unplug_{made['id']}_") and made["scopes"] == [
+        "metrics",
+        "models",
+    ]
     assert call("revoke", str(made["id"]))["revoked"]
     refused = CliRunner().invoke(main, ["serve", "token", "revoke", "nothing"])
     assert refused.exit_code == 2 and "no such token" in refused.stderr
     assert str(made["token"]) not in CliRunner().invoke(main, ["serve", "token", "list"]).stdout
     for path in Path(place.where).parent.glob("ledger.db*"):
         assert str(made["token"]).encode() not in path.read_bytes()
-    assert sqlite3.connect(place.where).execute("select count(*) from service_tokens").fetchone() == (2,)
+    assert sqlite3.connect(place.where).execute(
+        "select count(*) from service_tokens"
+    ).fetchone() == (2,)

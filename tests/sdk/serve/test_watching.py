@@ -1,4 +1,6 @@
-"""What works in the background: whatever ends unasked is started again, and `/ready` says what does not work."""
+"""What works in the background: whatever ends unasked is started again, and `/ready` says what does
+not work.
+"""
 
 from __future__ import annotations
 
@@ -39,16 +41,27 @@ def until(true: Callable[[], bool]) -> None:
 def end_thread(name: str) -> None:
     """As when something that nobody thought of is raised in it."""
     (thread,) = (item for item in threading.enumerate() if item.name == name)
-    assert ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)) == 1
+    assert (
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
+        )
+        == 1
+    )
 
 
-def test_each_thread_and_task_that_ends_works_again(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_thread_and_task_that_ends_works_again(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
     async def end_task(name: str) -> None:
         (task,) = (item for item in asyncio.all_tasks() if item.get_name() == name)
         task.cancel()
 
     def told() -> list[str]:
-        return [str(getattr(item, "work", "")) for item in caplog.records if item.msg == "background work ended"]
+        return [
+            str(getattr(item, "work", ""))
+            for item in caplog.records
+            if item.msg == "background work ended"
+        ]
 
     with TestClient(make_app(place.settings), headers=place.headers) as client:
         assert client.portal is not None
@@ -73,15 +86,27 @@ def test_ready_says_what_is_down(place: Place) -> None:
                 task.cancel()
 
     with TestClient(make_app(place.settings), headers=place.headers) as client:
-        assert client.get("/ready").json() == {"status": "ready", "database": True, "model": None, "down": []}
+        assert client.get("/ready").json() == {
+            "status": "ready",
+            "database": True,
+            "model": None,
+            "down": [],
+        }
         assert client.portal is not None
         client.portal.call(end_for_good)
         until(lambda: client.get("/ready").status_code == 503)
-        assert client.get("/ready").json()["down"] == ["hub"] and client.get("/health").status_code == 200
+        assert (
+            client.get("/ready").json()["down"] == ["hub"]
+            and client.get("/health").status_code == 200
+        )
 
 
 def test_work_that_fails_again_and_again_is_told_as_down_until_it_works() -> None:
-    watch, faults, done = StreamWatch(pause_seconds=0.05), [OutputError("it", "is away"), ValueError("x")], threading.Event()
+    watch, faults, done = (
+        StreamWatch(pause_seconds=0.05),
+        [OutputError("it", "is away"), ValueError("x")],
+        threading.Event(),
+    )
 
     def run() -> None:
         if faults:
@@ -117,17 +142,27 @@ def test_a_request_that_waited_too_long_takes_nobody_with_it(
         until(lambda: client.get("/ready").status_code == 200)
         assert submit(client, "key-number-3") == 201
         assert submit(client, "key-number-1") == 200, "what had begun was added"
-        assert submit(client, "key-number-2") == 201, "what had not was given up, as its client was told"
+        assert submit(client, "key-number-2") == 201, (
+            "what had not was given up, as its client was told"
+        )
 
 
 def test_a_locked_database_is_told_and_waited_for(place: Place) -> None:
     with TestClient(make_app(without_recipe(place.settings)), headers=place.headers) as client:
         held = sqlite3.connect(place.where, isolation_level=None)
         held.execute("BEGIN IMMEDIATE")
-        sent = [threading.Thread(target=submit, args=(client, f"key-number-{number}")) for number in range(50)]
+        sent = [
+            threading.Thread(target=submit, args=(client, f"key-number-{number}"))
+            for number in range(50)
+        ]
         for thread in sent:
             thread.start()
-        assert client.get("/ready").json() == {"status": "not ready", "database": False, "model": None, "down": []}
+        assert client.get("/ready").json() == {
+            "status": "not ready",
+            "database": False,
+            "model": None,
+            "down": [],
+        }
         assert client.get("/requests").status_code == 200, "reading goes on"
         held.execute("ROLLBACK")
         held.close()
@@ -164,12 +199,16 @@ def test_a_runner_that_returns_nonsense_fails_its_job_and_nothing_else(
 ) -> None:
     from types import SimpleNamespace
 
-    monkeypatch.setattr("unplug.serve.work.call_in_child", lambda *_, **__: SimpleNamespace(values=result))
+    monkeypatch.setattr(
+        "unplug.serve.work.call_in_child", lambda *_, **__: SimpleNamespace(values=result)
+    )
     with TestClient(make_app(place.settings), headers=place.headers) as client:
         assert submit(client, "key-number-1") == 201
         job = client.post("/releases").json()["id"]
         until(lambda: client.get(f"/releases/{job}").json()["state"] == "failed")
-        assert client.get("/ready").status_code == 200 and place.ledger.entries()[-1].kind == "request"
+        assert (
+            client.get("/ready").status_code == 200 and place.ledger.entries()[-1].kind == "request"
+        )
     assert Jobs(place.tables).counts() == {"failed": 1}
 
 

@@ -1,4 +1,6 @@
-"""Bytes on a connection, of a server as `unplug serve` starts it: framing, late and long bodies, silent connections."""
+"""Bytes on a connection, of a server as `unplug serve` starts it: framing, late and long bodies,
+silent connections.
+"""
 
 from __future__ import annotations
 
@@ -78,25 +80,44 @@ def status(connection: socket.socket) -> int:
         (b"Idempotency-Key: key-two-2\r\nContent-Length: 25\r\n\r\n", BODY),
     ],
 )
-def test_what_two_programs_may_read_in_two_ways_is_refused(port: int, place: Place, head: bytes, body: bytes) -> None:
+def test_what_two_programs_may_read_in_two_ways_is_refused(
+    port: int, place: Place, head: bytes, body: bytes
+) -> None:
     first = b"POST /requests HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\nIdempotency-Key: key-one-1\r\n"
     own = b"Authorization: " + place.headers["authorization"].encode() + b"\r\n"
     assert status(opened(port, first + own + head + body)) == 400
     assert place.ledger.requests() == {}
-    older = first.replace(b"1.1", b"1.0") + own + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED + b"\r\n"
+    older = (
+        first.replace(b"1.1", b"1.0")
+        + own
+        + b"Transfer-Encoding: chunked\r\n\r\n"
+        + CHUNKED
+        + b"\r\n"
+    )
     assert status(opened(port, older)) == 400
     assert status(opened(port, first + own + b"Content-Length: 25\r\n\r\n" + BODY)) == 201
 
 
 @pytest.mark.parametrize(
     ("path", "token", "expected"),
-    [("/requests", True, 413), ("/models/age/predict", True, 404), ("/models/age/predict", False, 401), ("/no", True, 413)],
+    [
+        ("/requests", True, 413),
+        ("/models/age/predict", True, 404),
+        ("/models/age/predict", False, 401),
+        ("/no", True, 413),
+    ],
 )
-def test_who_still_sends_a_long_body_gets_the_answer(port: int, place: Place, path: str, token: bool, expected: int) -> None:
+def test_who_still_sends_a_long_body_gets_the_answer(
+    port: int, place: Place, path: str, token: bool, expected: int
+) -> None:
     """A client that reads only when it has sent all would see a reset."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     connection.putrequest("POST", path)
-    for name, value in {"Content-Length": str(7 * 2**20), "Connection": "close", **(place.headers if token else {})}.items():
+    for name, value in {
+        "Content-Length": str(7 * 2**20),
+        "Connection": "close",
+        **(place.headers if token else {}),
+    }.items():
         connection.putheader(name, value)
     connection.endheaders()
     for _ in range(7):
@@ -105,7 +126,9 @@ def test_who_still_sends_a_long_body_gets_the_answer(port: int, place: Place, pa
 
 
 @pytest.mark.parametrize("size", [17 * 2**10, 4 * 2**20])
-@pytest.mark.parametrize("raw", [b"GET /%b HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: t\r\nX: %b\r\n\r\n"])
+@pytest.mark.parametrize(
+    "raw", [b"GET /%b HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: t\r\nX: %b\r\n\r\n"]
+)
 def test_who_sends_long_headers_gets_the_answer(port: int, size: int, raw: bytes) -> None:
     connection = opened(port, raw % (b"y" * size))
     answer = http.client.HTTPResponse(connection)
@@ -116,11 +139,24 @@ def test_who_sends_long_headers_gets_the_answer(port: int, size: int, raw: bytes
 
 def test_a_body_that_stops_being_http_is_refused_while_it_is_read(port: int) -> None:
     head = b"POST /requests HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n"
-    assert status(opened(port, head + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\nno number" + bytes(2**20))) == 400
+    assert (
+        status(
+            opened(
+                port, head + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\nno number" + bytes(2**20)
+            )
+        )
+        == 400
+    )
 
 
 @pytest.mark.parametrize(
-    "begun", [b"", b"GET /health HT", b"POST /requests HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\n{", HEALTH]
+    "begun",
+    [
+        b"",
+        b"GET /health HT",
+        b"POST /requests HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\n{",
+        HEALTH,
+    ],
 )
 def test_silent_connections_keep_nobody_out(make_place: Callable[..., Place], begun: bytes) -> None:
     with listening(make_place(limits=ServeLimits(connections=20))) as port, ExitStack() as held:
@@ -135,7 +171,11 @@ def test_silent_connections_keep_nobody_out(make_place: Callable[..., Place], be
 
 def test_streams_leave_half_of_the_connections_to_others(make_place: Callable[..., Place]) -> None:
     place = make_place(limits=ServeLimits(connections=4, stream_seconds=20.0))
-    own = b" HTTP/1.1\r\nHost: t\r\nAuthorization: " + place.headers["authorization"].encode() + b"\r\n\r\n"
+    own = (
+        b" HTTP/1.1\r\nHost: t\r\nAuthorization: "
+        + place.headers["authorization"].encode()
+        + b"\r\n\r\n"
+    )
     with listening(place) as port, ExitStack() as held:
         streams = [held.enter_context(opened(port, b"GET /events" + own)) for _ in range(2)]
         for stream in streams:

@@ -1,4 +1,6 @@
-"""One person hidden in sixty ways and more: each is found, or it is said that there was not looked; never silence."""
+"""One person hidden in sixty ways and more: each is found, or it is said that there was not looked;
+never silence.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def tarred(files: dict[str, bytes], format: int = tarfile.PAX_FORMAT, **head: ob
     return out.getvalue()
 
 
-def zipped(files: dict[str, bytes], packed: int = zipfile.ZIP_DEFLATED, comment: bytes = b"") -> bytes:
+def zipped(
+    files: dict[str, bytes], packed: int = zipfile.ZIP_DEFLATED, comment: bytes = b""
+) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", packed) as archive:
         archive.comment = comment
@@ -116,7 +120,12 @@ def noted() -> bytes:
 
 
 def private_chunk() -> bytes:
-    chunk = struct.pack(">I", len(HERS)) + b"prVt" + HERS + struct.pack(">I", zlib.crc32(b"prVt" + HERS))
+    chunk = (
+        struct.pack(">I", len(HERS))
+        + b"prVt"
+        + HERS
+        + struct.pack(">I", zlib.crc32(b"prVt" + HERS))
+    )
     return OTHER[:33] + chunk + OTHER[33:]
 
 
@@ -142,19 +151,32 @@ def frames() -> bytes:
 
 def covered(schema: str) -> dict[str, bytes]:
     """Weights beside a JSON of which nothing but its schema counts."""
-    return {"a/x.json": json.dumps({"schema": schema}).encode(), "a/b/w.safetensors": b"\x08\0\0\0\0\0\0\0{}      "}
+    return {
+        "a/x.json": json.dumps({"schema": schema}).encode(),
+        "a/b/w.safetensors": b"\x08\0\0\0\0\0\0\0{}      ",
+    }
 
 
 def split(*ids: str) -> dict[str, object]:
     made = Split(
-        data_digest="0" * 64, seed=0, subject_disjoint=True, train=("b/1.png", *ids), validation=(), test=(), forget=()
+        data_digest="0" * 64,
+        seed=0,
+        subject_disjoint=True,
+        train=("b/1.png", *ids),
+        validation=(),
+        test=(),
+        forget=(),
     )
     return made.to_dict()
 
 
 def model(*ids: str, weights: bytes = WEIGHTS) -> bytes:
     """The record of a model that was trained on some pictures."""
-    record = {"schema": "unplug-checkpoint/1", "split": split(*ids), "weights_sha256": sha256(weights).hexdigest()}
+    record = {
+        "schema": "unplug-checkpoint/1",
+        "split": split(*ids),
+        "weights_sha256": sha256(weights).hexdigest(),
+    }
     return json.dumps(record).encode()
 
 
@@ -165,12 +187,25 @@ NFD = "A\u0308nna Mu\u0308ller"
 
 def behind_pixels() -> bytes:
     at, part = OTHER.index(b"IEND") - 4, b"IDAT" + HERS
-    return OTHER[:at] + struct.pack(">I", len(HERS)) + part + struct.pack(">I", zlib.crc32(part)) + OTHER[at:]
+    return (
+        OTHER[:at]
+        + struct.pack(">I", len(HERS))
+        + part
+        + struct.pack(">I", zlib.crc32(part))
+        + OTHER[at:]
+    )
 
 
 def extra_of_gzip() -> bytes:
     packed = gzip.compress(b"nobody")
-    return packed[:3] + bytes([packed[3] | 4]) + packed[4:10] + struct.pack("<H", len(HERS)) + HERS + packed[10:]
+    return (
+        packed[:3]
+        + bytes([packed[3] | 4])
+        + packed[4:10]
+        + struct.pack("<H", len(HERS))
+        + HERS
+        + packed[10:]
+    )
 
 
 def wide_note() -> bytes:
@@ -201,22 +236,32 @@ SPECIMENS: dict[str, dict[str, bytes] | Callable[[Path], object]] = {
     "quoted-printable": {"a.eml": b"From: =C3=84nna M=C3=BC=\nller"},
     "a sentence in JSON": {"a.json": json.dumps({"note": SENTENCE}).encode()},
     "a key in JSON": {"a.json": json.dumps({f"{NAME}:": 1}).encode()},
-    "JSON under a schema of ours": {"a.json": json.dumps({"schema": "unplug-bundle/2", "note": SENTENCE}).encode()},
-    "a record in a record": {"a.json": json.dumps({"schema": "unplug-x/1", "of": [split(ID)]}).encode()},
+    "JSON under a schema of ours": {
+        "a.json": json.dumps({"schema": "unplug-bundle/2", "note": SENTENCE}).encode()
+    },
+    "a record in a record": {
+        "a.json": json.dumps({"schema": "unplug-x/1", "of": [split(ID)]}).encode()
+    },
     "UTF-16 with a mark": {"a.txt": SENTENCE.encode("utf-16")},
     "UTF-16 without": {"a.txt": SENTENCE.encode("utf-16-le")},
     "Latin-1": {"a.txt": SENTENCE.encode("latin-1")},
-    "over the border of two pieces": {"a.txt": b"x " * (2**15 - 4) + SENTENCE.encode() + b"x " * 99},
+    "over the border of two pieces": {
+        "a.txt": b"x " * (2**15 - 4) + SENTENCE.encode() + b"x " * 99
+    },
     "far into a text": {"a.txt": b"nobody here\n" * 9_000 + SENTENCE.encode()},
     "base64 in a mail": {"a.eml": MAIL},
-    "base64 in a page": {"a.html": b"<img src='data:image/png;base64," + base64.b64encode(HERS) + b"'>"},
+    "base64 in a page": {
+        "a.html": b"<img src='data:image/png;base64," + base64.b64encode(HERS) + b"'>"
+    },
     "hexadecimal digits": {"a.rtf": b"{\\rtf " + HERS.hex().encode()},
     "a program with a picture behind it": {"a.sh": b"#!/bin/sh\n" + b"exit 0\n" * 99 + HERS},
     "a portable pixmap": {"a.ppm": b"P6 24 24 255\n" + Image.open(io.BytesIO(HERS)).tobytes()},
     "a document": {"a.pdf": b"%PDF-1.4\n" + b"stream of letters\n" * 40},
     "a file name": {f"{NAME}.mp4": bytes(range(256))},
     "a file name as an address has it": {"%C3%84nna%20M%C3%BCller.txt": b"nobody"},
-    "a file name in Latin-1": {f"{NAME}.txt".encode("latin-1").decode("utf-8", "surrogateescape"): b"nobody"},
+    "a file name in Latin-1": {
+        f"{NAME}.txt".encode("latin-1").decode("utf-8", "surrogateescape"): b"nobody"
+    },
     "an empty folder": lambda folder: (folder / f"{NAME} 2020").mkdir(),
     "a link": lambda folder: (folder / "out").symlink_to(folder.parent),
     "a pipe": lambda folder: os.mkfifo(folder / "pipe"),
@@ -229,25 +274,35 @@ SPECIMENS: dict[str, dict[str, bytes] | Callable[[Path], object]] = {
     "the second frame": {"a.webp": frames()},
     "a chunk of its own": {"a.png": private_chunk()},
     "a comment of a JPEG": {"a.jpg": picture(2, "JPEG", comment=SENTENCE.encode())},
-    "between the segments of a JPEG": {"a.jpg": picture(2, "JPEG").replace(b"\xff\xdb", SENTENCE.encode() + b"\xff\xdb", 1)},
+    "between the segments of a JPEG": {
+        "a.jpg": picture(2, "JPEG").replace(b"\xff\xdb", SENTENCE.encode() + b"\xff\xdb", 1)
+    },
     "a packed note of a PNG": {"a.png": noted()},
     "weights below a base": covered("unplug-base/1"),
     "weights below a pipeline": covered("unplug-pipeline/1"),
     "weights below a cache": covered("unplug-cache/1"),
     "weights below references": covered("unplug-references/1"),
     "a copy of weights": {"m/unplug.json": model(ID), "other/final.dat": WEIGHTS},
-    "a copy beside another record": {"m/unplug.json": model(ID), "n/unplug.json": model(weights=b"x"), "n/w.dat": WEIGHTS},
+    "a copy beside another record": {
+        "m/unplug.json": model(ID),
+        "n/unplug.json": model(weights=b"x"),
+        "n/w.dat": WEIGHTS,
+    },
     "weights that a pipeline lists": {
         "m/unplug.json": model(ID),
         "n/w.dat": WEIGHTS,
-        "n/p.json": json.dumps({"schema": "unplug-pipeline/1", "of": sha256(WEIGHTS).hexdigest()}).encode(),
+        "n/p.json": json.dumps(
+            {"schema": "unplug-pipeline/1", "of": sha256(WEIGHTS).hexdigest()}
+        ).encode(),
     },
     "a zip": {"a.zip": zipped({"x.png": HERS})},
     "two zips": {"a.zip": zipped({"x.png": HERS}) + zipped({"y.txt": b"nobody"})},
     "a zip behind a text": {"a.txt": b"nobody\n" * 99 + zipped({"x.png": HERS})},
     "outside the directory of a zip": {"a.zip": outside_the_directory()},
     "longer than a zip says": {"a.zip": longer_than_it_says()},
-    "packed with something else": {"a.zip": zipped({"a.txt": b"x"}).replace(b"PK\1\2", HERS + b"PK\1\2", 1)},
+    "packed with something else": {
+        "a.zip": zipped({"a.txt": b"x"}).replace(b"PK\1\2", HERS + b"PK\1\2", 1)
+    },
     "encrypted": {"a.zip": encrypted()},
     "a zip in a zip": {"a.zip": zipped({"b.zip": zipped({"x.png": HERS})})},
     "the comment of a zip": {"a.zip": zipped({"a.txt": b"x"}, comment=SENTENCE.encode())},
@@ -256,12 +311,16 @@ SPECIMENS: dict[str, dict[str, bytes] | Callable[[Path], object]] = {
     "a zip64": {"a.zip": zipped({"x.png": HERS})[:-22] + b"PK\6\7" + bytes(16) + zipped({})},
     "a tar": {"a.tar": tarred({"x.png": HERS})},
     "two tars": {"a.tar": tarred({"y.txt": b"nobody"}) + tarred({"x.png": HERS})},
-    "two tars without zeros between": {"a.tar": tarred({"y.txt": b"nobody"})[:1024] + tarred({"x.png": HERS})},
+    "two tars without zeros between": {
+        "a.tar": tarred({"y.txt": b"nobody"})[:1024] + tarred({"x.png": HERS})
+    },
     "zeros in front of a tar": {"a.tar.gz": gzip.compress(bytes(1024) + tarred({"x.png": HERS}))},
     "bytes behind a tar": {"a.tar": tarred({"y.txt": b"nobody"}) + HERS},
     "a torn tar": {"a.tar": tarred({"y.txt": b"nobody", "x.png": HERS * 3})[:1800]},
     "a tar torn in a header": {"a.tar": tarred({"y.txt": b"nobody", "x.png": HERS})[:1300]},
-    "the padding of a tar": {"a.tar": tarred({"y.txt": b"nobody"})[:600] + SENTENCE.encode() + bytes(1424)},
+    "the padding of a tar": {
+        "a.tar": tarred({"y.txt": b"nobody"})[:600] + SENTENCE.encode() + bytes(1424)
+    },
     "who owns a file in a tar": {"a.tar": tarred({"y.txt": b"x"}, tarfile.GNU_FORMAT, uname=NAME)},
     "a PAX header": {"a.tar": tarred({"y.txt": b"x"}, pax_headers={"comment": NAME})},
     "a size in a PAX header": {"a.tar": tarred({"y.txt": b"x"}, pax_headers={"size": "99999"})},
@@ -273,7 +332,9 @@ SPECIMENS: dict[str, dict[str, bytes] | Callable[[Path], object]] = {
     "gzip in gzip": {"a.gz": gzip.compress(gzip.compress(HERS))},
     "two gzips": {"a.txt.gz": gzip.compress(b"nobody\n" * 9) + gzip.compress(SENTENCE.encode())},
     "a picture behind gzip": {"a.txt.gz": gzip.compress(b"nobody\n" * 9) + HERS},
-    "the name in gzip": {"a.gz": b"\x1f\x8b\x08\x08\0\0\0\0\0\xff" + NAME.encode() + b"\0" + gzip.compress(b"x")[10:]},
+    "the name in gzip": {
+        "a.gz": b"\x1f\x8b\x08\x08\0\0\0\0\0\xff" + NAME.encode() + b"\0" + gzip.compress(b"x")[10:]
+    },
     "a torn gzip": {"a.tar.gz": gzip.compress(tarred({"x.png": HERS}))[:-40]},
     "bytes behind a tar in gzip": {"a.tgz": gzip.compress(tarred({"y.txt": b"nobody"}) + HERS)},
     "bzip2": {"a.bz2": bz2.compress(HERS)},
@@ -284,7 +345,10 @@ SPECIMENS: dict[str, dict[str, bytes] | Callable[[Path], object]] = {
     "rar": {"a.rar": b"Rar!\x1a\x07" + bytes(40)},
     "SQLite": {"a.db": database()},
     "NumPy": {"a.npz": arrays(names=np.array([NAME]))},
-    "safetensors": {"a.safetensors": struct.pack("<Q", 40) + json.dumps({"__metadata__": {"of": NAME}}).ljust(40).encode()},
+    "safetensors": {
+        "a.safetensors": struct.pack("<Q", 40)
+        + json.dumps({"__metadata__": {"of": NAME}}).ljust(40).encode()
+    },
     "a pickle": {"a.pkl": b"\x80\x04\x8c\x0d" + NAME.encode() + b"\x94."},
     "parquet": {"a.parquet": b"PAR1\0" + NAME.encode() + b"\0PAR1"},
     "deep folders": lambda folder: (folder / "/".join("d" * 202)).mkdir(parents=True),
@@ -297,11 +361,18 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     (faces / "faces").mkdir()
     (faces / ID).write_bytes(HERS)
     (faces / "faces" / "other.png").write_bytes(OTHER)
-    (faces / "labels.csv").write_text(f"path,age,subject\n{ID},20,{NAME}\nfaces/other.png,30,berta\n", encoding="utf-8")
+    (faces / "labels.csv").write_text(
+        f"path,age,subject\n{ID},20,{NAME}\nfaces/other.png,30,berta\n", encoding="utf-8"
+    )
     return f"csv:{faces / 'labels.csv'}"
 
 
-def outcome(data: str, folder: Path, specimen: dict[str, bytes] | Callable[[Path], object], monkey: pytest.MonkeyPatch) -> str:
+def outcome(
+    data: str,
+    folder: Path,
+    specimen: dict[str, bytes] | Callable[[Path], object],
+    monkey: pytest.MonkeyPatch,
+) -> str:
     """``found``, ``told`` or ``silent``."""
     monkey.setenv("UNPLUG_CACHE", str(folder.parent / "cache"))
     folder.mkdir()
@@ -313,7 +384,13 @@ def outcome(data: str, folder: Path, specimen: dict[str, bytes] | Callable[[Path
             (folder / name).write_bytes(raw)
     places, _ = trace(data, person_in(data, f"subject:{NAME}"), [], deep=[folder])
     stand = {place.standing for place in places if place.kind not in ("data", "checkpoint")}
-    return "found" if stand & {"holds", "names", "remembers", "derived"} else "told" if "unknown" in stand else "silent"
+    return (
+        "found"
+        if stand & {"holds", "names", "remembers", "derived"}
+        else "told"
+        if "unknown" in stand
+        else "silent"
+    )
 
 
 @pytest.mark.parametrize("name", SPECIMENS)
@@ -324,9 +401,22 @@ def test_whoever_is_hidden_is_found_or_it_is_told(
 
 
 CLEAN: dict[str, dict[str, bytes]] = {
-    "texts": {"a.txt": "Hannah, anna, Müllerin, faces/nr-170.png".encode(), "b.json": b'{"a": [17]}', "c.csv": b"a,b\n1,2\n"},
-    "hashes": {"sums.txt": "".join(f"{sha256(bytes([n])).hexdigest()}  file{n}\n" for n in range(9)).encode()},
-    "pictures": {"a.png": OTHER, "b.jpg": picture(2, "JPEG"), "c.webp": picture(2, "WEBP"), "d.bmp": picture(2, "BMP")},
+    "texts": {
+        "a.txt": "Hannah, anna, Müllerin, faces/nr-170.png".encode(),
+        "b.json": b'{"a": [17]}',
+        "c.csv": b"a,b\n1,2\n",
+    },
+    "hashes": {
+        "sums.txt": "".join(
+            f"{sha256(bytes([n])).hexdigest()}  file{n}\n" for n in range(9)
+        ).encode()
+    },
+    "pictures": {
+        "a.png": OTHER,
+        "b.jpg": picture(2, "JPEG"),
+        "c.webp": picture(2, "WEBP"),
+        "d.bmp": picture(2, "BMP"),
+    },
     "progressive": {"a.jpg": picture(2, "JPEG", progressive=True, comment=b"nobody", dpi=(72, 72))},
     "archives": {
         "a.zip": zipped({"a/": b"", "a/x.txt": b"nobody", "a/y.png": OTHER}),
@@ -340,7 +430,9 @@ CLEAN: dict[str, dict[str, bytes]] = {
 
 
 @pytest.mark.parametrize("name", CLEAN)
-def test_where_nobody_is_hidden_nothing_is_said(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_where_nobody_is_hidden_nothing_is_said(
+    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     assert outcome(data, tmp_path / "clean", CLEAN[name], monkeypatch) == "silent"
 
 

@@ -1,4 +1,6 @@
-"""A folder that nobody wrote down: whatever holds a person is found by what is in it, and what cannot be opened is said."""
+"""A folder that nobody wrote down: whatever holds a person is found by what is in it, and what
+cannot be opened is said.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def standings(found: dict[str, TracedPlace]) -> dict[str, str]:
     return {path: place.standing for path, place in found.items()}
 
 
-def test_pictures_are_found_by_their_pixels_under_any_name_and_in_archives(data: str, tmp_path: Path) -> None:
+def test_pictures_are_found_by_their_pixels_under_any_name_and_in_archives(
+    data: str, tmp_path: Path
+) -> None:
     faces, folder = tmp_path / "faces", tmp_path / "share"
     (folder / "old").mkdir(parents=True)
     shutil.copy(faces / "anna0.png", folder / "old" / "holiday.dat")
@@ -72,14 +76,22 @@ def test_pictures_are_found_by_their_pixels_under_any_name_and_in_archives(data:
             tar.add(faces / "anna1.png", "x/1.png")
             tar.add(faces / "labels.csv", "x/labels.csv")
     assert standings(searched(data, folder)) == {
-        "old/holiday.dat": "holds", "scan.bmp": "holds", "anna/portrait.png": "names", "mail.txt": "names",
-        "anna": "names", "backup.zip/a/b.png": "holds",
-        **{f"{name}/x/{file}": kind for name in ("x.tar", "x.tar.gz", "x.tar.bz2")
-           for file, kind in (("1.png", "holds"), ("labels.csv", "names"))},
-    }  # fmt: skip
+        "old/holiday.dat": "holds",
+        "scan.bmp": "holds",
+        "anna/portrait.png": "names",
+        "mail.txt": "names",
+        "anna": "names",
+        "backup.zip/a/b.png": "holds",
+        **{
+            f"{name}/x/{file}": kind
+            for name in ("x.tar", "x.tar.gz", "x.tar.bz2")
+            for file, kind in (("1.png", "holds"), ("labels.csv", "names"))
+        },
+    }
     assert set(searched(data, folder, "subject:carl")) == {
-        "backup.zip/a/c.png", *(f"{name}/x/labels.csv" for name in ("x.tar", "x.tar.gz", "x.tar.bz2"))
-    }  # fmt: skip
+        "backup.zip/a/c.png",
+        *(f"{name}/x/labels.csv" for name in ("x.tar", "x.tar.gz", "x.tar.bz2")),
+    }
 
 
 def test_models_and_what_was_made_of_them_are_known_by_record_and_by_hash(
@@ -98,13 +110,18 @@ def test_models_and_what_was_made_of_them_are_known_by_record_and_by_hash(
     with zipfile.ZipFile(folder / "moved.zip", "w") as archive:
         for file in world.original.path.iterdir():
             archive.write(file, f"m/{file.name}")
-    gone = next(line for line in world.forget_file.read_text().splitlines() if line.startswith("subject:"))
+    gone = next(
+        line for line in world.forget_file.read_text().splitlines() if line.startswith("subject:")
+    )
     places = {
         os.path.relpath(place.path, os.path.realpath(folder)): place
         for place in trace(SPEC, person_in(SPEC, gone), [], deep=[folder])[0]
     }
     kinds = {path: (place.standing, place.kind) for path, place in places.items()}
-    assert kinds["a/original"] == kinds["moved.zip/m"] == ("remembers", "checkpoint") and kinds["b"][0] == "forgot"
+    assert (
+        kinds["a/original"] == kinds["moved.zip/m"] == ("remembers", "checkpoint")
+        and kinds["b"][0] == "forgot"
+    )
     assert "a/original/model.safetensors" not in kinds, "its record says it already"
     assert kinds["final_v2.bin"] == ("remembers", "weights") and "final_v3.bin" not in kinds
     assert kinds["somebody.safetensors"] == kinds["pickled.pth"] == ("unknown", "weights")
@@ -112,7 +129,9 @@ def test_models_and_what_was_made_of_them_are_known_by_record_and_by_hash(
     assert rest.goes_by == "1 file of formats that are not read (.mp4 1)"
 
 
-def test_what_is_hostile_is_a_line_each(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_hostile_is_a_line_each(
+    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, deep = tmp_path / "share", tmp_path / "share"
     folder.mkdir()
     (folder / "loop").symlink_to(folder / "loop")
@@ -127,7 +146,8 @@ def test_what_is_hostile_is_a_line_each(data: str, tmp_path: Path, monkeypatch: 
     with zipfile.ZipFile(folder / "inner.zip", "w") as archive:
         archive.write(folder / "photos.7z", "x.7z")
         archive.write(folder / "cut.tar.gz", "../../evil.tar.gz")
-    monkeypatch.setattr(walking, "MAX_DEPTH", 20)  # pytest itself cannot delete a folder that is 200 deep
+    # pytest itself cannot delete a folder that is 200 deep
+    monkeypatch.setattr(walking, "MAX_DEPTH", 20)
     for _ in range(25):
         deep = deep / "d"
         deep.mkdir()
@@ -145,15 +165,26 @@ def test_what_is_hostile_is_a_line_each(data: str, tmp_path: Path, monkeypatch: 
     assert not {"inside", "loop"} & set(why), "a link to what is searched anyway leads nowhere new"
     assert "leads out" in why["out"]
     assert "pipe" in why["pipe"] and "not a readable image" in why["torn.png"]
-    assert "cannot be unpacked" in why["cut.tar.gz"] and "7z packed" in why["photos.7z"] and "not valid JSON" in why["bad.json"]
-    assert "7z packed" in why["inner.zip/x.7z"] and "archive in an archive" in why["inner.zip/evil.tar.gz"]
+    assert (
+        "cannot be unpacked" in why["cut.tar.gz"]
+        and "7z packed" in why["photos.7z"]
+        and "not valid JSON" in why["bad.json"]
+    )
+    assert (
+        "7z packed" in why["inner.zip/x.7z"]
+        and "archive in an archive" in why["inner.zip/evil.tar.gz"]
+    )
     assert f"more than {2**20} bytes" in why["bomb.tar.gz"] and f"{2**20} bytes" in why["bomb.zip"]
     assert sum("folders deep" in text for text in why.values()) == 1
     assert found["name\udcff.txt"].standing == "names"
     asked = ["trace", "subject:anna", "--data", data, "--search", str(folder)]
     result = CliRunner().invoke(main, [*asked, "--json"])
     assert result.exit_code == 0, result.output
-    assert {item["standing"] for item in json.loads(result.stdout)["places"]} == {"holds", "names", "unknown"}
+    assert {item["standing"] for item in json.loads(result.stdout)["places"]} == {
+        "holds",
+        "names",
+        "unknown",
+    }
     assert "other pixels" in CliRunner().invoke(main, asked).stdout
 
 
@@ -169,7 +200,9 @@ def test_a_folder_of_too_many_files_is_refused_and_a_missing_one_too(
     assert result.exit_code == 2 and "no folder is named" in result.stderr
 
 
-def test_whoever_lost_her_pictures_is_looked_for_by_name_and_it_is_said(data: str, tmp_path: Path) -> None:
+def test_whoever_lost_her_pictures_is_looked_for_by_name_and_it_is_said(
+    data: str, tmp_path: Path
+) -> None:
     (tmp_path / "faces" / "anna0.png").write_bytes(b"gone")
     drawn(tmp_path / "share" / "anna1.png", 1)
     places, _ = trace(data, person_in(data, "subject:anna"), [], deep=[tmp_path / "share"])
@@ -185,14 +218,19 @@ def test_a_cache_that_lies_elsewhere_is_known_by_its_notes(data: str, tmp_path: 
     found = searched(data, tmp_path / "moved")
     place, pixels = found["pixels-1.people"], found["."]
     assert (place.standing, place.kind) == ("holds", "cache")
-    assert pixels.goes_by == "1 file of formats that are not read (.npy 1)", "a note lists no file by its hash"
+    assert pixels.goes_by == "1 file of formats that are not read (.npy 1)", (
+        "a note lists no file by its hash"
+    )
 
 
 def test_memory_stays_bounded_on_a_large_archive(data: str, tmp_path: Path) -> None:
     """A member of 300 MB of zeros in 300 kB: it is hashed as it comes, never held."""
     folder = tmp_path / "share"
     folder.mkdir()
-    with zipfile.ZipFile(folder / "zeros.zip", "w", zipfile.ZIP_DEFLATED) as archive, archive.open("zeros", "w") as member:
+    with (
+        zipfile.ZipFile(folder / "zeros.zip", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("zeros", "w") as member,
+    ):
         for _ in range(300):
             member.write(bytes(2**20))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -208,20 +246,33 @@ def test_a_name_is_a_whole_part_of_a_path() -> None:
 
 
 def test_harmed_files_are_lines_and_never_a_crash(data: str, tmp_path: Path) -> None:
-    """Pictures, archives, records and tables with bytes changed, cut out or doubled: a search ends, and says unknown."""
+    """Pictures, archives, records and tables with bytes changed, cut out or doubled: a search ends,
+    and says unknown.
+    """
     folder, faces = tmp_path / "share", tmp_path / "faces"
     folder.mkdir()
     with zipfile.ZipFile(folder / "0.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(faces / "anna0.png", "a.png")
-        archive.writestr("unplug.json", json.dumps({"schema": "unplug-checkpoint/1", "split": {"train": ["anna0.png"]}}))
+        archive.writestr(
+            "unplug.json",
+            json.dumps({"schema": "unplug-checkpoint/1", "split": {"train": ["anna0.png"]}}),
+        )
     for name in ("0.tar", "0.tar.gz", "0.tar.bz2"):
         with tarfile.open(folder / name, f"w:{name[6:]}", format=tarfile.PAX_FORMAT) as tar:
             tar.add(faces / "labels.csv", "x/Å" + "y" * 120)
             tar.add(faces / "anna0.png", "x/a.png")
     shutil.copy(faces / "anna0.png", folder / "0.png")
-    write_json(folder / "0.json", {"schema": "unplug-bundle/2", "files": {"a": {"sha256": "0"}}, "lineage": []})
-    write_json(folder / "0.people", {"schema": "unplug-references/1", "key": 7, "data": [], "rows": {}})
-    whole, random = [(path.suffix, path.read_bytes()) for path in sorted(folder.iterdir())], np.random.default_rng(5)
+    write_json(
+        folder / "0.json",
+        {"schema": "unplug-bundle/2", "files": {"a": {"sha256": "0"}}, "lineage": []},
+    )
+    write_json(
+        folder / "0.people", {"schema": "unplug-references/1", "key": 7, "data": [], "rows": {}}
+    )
+    whole, random = (
+        [(path.suffix, path.read_bytes()) for path in sorted(folder.iterdir())],
+        np.random.default_rng(5),
+    )
     for number in range(400):
         suffix, raw = whole[number % len(whole)]
         harmed, place = bytearray(raw), int(random.integers(len(raw)))

@@ -33,7 +33,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def forgotten(world: World) -> str:
-    return next(line for line in world.forget_file.read_text().splitlines() if line.startswith("subject:"))
+    return next(
+        line for line in world.forget_file.read_text().splitlines() if line.startswith("subject:")
+    )
 
 
 @pytest.fixture
@@ -44,9 +46,13 @@ def work(world: World, tmp_path: Path, cache: Path) -> Path:
         shutil.copytree(made.path, folder / name)
         card = {"schema": "unplug-artifact/1", "checkpoint_sha256": made.sha256}
         write_json(folder / f"{name}-files" / "age.onnx.json", card)
-        write_json(folder / f"{name}.unplug" / "manifest.json", {"schema": "unplug-bundle/1", "lineage": card})
+        write_json(
+            folder / f"{name}.unplug" / "manifest.json",
+            {"schema": "unplug-bundle/1", "lineage": card},
+        )
     write_json(
-        folder / "stray.unplug" / "manifest.json", {"schema": "unplug-bundle/1", "lineage": {"checkpoint_sha256": "0" * 64}}
+        folder / "stray.unplug" / "manifest.json",
+        {"schema": "unplug-bundle/1", "lineage": {"checkpoint_sha256": "0" * 64}},
     )
     save_split(world.split, folder / "split.json")
     (folder / "half.json").write_text('{"half": ')
@@ -54,18 +60,34 @@ def work(world: World, tmp_path: Path, cache: Path) -> Path:
 
 
 def found(places: tuple[TracedPlace, ...], work: Path) -> dict[str, str]:
-    return {os.path.relpath(item.path, work): item.standing for item in places if item.path.startswith(f"{work}/")}
+    return {
+        os.path.relpath(item.path, work): item.standing
+        for item in places
+        if item.path.startswith(f"{work}/")
+    }
 
 
-def test_whoever_was_forgotten_is_found_in_the_original_and_what_came_of_it(world: World, work: Path, forgotten: str) -> None:
+def test_whoever_was_forgotten_is_found_in_the_original_and_what_came_of_it(
+    world: World, work: Path, forgotten: str
+) -> None:
     (work / "request.txt").write_text(f"# of a test\n{forgotten}\n")
     person = person_in(SPEC, forgotten)
     places, _ = trace(SPEC, person, [work])
     assert found(places, work) == {
-        "original": "remembers", "original-files/age.onnx": "derived", "original.unplug": "derived", "unlearned": "forgot",
-        "stray.unplug": "unknown", "split.json": "names", "half.json": "unknown", "request.txt": "names",
-    }  # fmt: skip
-    (held,) = (item.samples for item in places if item.kind == "checkpoint" and item.standing == "remembers")
+        "original": "remembers",
+        "original-files/age.onnx": "derived",
+        "original.unplug": "derived",
+        "unlearned": "forgot",
+        "stray.unplug": "unknown",
+        "split.json": "names",
+        "half.json": "unknown",
+        "request.txt": "names",
+    }
+    (held,) = (
+        item.samples
+        for item in places
+        if item.kind == "checkpoint" and item.standing == "remembers"
+    )
     assert held == len(person.ids & set(world.split.train)) > 0
 
 
@@ -73,7 +95,10 @@ def test_packed_bundles_are_looked_into_and_bombs_are_not_unpacked(
     world: World, work: Path, forgotten: str, tmp_path: Path
 ) -> None:
     bundle = make_bundle(tmp_path / "made")
-    for name, sha256 in (("original", world.original.sha256), ("unlearned", world.unlearned.sha256)):
+    for name, sha256 in (
+        ("original", world.original.sha256),
+        ("unlearned", world.unlearned.sha256),
+    ):
         edit(bundle, lambda m, sha256=sha256: m["lineage"].update(checkpoint_sha256=sha256))
         pack_bundle(bundle, work / f"{name}.zip")
     with zipfile.ZipFile(work / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -105,11 +130,15 @@ def test_without_the_key_a_forgotten_model_cannot_be_looked_into(
     places, _ = trace(SPEC, person_in(SPEC, forgotten), [work])
     standings = found(places, work)
     assert standings["original"] == "remembers" and standings["unlearned"] == "unknown"
-    assert standings["unlearned.unplug"] == "unknown", "what came of a model that nobody can look into is unknown as well"
+    assert standings["unlearned.unplug"] == "unknown", (
+        "what came of a model that nobody can look into is unknown as well"
+    )
     assert not (tmp_path / "no-key").exists(), "no key is made by looking"
 
 
-def test_references_remember_whom_their_models_saw(world: World, work: Path, forgotten: str) -> None:
+def test_references_remember_whom_their_models_saw(
+    world: World, work: Path, forgotten: str
+) -> None:
     from unplug.core import operator_key
 
     key, person = operator_key(), person_in(SPEC, forgotten)
@@ -117,7 +146,9 @@ def test_references_remember_whom_their_models_saw(world: World, work: Path, for
     record: dict[str, Any] = {"schema": "unplug-references/1", "key": key.id, "rows": rows}
     record |= {"data": {"digest": world.dataset.digest}}
     write_json(work / "fleet" / "references.json", record)
-    write_json(work / "broken" / "references.json", {"schema": "unplug-references/1", "key": key.id})
+    write_json(
+        work / "broken" / "references.json", {"schema": "unplug-references/1", "key": key.id}
+    )
     standings = found(trace(SPEC, person, [work])[0], work)
     assert standings["fleet"] == "remembers" and standings["broken"] == "unknown"
     write_json(work / "fleet" / "references.json", record | {"rows": ["0" * 64]})
@@ -131,7 +162,12 @@ def call(*args: object, code: int = 0) -> Any:
 
 
 def test_the_cache_is_purged_and_it_is_recorded(
-    world: World, work: Path, forgotten: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: World,
+    work: Path,
+    forgotten: str,
+    cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from unplug.sdk.learning.data import held_in_cache, load_dataset
 
@@ -141,7 +177,9 @@ def test_the_cache_is_purged_and_it_is_recorded(
     assert len(held_in_cache()) == 1
     look = ("trace", forgotten, "--data", SPEC, "--in", work)
     assert {("holds", "unplug trace --purge --request ID")} == {
-        (item["standing"], item["goes_by"]) for item in call(*look)["places"] if item["kind"].startswith("cache")
+        (item["standing"], item["goes_by"])
+        for item in call(*look)["places"]
+        if item["kind"].startswith("cache")
     }
     assert "what is deleted is recorded" in call(*look, "--purge", code=2)
     assert "no key that signs" in call(*look, "--purge", "--request", "A-1", code=2)
@@ -153,7 +191,9 @@ def test_the_cache_is_purged_and_it_is_recorded(
     told = call(*look, "--purge", "--request", "A-1", "--out", tmp_path / "trace.json")
     assert len(told["purged"]) >= 1 and held_in_cache() == ()
     gone = [item for item in told["places"] if item["kind"].startswith("cache")]
-    assert {(item["standing"], item["goes_by"]) for item in gone} == {("deleted", "")}, "a line does not say that it is there"
+    assert {(item["standing"], item["goes_by"]) for item in gone} == {("deleted", "")}, (
+        "a line does not say that it is there"
+    )
     assert sorted(item["path"] for item in gone) == sorted(told["purged"])
     assert not [item for item in call(*look)["places"] if item["kind"].startswith("cache")]
     (_, step) = call("ledger", "status", "A-1")["history"]
@@ -164,11 +204,15 @@ def test_the_cache_is_purged_and_it_is_recorded(
     assert step["facts"]["kept raw data"] == "1" and "kept caches" not in step["facts"], "purged"
     from unplug.core import json_sha256, read_json
 
-    assert call(*look)["nonce"] != told["nonce"], "nobody who knows all else can try names against the hash"
+    assert call(*look)["nonce"] != told["nonce"], (
+        "nobody who knows all else can try names against the hash"
+    )
     assert step["facts"]["trace_sha256"] == json_sha256(read_json(tmp_path / "trace.json"))
 
 
-def test_a_folder_that_cannot_be_listed_is_unknown(work: Path, forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_listed_is_unknown(
+    work: Path, forgotten: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As `os.walk` meets it, whoever runs the tests; root may list everything."""
     (work / "closed").mkdir()
     real = os.scandir
@@ -179,11 +223,23 @@ def test_a_folder_that_cannot_be_listed_is_unknown(work: Path, forgotten: str, m
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    (closed,) = [item for item in trace(SPEC, person_in(SPEC, forgotten), [work])[0] if item.path.endswith("closed")]
-    assert (closed.standing, closed.kind, closed.goes_by) == ("unknown", "folder", "Permission denied")
+    (closed,) = [
+        item
+        for item in trace(SPEC, person_in(SPEC, forgotten), [work])[0]
+        if item.path.endswith("closed")
+    ]
+    assert (closed.standing, closed.kind, closed.goes_by) == (
+        "unknown",
+        "folder",
+        "Permission denied",
+    )
 
 
 def test_bad_input_is_one_line(work: Path) -> None:
-    assert "does not know that name" in call("trace", "subject:nobody", "--data", SPEC, "--in", work, code=2)
+    assert "does not know that name" in call(
+        "trace", "subject:nobody", "--data", SPEC, "--in", work, code=2
+    )
     name = load_checkpoint(work / "original").record["split"]["train"][0]
-    assert "there is no such folder" in call("trace", name, "--data", SPEC, "--in", work / "absent", code=2)
+    assert "there is no such folder" in call(
+        "trace", name, "--data", SPEC, "--in", work / "absent", code=2
+    )

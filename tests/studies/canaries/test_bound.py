@@ -1,4 +1,6 @@
-"""The one-run bound on epsilon: by hand, against randomized response whose epsilon is known, and what is refused."""
+"""The one-run bound on epsilon: by hand, against randomized response whose epsilon is known, and
+what is refused.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def test_p_values_by_hand() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0])
 def test_bounds_of_randomized_response_hold_and_come_near(epsilon: float) -> None:
-    """A mechanism that says each coin rightly with probability e^eps / (1 + e^eps) is eps-private, and no better."""
+    """A mechanism that says each coin rightly with probability e^eps / (1 + e^eps) is eps-private,
+    and no better.
+    """
     q, bounds = 1 / (1 + math.exp(-epsilon)), []
     for seed in range(200):
         included = choose_included(400, seed)
@@ -69,7 +73,9 @@ def test_a_stronger_score_shows_more_and_never_more_than_most() -> None:
     assert canary_bound(noise - 3.0 * included, included).epsilon > 0.8 * values[2] > 0
     # Everything guessed right: the bound is what that many guesses can show.
     right = canary_bound(included.astype(float), included)
-    assert right.correct >= 0.9 * right.guesses and right.guesses in {2 * round(share * 100) for share in SHARES}
+    assert right.correct >= 0.9 * right.guesses and right.guesses in {
+        2 * round(share * 100) for share in SHARES
+    }
 
 
 def test_wrong_labels_are_wrong() -> None:

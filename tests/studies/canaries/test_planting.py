@@ -36,7 +36,9 @@ def make(root: Path) -> None:
     original = train_age(dataset, split, RECIPE, root / "original", seed=0, device=CPU, show=False)
     ids = read_forget_file(root / "canaries" / "forget.json", dataset)
     forget(original, dataset, ids, "retrain", root / "retrained", seed=1, device=CPU, show=False)
-    forget(original, dataset, ids[:3], "retrain", root / "forgot-three", seed=1, device=CPU, show=False)
+    forget(
+        original, dataset, ids[:3], "retrain", root / "forgot-three", seed=1, device=CPU, show=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +61,25 @@ def test_planted_people_have_wrong_ages_and_a_coin_each(place: Path) -> None:
     assert folder.stat().st_mode & 0o777 == 0o700
     ages = json.loads((folder / "planted.json").read_text())["ages"]
     true, planted = (load_dataset(spec, 32, show=False) for spec in (SPEC, f"canaries:{folder}"))
-    assert len(ages) == PEOPLE and planted.digest != true.digest and (planted.images == true.images).all()
+    assert (
+        len(ages) == PEOPLE
+        and planted.digest != true.digest
+        and (planted.images == true.images).all()
+    )
     for before, after in zip(true.samples, planted.samples, strict=True):
         assert before.age is not None and after.age is not None
         assert abs(before.age - after.age) >= 9.99 if before.id in ages else before == after
     split, usual = load_split(folder / "split.json"), make_split(true)
-    assert split.test == usual.test and split.validation == usual.validation and split.data_digest == planted.digest
+    assert (
+        split.test == usual.test
+        and split.validation == usual.validation
+        and split.data_digest == planted.digest
+    )
     mine = set(read_forget_file(folder / "forget.json", planted))
-    assert mine == set(ages) & set(split.train) and set(usual.train) - set(split.train) == set(ages) - mine
+    assert (
+        mine == set(ages) & set(split.train)
+        and set(usual.train) - set(split.train) == set(ages) - mine
+    )
     assert 5 <= len(mine) <= 19
     # The cache has the pictures once.
     assert str(planted.images.filename) == str(true.images.filename)  # type: ignore[attr-defined]
@@ -74,17 +87,34 @@ def test_planted_people_have_wrong_ages_and_a_coin_each(place: Path) -> None:
 
 def test_a_bound_of_models_before_and_after(place: Path, tmp_path: Path) -> None:
     out = tmp_path / "canaries.json"
-    words = ["canaries", "bound", str(place / "original"), str(place / "retrained"), "--canaries", str(place / "canaries")]
+    words = [
+        "canaries",
+        "bound",
+        str(place / "original"),
+        str(place / "retrained"),
+        "--canaries",
+        str(place / "canaries"),
+    ]
     done = CliRunner().invoke(main, [*words, "--out", str(out), "--device", "cpu"])
     assert done.exit_code == 0, done.output
     found = json.loads(out.read_text())
     assert f"{PEOPLE} canaries, {found['included']} of them trained on" in done.stdout
-    assert [(row["role"], row["method"]) for row in found["models"]] == [("original", None), ("retrained", "retrain")]
+    assert [(row["role"], row["method"]) for row in found["models"]] == [
+        ("original", None),
+        ("retrained", "retrain"),
+    ]
     for row in found["models"]:  # one epoch knows nobody by heart
-        assert row["bound"]["epsilon"] <= row["bound"]["most"] and row["bound"]["canaries"] == PEOPLE
+        assert (
+            row["bound"]["epsilon"] <= row["bound"]["most"] and row["bound"]["canaries"] == PEOPLE
+        )
         assert f"{row['bound']['correct']} of {row['bound']['guesses']}" in done.stdout
     page = out.with_suffix(".html").read_text()
-    assert "Planted people" in page and "never saw them" in page and "Bounded from below" in page and "95 % confidence" in page
+    assert (
+        "Planted people" in page
+        and "never saw them" in page
+        and "Bounded from below" in page
+        and "95 % confidence" in page
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,7 +125,9 @@ def test_a_bound_of_models_before_and_after(place: Path, tmp_path: Path) -> None
         (20, "synth:n=40,subjects=40", "28 people are trained on.*40 people or more"),
     ],
 )
-def test_too_few_or_too_many_are_refused_with_the_number_needed(people: int, spec: str, why: str, tmp_path: Path) -> None:
+def test_too_few_or_too_many_are_refused_with_the_number_needed(
+    people: int, spec: str, why: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=why):
         plant(spec, tmp_path / "out", people=people, size=32, seed=0, show=False)
     assert not (tmp_path / "out").exists()
@@ -110,10 +142,14 @@ def test_data_without_room_for_wrong_ages_are_refused(tmp_path: Path) -> None:
         rows.append(f"{number}.png,{20 + number % 8}")
     (tmp_path / "labels.csv").write_text("\n".join(rows))
     with pytest.raises(InputError, match=r"the ages go from 20 to 27 years.*25 years or more"):
-        plant(f"csv:{tmp_path}/labels.csv", tmp_path / "out", people=20, size=32, seed=0, show=False)
+        plant(
+            f"csv:{tmp_path}/labels.csv", tmp_path / "out", people=20, size=32, seed=0, show=False
+        )
     (tmp_path / "labels.csv").write_text("\n".join(row.split(",")[0] for row in rows))
     with pytest.raises(DataError, match="it has no ages"):
-        plant(f"csv:{tmp_path}/labels.csv", tmp_path / "out", people=20, size=32, seed=0, show=False)
+        plant(
+            f"csv:{tmp_path}/labels.csv", tmp_path / "out", people=20, size=32, seed=0, show=False
+        )
 
 
 def test_a_folder_is_planted_once(place: Path, tmp_path: Path) -> None:
@@ -125,7 +161,9 @@ def test_a_folder_is_planted_once(place: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="canaries in data that have some already"):
         again = folder_of(place, tmp_path / "again")
         planted = json.loads((again / "planted.json").read_text())
-        (again / "planted.json").write_text(json.dumps({**planted, "data": f"canaries:{place}/canaries"}))
+        (again / "planted.json").write_text(
+            json.dumps({**planted, "data": f"canaries:{place}/canaries"})
+        )
         load_dataset(f"canaries:{again}", 32, show=False)
 
 
@@ -136,7 +174,9 @@ def test_true_ages_are_refused(place: Path, tmp_path: Path) -> None:
     name = min(planted["ages"])
     planted["ages"][name] = known[name]
     (folder / "planted.json").write_text(json.dumps(planted))
-    with pytest.raises(InputError, match=f"1 of {PEOPLE} have a label within 9.98 years of their true one"):
+    with pytest.raises(
+        InputError, match=f"1 of {PEOPLE} have a label within 9.98 years of their true one"
+    ):
         bound(place, folder)
 
 
@@ -162,7 +202,9 @@ def test_what_was_edited_is_refused(place: Path, tmp_path: Path) -> None:
 
 
 def test_models_of_other_coins_or_data_are_refused(place: Path, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"it forgot 3 of the .* pictures of canaries, and 0 others"):
+    with pytest.raises(
+        CheckpointError, match=r"it forgot 3 of the .* pictures of canaries, and 0 others"
+    ):
         bound(place, place / "canaries", "forgot-three")
     original = load_checkpoint(place / "original")
     strange = replaced(original, data_digest="0" * 64)
@@ -177,9 +219,13 @@ def test_models_of_other_coins_or_data_are_refused(place: Path, tmp_path: Path) 
     with pytest.raises(InputError, match="no model"):
         canary_report([], place / "canaries", device=CPU, show=False)
     with pytest.raises(InputError, match="says no age"):
-        canary_report([replace(original, model_type="plugin")], place / "canaries", device=CPU, show=False)
+        canary_report(
+            [replace(original, model_type="plugin")], place / "canaries", device=CPU, show=False
+        )
 
 
 def replaced(checkpoint: Checkpoint, **changes: str) -> Checkpoint:
     """The same with another split in its record."""
-    return replace(checkpoint, record={**checkpoint.record, "split": {**checkpoint.record["split"], **changes}})
+    return replace(
+        checkpoint, record={**checkpoint.record, "split": {**checkpoint.record["split"], **changes}}
+    )

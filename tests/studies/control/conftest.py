@@ -9,11 +9,21 @@ from typing import Any
 
 import pytest
 import torch
-from benchmarks.studies.control import CompareRequest, ComparisonReport, compare_controls, read_comparison
+from benchmarks.studies.control import (
+    CompareRequest,
+    ComparisonReport,
+    compare_controls,
+    read_comparison,
+)
 from tests.once import once
 
 from unplug.sdk.drawing.diffusion import ControlRecipe, StepRecipe
-from unplug.sdk.drawing.diffusion.small import assemble, build_scheduler, build_text_encoder, build_vae
+from unplug.sdk.drawing.diffusion.small import (
+    assemble,
+    build_scheduler,
+    build_text_encoder,
+    build_vae,
+)
 from unplug.sdk.drawing.diffusion.tokenizer import train_tokenizer
 from unplug.sdk.learning.data import load_dataset, make_split, save_split
 
@@ -29,15 +39,28 @@ def build_base(folder: Path) -> None:
     from diffusers import UNet2DConditionModel
 
     torch.manual_seed(5)
-    words = [f"a portrait of {person}, {mood}" for person in ("a child", "an adult") for mood in ("smiling", "sad")]
+    words = [
+        f"a portrait of {person}, {mood}"
+        for person in ("a child", "an adult")
+        for mood in ("smiling", "sad")
+    ]
     tokenizer = train_tokenizer(words, folder.with_name("tokenizer"), vocabulary=540, length=16)
     text_encoder = build_text_encoder(tokenizer, width=32)
     unet = UNet2DConditionModel(
-        sample_size=SIZE // 8, in_channels=4, out_channels=4, block_out_channels=(16, 32), layers_per_block=1,
-        down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"), up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
-        cross_attention_dim=32, attention_head_dim=2, norm_num_groups=8,
-    )  # fmt: skip
-    assemble(build_vae(SIZE, 4), text_encoder, tokenizer, unet, build_scheduler()).save_pretrained(folder)
+        sample_size=SIZE // 8,
+        in_channels=4,
+        out_channels=4,
+        block_out_channels=(16, 32),
+        layers_per_block=1,
+        down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+        cross_attention_dim=32,
+        attention_head_dim=2,
+        norm_num_groups=8,
+    )
+    assemble(build_vae(SIZE, 4), text_encoder, tokenizer, unet, build_scheduler()).save_pretrained(
+        folder
+    )
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +71,9 @@ def tiny_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def split_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("split") / "split.json"
-    save_split(make_split(load_dataset(SPEC, SIZE, show=False), seed=0, validation=0.2, test=0.2), path)
+    save_split(
+        make_split(load_dataset(SPEC, SIZE, show=False), seed=0, validation=0.2, test=0.2), path
+    )
     return path
 
 
@@ -58,9 +83,17 @@ def ask(tiny_base: Path, split_file: Path) -> Ask:
 
     def request(out: Path, **changes: Any) -> CompareRequest:
         asked = CompareRequest(
-            base=str(tiny_base), spec=SPEC, condition="canny", out=out, recipe=QUICK, pictures=PICTURES, sampling_steps=2,
-            rounds=2, judge=StepRecipe(steps=2, batch_size=4, warmup=1, precision="fp32"), split=split_file,
-        )  # fmt: skip
+            base=str(tiny_base),
+            spec=SPEC,
+            condition="canny",
+            out=out,
+            recipe=QUICK,
+            pictures=PICTURES,
+            sampling_steps=2,
+            rounds=2,
+            judge=StepRecipe(steps=2, batch_size=4, warmup=1, precision="fp32"),
+            split=split_file,
+        )
         return replace(asked, **changes)
 
     return request

@@ -6,7 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.studies.control.bootstrap import Resampled, Shares, difference, estimate, make_draws, with_trainings
+from benchmarks.studies.control.bootstrap import (
+    Resampled,
+    Shares,
+    difference,
+    estimate,
+    make_draws,
+    with_trainings,
+)
 
 from unplug.sdk.evidence.statistics import Estimate
 
@@ -35,7 +42,10 @@ def test_a_replicate_without_a_picture_that_counts_is_left_out() -> None:
 
 def test_differences_use_the_pictures_that_count_in_both() -> None:
     draws = make_draws(np.arange(3), seed=0, replicates=50)
-    row, reference = Shares.of_values(np.array([[5.0, 1.0, NAN]])), Shares.of_values(np.array([[1.0, NAN, 9.0]]))
+    row, reference = (
+        Shares.of_values(np.array([[5.0, 1.0, NAN]])),
+        Shares.of_values(np.array([[1.0, NAN, 9.0]])),
+    )
     found = difference(row, reference, draws)
     assert found is not None and (found.value, found.low, found.high) == (4.0, 4.0, 4.0)
     assert difference(row, Shares.of_values(np.array([[NAN, NAN, 1.0]])), draws) is None
@@ -64,18 +74,30 @@ def test_pictures_of_one_person_are_drawn_together() -> None:
 def test_two_trainings_use_students_t_by_hand() -> None:
     """Values 1 and 3: s = sqrt 2, s / sqrt 2 = 1, t with one degree of freedom 12.706."""
     found = with_trainings(Estimate(value=2.0, low=2.0, high=2.0), np.array([1.0, 3.0]))
-    assert (found.low, found.high) == (pytest.approx(2 - 12.706, abs=1e-3), pytest.approx(2 + 12.706, abs=1e-3))
-    wide = with_trainings(Estimate(value=0.0, low=-3.0, high=5.0), np.array([-1.0, 1.0]))  # added in quadrature
-    assert (wide.low, wide.high) == pytest.approx((-math.hypot(3.0, 12.706), math.hypot(5.0, 12.706)), abs=1e-3)
+    assert (found.low, found.high) == (
+        pytest.approx(2 - 12.706, abs=1e-3),
+        pytest.approx(2 + 12.706, abs=1e-3),
+    )
+    # added in quadrature
+    wide = with_trainings(Estimate(value=0.0, low=-3.0, high=5.0), np.array([-1.0, 1.0]))
+    assert (wide.low, wide.high) == pytest.approx(
+        (-math.hypot(3.0, 12.706), math.hypot(5.0, 12.706)), abs=1e-3
+    )
 
 
 def test_one_training_changes_nothing() -> None:
     found = Estimate(value=1.0, low=0.5, high=1.5)
-    assert with_trainings(found, np.array([1.0])) == with_trainings(found, np.array([1.0, NAN])) == found
+    assert (
+        with_trainings(found, np.array([1.0]))
+        == with_trainings(found, np.array([1.0, NAN]))
+        == found
+    )
 
 
 def test_differences_are_taken_training_by_training() -> None:
-    """Both rows of a seed share its luck: the paired difference is the same in each, and trainings add nothing."""
+    """Both rows of a seed share its luck: the paired difference is the same in each, and trainings
+    add nothing.
+    """
     draws = make_draws(np.arange(4), seed=1, replicates=400)
     own, reference = np.array([[1.0] * 4, [3.0] * 4]), np.array([[2.0] * 4, [4.0] * 4])
     paired = difference(Shares.of_values(own), Shares.of_values(reference), draws)
@@ -83,16 +105,24 @@ def test_differences_are_taken_training_by_training() -> None:
     crossed = difference(Shares.of_values(own), Shares.of_values(reference[::-1]), draws)
     assert crossed is not None and crossed.value == -1.0 and crossed.low < -20 < 20 < crossed.high
     alone = difference(Shares.of_values(np.full((1, 4), 2.0)), Shares.of_values(own), draws)
-    assert alone is not None and alone.value == 0.0 and alone.high == pytest.approx(12.706, abs=1e-3)
+    assert (
+        alone is not None and alone.value == 0.0 and alone.high == pytest.approx(12.706, abs=1e-3)
+    )
 
 
 def test_intervals_of_two_trainings_hold_the_truth_as_often_as_they_say() -> None:
-    """Trainings scatter by 1, pictures by 0.5 of 100; drawn again with replacement, two trainings reach under half of it."""
+    """Trainings scatter by 1, pictures by 0.5 of 100; drawn again with replacement, two trainings
+    reach under half of it.
+    """
     rng, inside = np.random.default_rng(5), 0
     for seed in range(60):
         values = rng.normal(size=(2, 1)) + 0.5 * rng.normal(size=(2, 100))
-        found = estimate(Shares.of_values(values), make_draws(np.arange(100), seed=seed, replicates=50))
-        inside += found.low is not None and found.high is not None and found.low <= 0.0 <= found.high
+        found = estimate(
+            Shares.of_values(values), make_draws(np.arange(100), seed=seed, replicates=50)
+        )
+        inside += (
+            found.low is not None and found.high is not None and found.low <= 0.0 <= found.high
+        )
     assert inside >= 0.85 * 60
 
 
@@ -110,7 +140,9 @@ def test_replicates_are_moved_onto_the_value() -> None:
 
 
 def test_both_sides_of_a_ratio_are_moved_before_they_are_divided() -> None:
-    """Replicates that are twice too large on both sides, by an amount that is added: their own ratios would say 1.2."""
+    """Replicates that are twice too large on both sides, by an amount that is added: their own
+    ratios would say 1.2.
+    """
     one, two = resampled(3.0, 5.0, 6.0, 7.0), resampled(2.0, 4.0, 5.0, 6.0)
     found = one.over(two)
     assert found is not None and found.value == 1.5

@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.studies.control import costs
-from benchmarks.studies.control.costs import load_timing, measure_costs, picture_macs, speeds, time_pictures
+from benchmarks.studies.control.costs import (
+    load_timing,
+    measure_costs,
+    picture_macs,
+    speeds,
+    time_pictures,
+)
 from PIL import Image
 
 from unplug.sdk.drawing.diffusion import Sampling
@@ -20,7 +26,9 @@ pytestmark = pytest.mark.study
 
 
 class Pipe:
-    """A matrix product of 1,000 multiply-accumulates before sampling, 300 a step, and 50 of attention."""
+    """A matrix product of 1,000 multiply-accumulates before sampling, 300 a step, and 50 of
+    attention.
+    """
 
     def __init__(self, log: list[str] | None = None, name: str = "") -> None:
         self.log, self.name = [] if log is None else log, name
@@ -63,7 +71,9 @@ def test_macs_are_those_of_all_steps() -> None:
 def test_fused_attention_on_the_cpu_is_counted() -> None:
     class Attention(Pipe):
         def __call__(self, prompts: list[str], **more: Any) -> Any:
-            torch.nn.functional.scaled_dot_product_attention(*(torch.zeros(1, 2, 5, 8) for _ in range(3)))
+            torch.nn.functional.scaled_dot_product_attention(
+                *(torch.zeros(1, 2, 5, 8) for _ in range(3))
+            )
             return super().__call__(prompts, **more)
 
     assert picture_macs(setup(1), Attention(), {}) == 1300 + 2 * (2 * 5 * 5 * 8)
@@ -81,7 +91,11 @@ def test_medians_quartiles_and_ratios_within_a_round() -> None:
     found = speeds({"base": [1.0, 10.0, 1.0, 1.0, 1.0], "slow": [1.5, 15.0, 1.5, 1.5, 3.0]})
     assert (found["base"].median, found["base"].ratio) == (1.0, 1.0)
     assert (found["slow"].low, found["slow"].median, found["slow"].high) == (1.5, 1.5, 3.0)
-    assert (found["slow"].ratio_low, found["slow"].ratio, found["slow"].ratio_high) == (1.5, 1.5, 1.5)
+    assert (found["slow"].ratio_low, found["slow"].ratio, found["slow"].ratio_high) == (
+        1.5,
+        1.5,
+        1.5,
+    )
     assert found["slow"].seconds == (1.5, 15.0, 1.5, 1.5, 3.0)
 
 
@@ -106,7 +120,8 @@ def test_seconds_are_found_again_only_where_they_belong(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "change"), [("describe_device", lambda _: "another"), ("installed", lambda _: {"torch": "0"})]
+    ("name", "change"),
+    [("describe_device", lambda _: "another"), ("installed", lambda _: {"torch": "0"})],
 )
 def test_seconds_of_another_machine_or_torch_are_not_taken(
     name: str, change: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -115,7 +130,11 @@ def test_seconds_of_another_machine_or_torch_are_not_taken(
     own = setup(rounds=2)
     own.request.out, own.base, own.base_sha256 = tmp_path, Pipe(log, "base"), "b"
     own.condition_NHWC = np.zeros((1, 8, 8, 3), np.uint8)
-    for count in (2 + 3, 2 + 3 + 2, 2 + 3 + 2 + 2 + 3):  # two runs for the operations; three for the times, once a machine
+    for count in (
+        2 + 3,
+        2 + 3 + 2,
+        2 + 3 + 2 + 2 + 3,
+    ):  # two runs for the operations; three for the times, once a machine
         found, timing = measure_costs(own, {})
         assert len(log) == count
         assert set(found) == {"base"} and set(timing) == {"load_before", "load_after", "attention"}

@@ -30,12 +30,16 @@ def gaussian(mean: list[float], variances: list[float]) -> Gaussian:
 
 
 def test_means_apart_and_equal_covariances_leave_the_squared_distance() -> None:
-    assert distance(gaussian([1.0, 2.0], [3.0, 5.0]), gaussian([4.0, -2.0], [3.0, 5.0])) == pytest.approx(9.0 + 16.0)
+    assert distance(
+        gaussian([1.0, 2.0], [3.0, 5.0]), gaussian([4.0, -2.0], [3.0, 5.0])
+    ) == pytest.approx(9.0 + 16.0)
 
 
 def test_commuting_covariances_leave_the_squared_difference_of_deviations() -> None:
     """sum_d (s1_d - s2_d)^2 for diagonal covariances."""
-    assert distance(gaussian([0, 0], [4.0, 9.0]), gaussian([0, 0], [1.0, 16.0])) == pytest.approx(1.0 + 1.0)
+    assert distance(gaussian([0, 0], [4.0, 9.0]), gaussian([0, 0], [1.0, 16.0])) == pytest.approx(
+        1.0 + 1.0
+    )
 
 
 def test_singular_covariances_need_no_correction() -> None:
@@ -47,9 +51,17 @@ def test_singular_covariances_need_no_correction() -> None:
 
 def test_the_textbook_formula_agrees() -> None:
     rng = np.random.default_rng(0)
-    one, two = fit(rng.normal(size=(50, 6)) @ rng.normal(size=(6, 6))), fit(rng.normal(size=(40, 6)) + 0.5)
+    one, two = (
+        fit(rng.normal(size=(50, 6)) @ rng.normal(size=(6, 6))),
+        fit(rng.normal(size=(40, 6)) + 0.5),
+    )
     cross = np.trace(sqrtm(one.cov_DD @ two.cov_DD)).real
-    wanted = np.square(one.mean_D - two.mean_D).sum() + np.trace(one.cov_DD) + np.trace(two.cov_DD) - 2 * cross
+    wanted = (
+        np.square(one.mean_D - two.mean_D).sum()
+        + np.trace(one.cov_DD)
+        + np.trace(two.cov_DD)
+        - 2 * cross
+    )
     assert distance(one, two) == pytest.approx(wanted) == pytest.approx(distance(two, one))
     assert distance(one, two, root(two.cov_DD)) == distance(one, two)
 
@@ -86,10 +98,17 @@ def test_many_pictures_keep_every_feature() -> None:
         projection(real, 2)
 
 
-def of_rows(rows: dict[str, list[np.ndarray]], real: np.ndarray, seed: int = 0, replicates: int = 60) -> dict[str, Frechet]:
+def of_rows(
+    rows: dict[str, list[np.ndarray]], real: np.ndarray, seed: int = 0, replicates: int = 60
+) -> dict[str, Frechet]:
     count = len(next(iter(rows.values()))[0])
     return frechet_rows(
-        rows, real, row_subjects=np.arange(count), real_subjects=np.arange(len(real)), seed=seed, replicates=replicates
+        rows,
+        real,
+        row_subjects=np.arange(count),
+        real_subjects=np.arange(len(real)),
+        seed=seed,
+        replicates=replicates,
     )
 
 
@@ -97,7 +116,13 @@ def of_rows(rows: dict[str, list[np.ndarray]], real: np.ndarray, seed: int = 0, 
 def found() -> dict[str, Frechet]:
     rng = np.random.default_rng(4)
     own = [rng.normal(size=(80, 3)) for _ in range(2)]
-    rows = {"same": [own[0]], "twin": [own[0].copy()], "far": [own[0] + 2.0], "two": own, "other": [own[1]]}
+    rows = {
+        "same": [own[0]],
+        "twin": [own[0].copy()],
+        "far": [own[0] + 2.0],
+        "two": own,
+        "other": [own[1]],
+    }
     return of_rows(rows, rng.normal(size=(90, 3)))
 
 
@@ -131,7 +156,10 @@ def test_the_extrapolation_by_hand() -> None:
     one, real = rng.normal(size=(40, 2)), rng.normal(size=(30, 2))
     own = of_rows({"row": [one]}, real, seed=3, replicates=2)["row"]
     draw = np.random.default_rng([3, 919])
-    real_H, row_H = halves(np.arange(30), draw).astype(bool), halves(np.arange(40), draw).astype(bool)
+    real_H, row_H = (
+        halves(np.arange(30), draw).astype(bool),
+        halves(np.arange(40), draw).astype(bool),
+    )
     parts = [distance(fit(one[a]), fit(real[b])) for a, b in zip(row_H, real_H, strict=True)]
     assert own.finite == pytest.approx(distance(fit(one), fit(real)))
     assert own.apart.value == pytest.approx(2 * own.finite - np.mean(parts))
@@ -142,7 +170,12 @@ def test_no_distance_is_extrapolated_to_none() -> None:
     values, finite = [], []
     for seed in range(8):
         rng = np.random.default_rng(seed)
-        own = of_rows({"row": [rng.normal(size=(160, 24))]}, rng.normal(size=(200, 24)), seed=seed, replicates=2)["row"]
+        own = of_rows(
+            {"row": [rng.normal(size=(160, 24))]},
+            rng.normal(size=(200, 24)),
+            seed=seed,
+            replicates=2,
+        )["row"]
         values.append(own.apart.value)
         finite.append(own.finite)
     assert min(finite) > 1.2 and abs(np.mean(values)) < 0.15
@@ -150,7 +183,9 @@ def test_no_distance_is_extrapolated_to_none() -> None:
 
 @pytest.mark.slow
 def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
-    """40 data sets of known distances: value, paired difference and paired ratio. 95 % of 40 is 38; 33 has odds under 1 %."""
+    """40 data sets of known distances: value, paired difference and paired ratio. 95 % of 40 is 38;
+    33 has odds under 1 %.
+    """
     moves = {"one": (0.9, 1.3), "two": (0.8, 1.25)}
     truth = {name: 2 * shift**2 + 2 * (scale - 1) ** 2 for name, (shift, scale) in moves.items()}
     inside = {"value": 0, "difference": 0, "ratio": 0}
@@ -158,24 +193,35 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
         rng = np.random.default_rng(seed)
         common = rng.normal(size=(80, 2))
         rows = {
-            name: [shift + scale * (0.8 * common + 0.6 * rng.normal(size=(80, 2)))] for name, (shift, scale) in moves.items()
+            name: [shift + scale * (0.8 * common + 0.6 * rng.normal(size=(80, 2)))]
+            for name, (shift, scale) in moves.items()
         }
         found = of_rows(rows, rng.normal(size=(100, 2)), seed=seed)
         one, two = found["one"].apart, found["two"].apart
         ratio = one.over(two)
         assert ratio is not None
         for name, got, wanted in (
-            ("value", one.estimate, truth["one"]), ("difference", one.minus(two), truth["one"] - truth["two"]),
+            ("value", one.estimate, truth["one"]),
+            ("difference", one.minus(two), truth["one"] - truth["two"]),
             ("ratio", ratio, truth["one"] / truth["two"]),
-        ):  # fmt: skip
-            inside[name] += got.low is not None and got.high is not None and got.low <= wanted <= got.high
+        ):
+            inside[name] += (
+                got.low is not None and got.high is not None and got.low <= wanted <= got.high
+            )
     assert min(inside.values()) >= 33, inside
 
 
-def kid_of(rows: dict[str, list[np.ndarray]], real: np.ndarray, seed: int = 0, replicates: int = 50) -> dict[str, Resampled]:
+def kid_of(
+    rows: dict[str, list[np.ndarray]], real: np.ndarray, seed: int = 0, replicates: int = 50
+) -> dict[str, Resampled]:
     count = len(next(iter(rows.values()))[0])
     return kid_rows(
-        rows, real, row_subjects=np.arange(count), real_subjects=np.arange(len(real)), seed=seed, replicates=replicates
+        rows,
+        real,
+        row_subjects=np.arange(count),
+        real_subjects=np.arange(len(real)),
+        seed=seed,
+        replicates=replicates,
     )
 
 
@@ -200,14 +246,19 @@ def test_weights_are_loops_over_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
         weight = np.array([w[r, i] * w[r, j] for i, j in pairs])
         value = np.array([(one[i] @ one[j] / 2 + 1) ** 3 for i, j in pairs])
         assert within(one, w)[r] == pytest.approx((weight * value).sum() / weight.sum())
-        crossed = sum(w[r, i] * v[r, j] * (one[i] @ two[j] / 2 + 1) ** 3 for i in range(7) for j in range(5))
+        crossed = sum(
+            w[r, i] * v[r, j] * (one[i] @ two[j] / 2 + 1) ** 3 for i in range(7) for j in range(5)
+        )
         assert between(one, w, two, v)[r] == pytest.approx(crossed / (w[r].sum() * v[r].sum()))
 
 
 def test_rows_are_paired_and_trainings_stand_side_by_side() -> None:
     rng = np.random.default_rng(1)
     own, far = rng.normal(size=(40, 3)), rng.normal(size=(40, 3)) + 1.0
-    found = kid_of({"one": [own], "twin": [own.copy()], "far": [far], "two": [own, far]}, rng.normal(size=(60, 3)))
+    found = kid_of(
+        {"one": [own], "twin": [own.copy()], "far": [far], "two": [own, far]},
+        rng.normal(size=(60, 3)),
+    )
     assert found["one"].minus(found["twin"]).low == found["one"].minus(found["twin"]).high == 0.0
     assert found["far"].minus(found["one"]).low > 0.5
     assert found["two"].value_S.tolist() == [found["one"].value, found["far"].value]

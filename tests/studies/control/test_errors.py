@@ -7,7 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from benchmarks.studies.control.errors import TOLERANCE, edge_scores, eye_distance, landmark_errors, mean_error, under
+from benchmarks.studies.control.errors import (
+    TOLERANCE,
+    edge_scores,
+    eye_distance,
+    landmark_errors,
+    mean_error,
+    under,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -26,7 +33,9 @@ def face(eyes: float = 40.0) -> np.ndarray:
 def test_points_moved_by_3_and_4_over_eyes_40_apart() -> None:
     source = face()
     assert eye_distance(source) == 40.0
-    assert mean_error(source + np.array([3, 4], np.float32), source, 40.0) == pytest.approx(5 / 40, rel=1e-5)
+    assert mean_error(source + np.array([3, 4], np.float32), source, 40.0) == pytest.approx(
+        5 / 40, rel=1e-5
+    )
 
 
 def test_the_unit_is_the_sources_eye_distance() -> None:
@@ -44,7 +53,9 @@ def test_a_missing_face_fails_and_one_that_nobody_asked_for_does_not_count() -> 
     wanted = [face(), face(), face(), None]
     found = [face() + np.float32(1.0), face() + np.float32(9.0), None, face()]
     errors = landmark_errors(found, wanted)
-    assert under(errors, wanted)[:3].tolist() == [1.0, 0.0, 0.0] and math.isnan(under(errors, wanted)[3])
+    assert under(errors, wanted)[:3].tolist() == [1.0, 0.0, 0.0] and math.isnan(
+        under(errors, wanted)[3]
+    )
 
 
 def test_true_landmarks_are_compared_at_their_places_in_the_mesh() -> None:
@@ -65,9 +76,12 @@ def lines(*columns: int, side: int = 16) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("shift", "tolerance", "score"), [(0, 0.0, 1.0), (1, 0.0, 0.0), (1, 1.0, 1.0), (2, 1.0, 0.0), (2, 2.0, 1.0)]
+    ("shift", "tolerance", "score"),
+    [(0, 0.0, 1.0), (1, 0.0, 0.0), (1, 1.0, 1.0), (2, 1.0, 0.0), (2, 2.0, 1.0)],
 )
-def test_a_shifted_line_counts_within_the_tolerance(shift: int, tolerance: float, score: float) -> None:
+def test_a_shifted_line_counts_within_the_tolerance(
+    shift: int, tolerance: float, score: float
+) -> None:
     assert edge_scores(lines(5 + shift), lines(5), tolerance) == (score, score, score)
 
 
@@ -79,7 +93,11 @@ def test_half_of_the_edges_missing_halves_recall_and_not_precision() -> None:
 def test_pictures_without_edges() -> None:
     empty = np.zeros((8, 8), bool)
     assert edge_scores(empty, empty, 1.0) == (1.0, 1.0, 1.0)
-    assert edge_scores(empty, lines(2, side=8), 1.0) == edge_scores(lines(2, side=8), empty, 1.0) == (0.0, 0.0, 0.0)
+    assert (
+        edge_scores(empty, lines(2, side=8), 1.0)
+        == edge_scores(lines(2, side=8), empty, 1.0)
+        == (0.0, 0.0, 0.0)
+    )
 
 
 def test_unrelated_faces_share_edges_and_more_at_one_size_than_at_another() -> None:
@@ -89,20 +107,25 @@ def test_unrelated_faces_share_edges_and_more_at_one_size_than_at_another() -> N
     for side in (64, 128):
         faces = load_dataset("synth:n=30,subjects=30,seed=9", side, show=False)
         edges = [canny.render(picture, side)[..., 0] > 0 for picture in faces.pixels(range(30))]
-        found[side] = np.mean([edge_scores(one, other, TOLERANCE * side)[2] for one, other in pairwise(edges)])
+        found[side] = np.mean(
+            [edge_scores(one, other, TOLERANCE * side)[2] for one, other in pairwise(edges)]
+        )
     assert found[128] == pytest.approx(0.3, abs=0.04) and found[64] < found[128] - 0.05
 
 
 def slow_near(of: np.ndarray, to: np.ndarray, tolerance: float) -> float:
     near = [
-        min(np.hypot(y - v, x - u) for v, u in zip(*np.nonzero(to), strict=True)) for y, x in zip(*np.nonzero(of), strict=True)
+        min(np.hypot(y - v, x - u) for v, u in zip(*np.nonzero(to), strict=True))
+        for y, x in zip(*np.nonzero(of), strict=True)
     ]
     return float(np.mean([distance <= tolerance + 1e-9 for distance in near]))
 
 
 @settings(max_examples=40)
 @given(arrays(bool, (6, 6)), arrays(bool, (6, 6)), st.sampled_from([0.0, 1.0, 1.5, 2.0]))
-def test_the_slow_way_agrees_and_sides_swap(drawn: np.ndarray, wanted: np.ndarray, tolerance: float) -> None:
+def test_the_slow_way_agrees_and_sides_swap(
+    drawn: np.ndarray, wanted: np.ndarray, tolerance: float
+) -> None:
     precision, recall, f1 = edge_scores(drawn, wanted, tolerance)
     if drawn.any() and wanted.any():
         assert precision == pytest.approx(slow_near(drawn, wanted, tolerance))

@@ -48,7 +48,10 @@ def test_every_named_word_stands_in_the_prompt_and_no_other(faces: Dataset) -> N
     for sample, words in zip(faces.samples, words_of(faces), strict=True):
         prompt = prompt_of(attributes_of(source.params(sample.payload)))
         named = named_words(words)
-        said = named | {"age": _PERSON[named["age"]], "expression": _EXPRESSION[named["expression"]]}
+        said = named | {
+            "age": _PERSON[named["age"]],
+            "expression": _EXPRESSION[named["expression"]],
+        }
         assert all(word in prompt for word in said.values()), (prompt, said)
         assert set(words) - set(named) <= {"beard", "glasses"}
         seen |= set(named)
@@ -58,7 +61,10 @@ def test_every_named_word_stands_in_the_prompt_and_no_other(faces: Dataset) -> N
 def test_a_bald_head_has_no_hair_colour() -> None:
     attributes = {"background": "teal plain", "hair_style": "bald", "hair_colour": "grey"}
     rest = dict.fromkeys(("age", "expression", "skin", "eyes", "beard", "glasses", "clothes"), "x")
-    assert "hair colour" not in face_words(attributes | rest) and face_words(attributes | rest)["hair style"] == "bald"
+    assert (
+        "hair colour" not in face_words(attributes | rest)
+        and face_words(attributes | rest)["hair style"] == "bald"
+    )
 
 
 def test_only_synthetic_faces_have_words_and_drawn_landmarks(tmp_path: Path) -> None:
@@ -87,9 +93,15 @@ def test_targets_by_hand() -> None:
 
 def test_agreement_by_hand() -> None:
     read = {"skin": ["fair", "tan", "tan"], "glasses": ["none", "gold glasses", "none"]}
-    wanted = [{"skin": "fair"}, {"skin": "fair", "glasses": "gold glasses"}, {"glasses": "gold glasses"}]
+    wanted = [
+        {"skin": "fair"},
+        {"skin": "fair", "glasses": "gold glasses"},
+        {"glasses": "gold glasses"},
+    ]
     found = agreement(read, wanted)
-    np.testing.assert_array_equal([found["skin"], found["glasses"]], [[1.0, 0.0, np.nan], [np.nan, 1.0, 0.0]])
+    np.testing.assert_array_equal(
+        [found["skin"], found["glasses"]], [[1.0, 0.0, np.nan], [np.nan, 1.0, 0.0]]
+    )
 
 
 def test_the_loss_leaves_out_what_a_face_does_not_show() -> None:
@@ -102,7 +114,9 @@ def test_the_loss_leaves_out_what_a_face_does_not_show() -> None:
         one = model(image, torch.tensor([[0, IGNORED], [1, IGNORED]]), generator)
     skin = torch.nn.functional.cross_entropy(logits["skin"], torch.tensor([0, 1]))
     eyes = torch.nn.functional.cross_entropy(logits["eyes"][:1], torch.tensor([1]))
-    assert float(both) == pytest.approx(float((skin + eyes) / 2)) and float(one) == pytest.approx(float(skin))
+    assert float(both) == pytest.approx(float((skin + eyes) / 2)) and float(one) == pytest.approx(
+        float(skin)
+    )
 
 
 def test_it_learns_a_colour_in_one_place_and_reads_unseen_pictures() -> None:
@@ -129,17 +143,20 @@ def test_faces_are_drawn_with_their_own_words() -> None:
     draw = Faces(images, np.array([2, 0]), np.array([[7], [8]]), CPU)
     batch = draw(torch.Generator().manual_seed(1), 12)
     value_B = (batch["image_BCHW"].mean(dim=(1, 2, 3)) * 255).round().int().tolist()
-    assert {(value, int(target)) for value, target in zip(value_B, batch["target_BA"][:, 0], strict=True)} == {
-        (200, 7),
-        (10, 8),
-    }
+    assert {
+        (value, int(target))
+        for value, target in zip(value_B, batch["target_BA"][:, 0], strict=True)
+    } == {(200, 7), (10, 8)}
 
 
 def test_large_pictures_are_averaged_down() -> None:
     judge = Judge({"skin": ("a", "b")}).eval()
     small = torch.rand(1, 3, 128, 128)
     with torch.no_grad():
-        torch.testing.assert_close(judge.features(small), judge.features(small.repeat_interleave(2, 2).repeat_interleave(2, 3)))
+        torch.testing.assert_close(
+            judge.features(small),
+            judge.features(small.repeat_interleave(2, 2).repeat_interleave(2, 3)),
+        )
 
 
 # Where it is kept
@@ -155,7 +172,9 @@ def train(faces: Dataset, recipe: StepRecipe = QUICK) -> module.TrainedJudge:
     return train_judge(faces, words_of(faces), faces.ids[:16], recipe, device=CPU, show=False)
 
 
-def test_it_is_trained_once_and_a_broken_file_again(faces: Dataset, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_trained_once_and_a_broken_file_again(
+    faces: Dataset, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen, whole = set[int](), Faces.__init__
 
     def spy(self: Faces, images: np.ndarray, rows: np.ndarray, *rest: Any) -> None:
@@ -165,7 +184,10 @@ def test_it_is_trained_once_and_a_broken_file_again(faces: Dataset, cache: Path,
     monkeypatch.setattr(Faces, "__init__", spy)
     first = train(faces)
     assert seen == {int(row) for row in faces.rows[:16]}  # no other faces than it may learn from
-    assert sorted(path.suffix for path in cache.iterdir() if path.name.startswith("judge")) == [".people", ".safetensors"]
+    assert sorted(path.suffix for path in cache.iterdir() if path.name.startswith("judge")) == [
+        ".people",
+        ".safetensors",
+    ]
     with monkeypatch.context() as patch:
         patch.setattr(module, "train_steps", lambda *_, **__: pytest.fail("it was trained again"))
         assert train(faces).sha256 == first.sha256
@@ -174,7 +196,10 @@ def test_it_is_trained_once_and_a_broken_file_again(faces: Dataset, cache: Path,
     again = train(faces)
     assert again.sha256 != "" and again.samples == 16
     pixels = faces.pixels(range(4))
-    np.testing.assert_array_equal(examine(first.judge, pixels, CPU)[0], examine(again.judge, pixels, CPU)[0])
+    np.testing.assert_array_equal(
+        examine(first.judge, pixels, CPU)[0], examine(again.judge, pixels, CPU)[0]
+    )
     train(faces, StepRecipe(steps=1, batch_size=4, warmup=1, precision="fp32"))
     train_judge(faces, words_of(faces), faces.ids[:15], QUICK, device=CPU, show=False)
-    assert len(list(cache.glob("judge-*.safetensors"))) == 3  # other recipes and other faces have their own
+    # other recipes and other faces have their own
+    assert len(list(cache.glob("judge-*.safetensors"))) == 3

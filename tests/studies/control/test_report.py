@@ -12,9 +12,25 @@ from typing import Any
 
 import pytest
 from benchmarks.studies.__main__ import main as cli
-from benchmarks.studies.control import METRICS, ComparisonReport, Measure, Row, Training, apart, ends, number, read_comparison
+from benchmarks.studies.control import (
+    METRICS,
+    ComparisonReport,
+    Measure,
+    Row,
+    Training,
+    apart,
+    ends,
+    number,
+    read_comparison,
+)
 from benchmarks.studies.control.document import SOURCES, command_of, main
-from benchmarks.studies.control.page import absences, blocks, comparison_table, render_page, row_cells
+from benchmarks.studies.control.page import (
+    absences,
+    blocks,
+    comparison_table,
+    render_page,
+    row_cells,
+)
 from benchmarks.studies.control.summary import verdicts_of
 from benchmarks.studies.pages import markdown
 from click.testing import CliRunner
@@ -52,11 +68,27 @@ def test_a_broken_comparison_is_refused(written: dict[str, Any], tmp_path: Path)
         (lambda report: report.update(rows=[]), "no row"),
         (lambda report: report["rows"].append(report["rows"][0]), "share a name"),
         (lambda report: report.update(reference="lora"), "reference is no row"),
-        (lambda report: report["rows"][0]["measures"].update(fid={"value": 6.5, "pictures": 4}), "unknown"),
+        (
+            lambda report: report["rows"][0]["measures"].update(fid={"value": 6.5, "pictures": 4}),
+            "unknown",
+        ),
         (lambda report: report["rows"][0]["measures"]["edge_f1"].update(low=2.0), "upside down"),
-        (lambda report: report["rows"][5]["measures"]["edge_f1"]["difference"].update(low=2.0), "upside down"),
-        (lambda report: report["rows"][0]["measures"]["edge_f1"].update(value=1e300, low=None, high=None), "too large"),
-        (lambda report: report["rows"][5]["measures"]["edge_f1"]["difference"].update(value=1e300), "too large"),
+        (
+            lambda report: report["rows"][5]["measures"]["edge_f1"]["difference"].update(low=2.0),
+            "upside down",
+        ),
+        (
+            lambda report: report["rows"][0]["measures"]["edge_f1"].update(
+                value=1e300, low=None, high=None
+            ),
+            "too large",
+        ),
+        (
+            lambda report: report["rows"][5]["measures"]["edge_f1"]["difference"].update(
+                value=1e300
+            ),
+            "too large",
+        ),
         (lambda report: report["verdicts"][0].update(row="lora"), "verdict is on no row"),
         (lambda report: report["verdicts"][0].update(outcome="wins"), schema),
         (lambda report: report["verdicts"][0].update(why="x" * 5000), "too long"),
@@ -76,51 +108,92 @@ def test_a_broken_comparison_is_refused(written: dict[str, Any], tmp_path: Path)
 
 def fake(**changes: Any) -> ComparisonReport:
     def row(name: str, role: Any, nme: float | None, **more: Any) -> Row:
-        measures = {} if nme is None else {"nme": Measure(value=nme, low=nme - 0.01, high=nme + 0.01, pictures=9, **more)}
+        measures = (
+            {}
+            if nme is None
+            else {"nme": Measure(value=nme, low=nme - 0.01, high=nme + 0.01, pictures=9, **more)}
+        )
         missing = {} if nme is not None else {"nme": "no face was found in any picture"}
         return Row(
-            name=name, label=f"{name}'s", role=role, parameters=1_612_345, macs=2.5e10, measures=measures, missing=missing
+            name=name,
+            label=f"{name}'s",
+            role=role,
+            parameters=1_612_345,
+            macs=2.5e10,
+            measures=measures,
+            missing=missing,
         )
 
     gap = Estimate(value=-0.004, low=-0.006, high=0.002)
     rows = (
-        row("source", "floor", 0.0), row("base", "base", None), row("controlnet", "control", 0.05),
+        row("source", "floor", 0.0),
+        row("base", "base", None),
+        row("controlnet", "control", 0.05),
         row("plugin", "control", 0.046, difference=gap),
-    )  # fmt: skip
+    )
     from benchmarks.studies.control.report import FeatureFacts
 
     report = ComparisonReport(
-        condition={"kind": "face_landmark", "options": {}}, base={"name": "small"},
-        data={"spec": SPEC, "train": 20, "split_given": False}, verdicts=verdicts_of(rows, "controlnet", "face_landmark"),
+        condition={"kind": "face_landmark", "options": {}},
+        base={"name": "small"},
+        data={"spec": SPEC, "train": 20, "split_given": False},
+        verdicts=verdicts_of(rows, "controlnet", "face_landmark"),
         recipe={
-            "steps": 3000, "batch_size": 32, "timesteps": "uniform", "weighting": "velocity", "drop_text": 0.1,
+            "steps": 3000,
+            "batch_size": 32,
+            "timesteps": "uniform",
+            "weighting": "velocity",
+            "drop_text": 0.1,
             "precision": "auto",
         },
-        reference="controlnet", rows=rows, pictures=(), judge=None, notes=("a note",), versions={},
+        reference="controlnet",
+        rows=rows,
+        pictures=(),
+        judge=None,
+        notes=("a note",),
+        versions={},
         features=FeatureFacts(name="f", width=3, components=None, variance=1.0, real=9),
-        settings={"training_seeds": [0], "sampling_steps": 25, "guidance": 3.0, "seed": 0, "device": "cpu", "timing_rounds": 7,
-                  "timing": {"load_before": 0.5, "load_after": 0.5}},
-    )  # fmt: skip
+        settings={
+            "training_seeds": [0],
+            "sampling_steps": 25,
+            "guidance": 3.0,
+            "seed": 0,
+            "device": "cpu",
+            "timing_rounds": 7,
+            "timing": {"load_before": 0.5, "load_after": 0.5},
+        },
+    )
     return replace(report, **changes)
 
 
 def test_percent_become_points_in_differences() -> None:
     report, metric = fake(), METRICS["nme"]
     plugin = report.row("plugin").measures["nme"]
-    assert number(plugin, metric).replace("\N{NO-BREAK SPACE}", " ") == "4.60 %" and ends(plugin, metric) == "3.60 to 5.60"
+    assert (
+        number(plugin, metric).replace("\N{NO-BREAK SPACE}", " ") == "4.60 %"
+        and ends(plugin, metric) == "3.60 to 5.60"
+    )
     assert plugin.difference is not None
-    assert apart(plugin.difference, metric).replace("\N{MINUS SIGN}", "-") == "-0.40 (-0.60 to +0.20)"
+    assert (
+        apart(plugin.difference, metric).replace("\N{MINUS SIGN}", "-") == "-0.40 (-0.60 to +0.20)"
+    )
 
 
 def test_a_row_of_the_terminal() -> None:
     report = fake()
-    cells = [cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row_cells(report.row("controlnet"), ["nme"])]
+    cells = [
+        cell.replace("\N{NO-BREAK SPACE}", " ")
+        for cell in row_cells(report.row("controlnet"), ["nme"])
+    ]
     assert cells == ["controlnet's", "1.61 M", "25.0 G", "5.00 % (4.00 to 6.00)", "–", "–"]
     assert row_cells(report.row("base"), ["nme"])[3] == "–"
     assert absences(report) == ["no NME for base's: no face was found in any picture"]
     text = comparison_table(report)
     assert "minus controlnet's" in text and "- a note" in text and text.count("plugin's") == 4
-    assert "control error no worse than controlnet's's" in text and "cannot tell  no Fréchet distance" in text
+    assert (
+        "control error no worse than controlnet's's" in text
+        and "cannot tell  no Fréchet distance" in text
+    )
 
 
 def test_without_a_reference_there_are_no_differences() -> None:
@@ -139,7 +212,15 @@ def test_the_page_has_every_table_and_no_verdict_on_forgetting(made: Made) -> No
         "Fréchet distance within 1 % of ControlNet",
         "another sample",
     )
-    for text in ("Controls compared", "Compared", "T2I-Adapter", "edge F1", "Provenance", SPEC, *tables):
+    for text in (
+        "Controls compared",
+        "Compared",
+        "T2I-Adapter",
+        "edge F1",
+        "Provenance",
+        SPEC,
+        *tables,
+    ):
         assert text in html, text
     assert "Not in this report" not in html and "Not audited" not in html
     assert f"{PICTURES} pictures a row, condition canny, base tiny" in html
@@ -167,16 +248,21 @@ def test_the_document_is_written_between_its_markers(made: Made, tmp_path: Path)
         and "what stood here" not in text
     )
     assert (
-        "![The first six held-out samples: condition, base, ControlNet, T2I-Adapter, plugin](images/compare-canny.webp)" in text
+        "![The first six held-out samples: condition, base, ControlNet, T2I-Adapter, "
+        "plugin](images/compare-canny.webp)" in text
     )
-    assert markdown(blocks(made.report)[0]) in text and all(f"| {row.label} |" in text for row in made.report.rows)
+    assert markdown(blocks(made.report)[0]) in text and all(
+        f"| {row.label} |" in text for row in made.report.rows
+    )
     assert all(f"- {note}\n" in text for note in made.report.notes)
     for one in made.report.verdicts:
         assert f"| {one.claim} | {one.outcome} ({one.why}) |" in text
     assert "load average" in text
 
 
-def test_the_document_of_the_repository_is_the_one_that_the_stored_reports_make(tmp_path: Path) -> None:
+def test_the_document_of_the_repository_is_the_one_that_the_stored_reports_make(
+    tmp_path: Path,
+) -> None:
     docs = Path(__file__).parents[3] / "docs"
     shutil.copytree(docs / "images", tmp_path / "images")
     shutil.copy(docs / "comparison.md", tmp_path)
@@ -187,26 +273,43 @@ def test_the_document_of_the_repository_is_the_one_that_the_stored_reports_make(
 def test_the_command_says_what_was_not_usual(made: Made) -> None:
     command = command_of(made.report)
     assert command.startswith(
-        f"python -m benchmarks.studies compare --base tiny --condition canny --data {SPEC} --controls controlnet,"
+        f"python -m benchmarks.studies compare --base tiny --condition canny --data {SPEC} "
+        "--controls controlnet,"
     )
     assert "--steps 2 --batch-size 2 --precision fp32 --lr controlnet=0.0003" in command
-    assert "--timesteps" not in command and command.endswith(" --rounds 2 --judge-steps 2 --split SPLIT.json --out DIR")
+    assert "--timesteps" not in command and command.endswith(
+        " --rounds 2 --judge-steps 2 --split SPLIT.json --out DIR"
+    )
     assert "--set" not in command and "--plugin" not in command
 
 
 def test_the_command_says_what_was_given() -> None:
     def training(lr: float, *, given: bool = False) -> Training:
         return Training(
-            seed=0, lr=lr, wall_s=1.0, loss=0.1, validation=0.1, device="cpu", sha256="0" * 64, stored="F32", given=given
+            seed=0,
+            lr=lr,
+            wall_s=1.0,
+            loss=0.1,
+            validation=0.1,
+            device="cpu",
+            sha256="0" * 64,
+            stored="F32",
+            given=given,
         )
 
     report = fake(condition={"kind": "canny", "options": {"low": "50"}})
     tried = (training(1e-3, given=True), training(2e-3))
     rows = (*report.rows[:-1], replace(report.rows[-1], trainings=tried[1:], tried=tried))
     command = command_of(replace(report, rows=rows))
-    assert " --condition canny --set low=50 --data " in command and " --lr plugin=0.001,0.002 " in command
+    assert (
+        " --condition canny --set low=50 --data " in command
+        and " --lr plugin=0.001,0.002 " in command
+    )
     assert command.endswith(" --plugin PLUGIN --out DIR")
-    assert not any(word in command_of(fake()) for word in ("--set", "--plugin", "--split", "--rounds", "--judge-steps"))
+    assert not any(
+        word in command_of(fake())
+        for word in ("--set", "--plugin", "--split", "--rounds", "--judge-steps")
+    )
 
 
 # The command
@@ -214,8 +317,29 @@ def test_the_command_says_what_was_given() -> None:
 
 def call(made: Made, out: Path, *more: str) -> Any:
     request = made.request
-    words = ["compare", "--base", request.base, "--data", SPEC, "--condition", "canny", "--split", str(request.split)]
-    words += ["--steps", "2", "--batch-size", "2", "--precision", "fp32", "--pictures", str(PICTURES), "--sampling-steps", "2"]
+    words = [
+        "compare",
+        "--base",
+        request.base,
+        "--data",
+        SPEC,
+        "--condition",
+        "canny",
+        "--split",
+        str(request.split),
+    ]
+    words += [
+        "--steps",
+        "2",
+        "--batch-size",
+        "2",
+        "--precision",
+        "fp32",
+        "--pictures",
+        str(PICTURES),
+        "--sampling-steps",
+        "2",
+    ]
     words += ["--rounds", "2", "--judge-steps", "2", "--device", "cpu", "--out", str(out), *more]
     return CliRunner().invoke(cli, words)
 
@@ -226,19 +350,35 @@ def test_the_command_compares(made: Made, tmp_path: Path) -> None:
     done = call(made, tmp_path / "out", "--controls", "plugin", *rates, "--rounds", "1", "--json")
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
-    assert [row["name"] for row in found["rows"]] == ["source", "shuffled", "autoencoder", "base", "plugin"]
+    assert [row["name"] for row in found["rows"]] == [
+        "source",
+        "shuffled",
+        "autoencoder",
+        "base",
+        "plugin",
+    ]
     tried = {one["lr"]: one["validation"] for one in found["rows"][-1]["tried"]}
-    assert list(tried) == [0.002, 0.003] and found["rows"][-1]["trainings"][0]["lr"] == min(tried, key=tried.__getitem__)
+    assert list(tried) == [0.002, 0.003] and found["rows"][-1]["trainings"][0]["lr"] == min(
+        tried, key=tried.__getitem__
+    )
     assert "Controls compared" in (tmp_path / "out" / "compare.html").read_text()
-    assert found["recipe"]["warmup"] == 100 and Image.open(tmp_path / "out" / "compare.png").format == "PNG"
+    assert (
+        found["recipe"]["warmup"] == 100
+        and Image.open(tmp_path / "out" / "compare.png").format == "PNG"
+    )
 
 
 def test_wrong_use_is_one_line(made: Made, tmp_path: Path) -> None:
     for more, why in (
-        (("--lr", "plugin"), "not NAME=VALUE"), (("--lr", "plugin=1e-3,"), "not NAME=VALUE"), (("--lr", "x=1"), "not among"),
-        (("--controls", "lora"), "lora"), (("--set", "low=x"), "not a value"), (("--plugin", "/nowhere"), "no such folder"),
-        (("--base", "/nowhere"), "no such folder"), (("--condition", "cany"), "canny"),
-    ):  # fmt: skip
+        (("--lr", "plugin"), "not NAME=VALUE"),
+        (("--lr", "plugin=1e-3,"), "not NAME=VALUE"),
+        (("--lr", "x=1"), "not among"),
+        (("--controls", "lora"), "lora"),
+        (("--set", "low=x"), "not a value"),
+        (("--plugin", "/nowhere"), "no such folder"),
+        (("--base", "/nowhere"), "no such folder"),
+        (("--condition", "cany"), "canny"),
+    ):
         done = call(made, tmp_path / "out", *more)
         assert done.exit_code == 2 and why in done.stderr, done.stderr
         assert done.stderr.strip().splitlines()[-1].startswith("error: ")

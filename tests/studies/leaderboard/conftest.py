@@ -39,15 +39,24 @@ TRUTHS = Truths(**{part: truth(size) for part, size in SIZES.items()})
 
 
 def model(
-    draw: np.random.Generator, *, forget: float = 0.0, quality: float = 2.0, age_error: float = 1.0, truths: Truths = TRUTHS,
+    draw: np.random.Generator,
+    *,
+    forget: float = 0.0,
+    quality: float = 2.0,
+    age_error: float = 1.0,
+    truths: Truths = TRUTHS,
     facts: dict[str, object] | None = None,
-) -> Result:  # fmt: skip
-    """Logits N(0, 1) with `quality` on the right group, `forget` more of it on the forget set; ages off by `age_error`."""
+) -> Result:
+    """Logits N(0, 1) with `quality` on the right group, `forget` more of it on the forget set; ages
+    off by `age_error`.
+    """
     tensors = {}
     for part in PARTS:
         own: Truth = getattr(truths, part)
         logits_NG = draw.normal(size=(len(own), GROUPS))
-        logits_NG[np.arange(len(own)), own.group_N] += quality + (forget if part == "forget" else 0.0)
+        logits_NG[np.arange(len(own)), own.group_N] += quality + (
+            forget if part == "forget" else 0.0
+        )
         tensors[f"{part}_logits"] = logits_NG.astype(np.float32)
         tensors[f"{part}_age"] = (own.age_N + age_error).astype(np.float32)
     margin_R = draw.normal(size=len(truths.retain)) + quality
@@ -55,7 +64,13 @@ def model(
     return Result(tensors=tensors, facts=facts or {})
 
 
-def pool(draw: np.random.Generator, count: int, *, clusters: Sequence[int] | None = None, **options: float) -> Pool:
+def pool(
+    draw: np.random.Generator,
+    count: int,
+    *,
+    clusters: Sequence[int] | None = None,
+    **options: float,
+) -> Pool:
     """`count` models; by default each of a cluster of its own."""
     facts = {"cost": {"compute_fraction": 0.04, "wall_fraction": 0.05}, "wall_s": 2.0, "passes": 10}
     models = tuple(model(draw, facts=dict(facts), **options) for _ in range(count))  # type: ignore[arg-type]
@@ -63,17 +78,31 @@ def pool(draw: np.random.Generator, count: int, *, clusters: Sequence[int] | Non
 
 
 def config_for(
-    out: Path, *, models: int = 4, originals: int = 2, methods: Sequence[str] = METHODS, **changes: object
+    out: Path,
+    *,
+    models: int = 4,
+    originals: int = 2,
+    methods: Sequence[str] = METHODS,
+    **changes: object,
 ) -> LeaderboardConfig:
-    """The smallest leaderboard that goes through every stage; ct's own budget does not pay for one step."""
+    """The smallest leaderboard that goes through every stage; ct's own budget does not pay for one
+    step.
+    """
     protocol = PROTOCOLS.get("challenge").with_(
-        recipe={"epochs": 2, "batch_size": 8, "lr": 0.01, "weight_decay": 0.0, "ema": 0.5}, models=models, originals=originals,
+        recipe={"epochs": 2, "batch_size": 8, "lr": 0.01, "weight_decay": 0.0, "ema": 0.5},
+        models=models,
+        originals=originals,
         budget=0.9,
-    )  # fmt: skip
+    )
     config = LeaderboardConfig(
-        protocol=protocol, spec=SPEC, methods=methods, settings={"ct": {"budget": "0.01"}}, out=out,
-        device=torch.device("cpu"), backend="loop",
-    )  # fmt: skip
+        protocol=protocol,
+        spec=SPEC,
+        methods=methods,
+        settings={"ct": {"budget": "0.01"}},
+        out=out,
+        device=torch.device("cpu"),
+        backend="loop",
+    )
     return replace(config, **changes)  # type: ignore[arg-type]
 
 
@@ -87,5 +116,9 @@ class Made:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    folder = once(tmp_path_factory, "leaderboard", lambda root: run_leaderboard(config_for(root / "board"), lambda _: None))
+    folder = once(
+        tmp_path_factory,
+        "leaderboard",
+        lambda root: run_leaderboard(config_for(root / "board"), lambda _: None),
+    )
     return Made(folder / "board", read_leaderboard(folder / "board" / "leaderboard.json"))

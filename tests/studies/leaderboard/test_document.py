@@ -18,16 +18,25 @@ pytestmark = pytest.mark.study
 
 def test_the_page_is_written_from_a_board(made: Made, tmp_path: Path) -> None:
     page, source = tmp_path / "leaderboard.md", made.out / "leaderboard.json"
-    page.write_text("<!-- metrics -->\n<!-- /metrics -->\n<!-- board -->\nold\n<!-- /board -->\nby hand\n")
+    page.write_text(
+        "<!-- metrics -->\n<!-- /metrics -->\n<!-- board -->\nold\n<!-- /board -->\nby hand\n"
+    )
     main(page, [source])
     report, text = read_leaderboard(source), page.read_text()
     assert f"## {report.protocol}" in text and command_of(report) in text
-    assert all(f"| {row.name} |" in text or f" {row.name} " in text for row in report.rows if row.rank is not None)
-    command = command_of(report)
-    assert command.startswith(f"python -m benchmarks.studies leaderboard --protocol {report.protocol} ") and command.endswith(
-        " --out DIR"
+    assert all(
+        f"| {row.name} |" in text or f" {row.name} " in text
+        for row in report.rows
+        if row.rank is not None
     )
-    assert f"--models {len(report.seeds['retrained'])} --originals {len(report.seeds['originals'])}" in command
+    command = command_of(report)
+    assert command.startswith(
+        f"python -m benchmarks.studies leaderboard --protocol {report.protocol} "
+    ) and command.endswith(" --out DIR")
+    assert (
+        f"--models {len(report.seeds['retrained'])} --originals {len(report.seeds['originals'])}"
+        in command
+    )
     assert f"--epochs {report.recipe['epochs']}" in command and "--methods" in command
 
 
@@ -35,12 +44,17 @@ def test_the_page_in_docs_is_the_one_that_the_stored_boards_make(tmp_path: Path)
     docs = Path(__file__).parents[3] / "docs"
     shutil.copy(docs / "leaderboard.md", tmp_path)
     main(tmp_path / "leaderboard.md", [docs / "data" / name for name in SOURCES])
-    fix = "run: python -m benchmarks.studies.leaderboard.document docs/leaderboard.md with what SOURCES names"
+    fix = (
+        "run: python -m benchmarks.studies.leaderboard.document docs/leaderboard.md with what "
+        "SOURCES names"
+    )
     assert (tmp_path / "leaderboard.md").read_text() == (docs / "leaderboard.md").read_text(), fix
 
 
 def test_the_board_of_docs_holds_its_own_rules() -> None:
-    """As many originals as models; an exact method scores as the null does; settings are those that tuning found."""
+    """As many originals as models; an exact method scores as the null does; settings are those that
+    tuning found.
+    """
     data = Path(__file__).parents[3] / "docs" / "data"
     report = read_leaderboard(data / "leaderboard-people.json")
     tuned = json.loads((data / "leaderboard-settings.json").read_text())
@@ -53,21 +67,33 @@ def test_the_board_of_docs_holds_its_own_rules() -> None:
             continue
         assert (row.models, row.originals, row.budget) == (64, 64, 0.05), row.name
         for key, value in tuned[row.name].items():
-            assert str(row.settings[key]) == value or float(row.settings[key]) == float(value), row.name
+            assert str(row.settings[key]) == value or float(row.settings[key]) == float(value), (
+                row.name
+            )
 
 
-def test_our_own_method_is_placed_by_every_number(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_method_is_placed_by_every_number(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A method's place is one more than how many are nearer the oracle, or lower, or higher."""
     report = read_leaderboard(made.out / "leaderboard.json")
     ranked = {row.name: row.metrics for row in report.rows if row.rank is not None}
     for name, metrics in ranked.items():
         monkeypatch.setattr(document, "OWN", name)
-        places = {line.split(" | ")[0].strip("| "): int(line.split(" | ")[2]) for line in standing(report).splitlines()[5:]}
+        places = {
+            line.split(" | ")[0].strip("| "): int(line.split(" | ")[2])
+            for line in standing(report).splitlines()[5:]
+        }
         score = metrics["score"].value
-        better, level = (sum(test(other["score"].value, score) for other in ranked.values()) for test in (gt, eq))
+        better, level = (
+            sum(test(other["score"].value, score) for other in ranked.values()) for test in (gt, eq)
+        )
         assert 1 + better <= places["score"] <= better + level
         far = {other: abs(numbers["f_ratio"].value - 1.0) for other, numbers in ranked.items()}
-        nearer, level = sum(value < far[name] for value in far.values()), sum(value == far[name] for value in far.values())
+        nearer, level = (
+            sum(value < far[name] for value in far.values()),
+            sum(value == far[name] for value in far.values()),
+        )
         assert 1 + nearer <= places["F / F_null"] <= nearer + level
     monkeypatch.setattr(document, "OWN", "absent")
     assert standing(report) == ""

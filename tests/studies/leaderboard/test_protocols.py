@@ -1,4 +1,6 @@
-"""What each protocol fixes: split, forget set, settings, task; and the jobs that are planned for it."""
+"""What each protocol fixes: split, forget set, settings, task; and the jobs that are planned for
+it.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def test_every_protocol_says_what_it_is(name: str) -> None:
     assert protocol.name == name and len(protocol.summary) > 80
     assert all(item.metric in METRICS for item in protocol.published)
     if protocol.default_data is None:
-        with pytest.raises(InputError, match=rf"--data {name if name != 'starting-kit' else 'cifar10'}:DIR"):
+        with pytest.raises(
+            InputError, match=rf"--data {name if name != 'starting-kit' else 'cifar10'}:DIR"
+        ):
             protocol.data(None)
     assert protocol.data("csv:x") == "csv:x"
 
@@ -63,8 +67,15 @@ def test_a_forget_set_may_be_listed_if_all_of_it_was_learned() -> None:
 
 def test_the_wider_network_differs_in_nothing_else() -> None:
     plain, wide = (PROTOCOLS.get(name) for name in ("people", "people-wide"))
-    assert (plain.recipe, plain.default_data, plain.budget) == (wide.recipe, wide.default_data, wide.budget)
-    weights = [sum(value.numel() for value in Adopted.from_dict(own.network).build(10).parameters()) for own in (plain, wide)]
+    assert (plain.recipe, plain.default_data, plain.budget) == (
+        wide.recipe,
+        wide.default_data,
+        wide.budget,
+    )
+    weights = [
+        sum(value.numel() for value in Adopted.from_dict(own.network).build(10).parameters())
+        for own in (plain, wide)
+    ]
     assert 3 < weights[1] / weights[0] < 4 and f"{round(weights[1], -3):,}" in wide.summary
 
 
@@ -106,7 +117,12 @@ def test_starting_kit_halves_the_test_set(tmp_path: Path) -> None:
     protocol = PROTOCOLS.get("starting-kit")
     dataset = load(folders.cifar10(tmp_path))
     split = protocol.forget_split(dataset, 0)
-    assert (len(split.train), len(split.forget), len(split.validation), len(split.test)) == (60, 6, 10, 11)
+    assert (len(split.train), len(split.forget), len(split.validation), len(split.test)) == (
+        60,
+        6,
+        10,
+        11,
+    )
     assert all(name.startswith("train/") for name in split.train)
     assert all(name.startswith("test/") for name in (*split.validation, *split.test))
     assert not set(split.validation) & set(split.test)
@@ -123,7 +139,8 @@ def test_starting_kit_finetunes_as_the_kit_does() -> None:
     protocol = PROTOCOLS.get("starting-kit")
     item = entry(protocol, "finetune", {})
     assert {"lr": 0.1, "optimizer": "sgd", "batch_size": 128}.items() <= item.settings.items()
-    # Methods plan to spend PLANNED of their budget: five epochs of the twelve that retraining takes.
+    # Methods plan to spend PLANNED of their budget: five epochs of the twelve that retraining
+    # takes.
     assert item.budget * PLANNED * protocol.recipe.epochs == pytest.approx(5.0)
     assert entry(protocol, "msg", {}).budget == protocol.budget == 0.05
     longer = protocol.with_(recipe={"epochs": 24})
@@ -144,7 +161,11 @@ def test_mucac_forgets_whole_people(tmp_path: Path) -> None:
     dataset = load(folders.mucac(tmp_path))
     split = protocol.forget_split(dataset, 0)
     gone = subjects(dataset, split.forget)
-    assert len(split.forget) == 4 * len(gone) and gone.isdisjoint(subjects(dataset, split.retain)) and split.subject_disjoint
+    assert (
+        len(split.forget) == 4 * len(gone)
+        and gone.isdisjoint(subjects(dataset, split.retain))
+        and split.subject_disjoint
+    )
     assert len(split.forget) >= 0.1 * len(split.train)
     assert protocol.task(dataset).edges == tuple(map(float, range(9)))
 
@@ -154,7 +175,9 @@ def test_class_protocols_refuse_data_without_classes() -> None:
         PROTOCOLS.get("mucac").task(load(SPEC))
 
 
-@pytest.mark.parametrize("changes", [{"models": 3}, {"originals": 0}, {"originals": 9, "models": 8}])
+@pytest.mark.parametrize(
+    "changes", [{"models": 3}, {"originals": 0}, {"originals": 9, "models": 8}]
+)
 def test_numbers_out_of_range_are_refused(changes: dict[str, int]) -> None:
     with pytest.raises(InputError, match="out of range"):
         PROTOCOLS.get("challenge").with_(**changes)
@@ -178,7 +201,11 @@ def test_more_models_keep_those_that_are_there() -> None:
 
 
 def test_seeds_of_the_three_levels_never_meet() -> None:
-    levels = [set(original_seeds(5, 8)), set(retrained_seeds(5, 64)), {seed for _, seed in unlearning_seeds(5, 8, 64)}]
+    levels = [
+        set(original_seeds(5, 8)),
+        set(retrained_seeds(5, 64)),
+        {seed for _, seed in unlearning_seeds(5, 8, 64)},
+    ]
     assert not levels[0] & levels[1] and not levels[1] & levels[2] and not levels[0] & levels[2]
     assert len(levels[0]) == 8 and len(levels[1]) == 64
 
@@ -187,17 +214,23 @@ def test_jobs_have_the_names_that_scoring_reads() -> None:
     item = entry(CHALLENGE, "neggrad+", {})
     jobs = unlearning_jobs([item], 0, 2, 5)
     assert {job.name for job in jobs} == {name for name, _ in unlearned_names(item, 0, 2, 5)}
-    assert all(job.arguments["budget"] == 0.05 and job.arguments["method"] == "neggrad+" for job in jobs)
+    assert all(
+        job.arguments["budget"] == 0.05 and job.arguments["method"] == "neggrad+" for job in jobs
+    )
 
 
 def test_other_settings_or_budgets_are_other_results() -> None:
-    plain, lr, budget = (entry(CHALLENGE, "msg", given) for given in ({}, {"lr": "0.5"}, {"budget": "0.1"}))
+    plain, lr, budget = (
+        entry(CHALLENGE, "msg", given) for given in ({}, {"lr": "0.5"}, {"budget": "0.1"})
+    )
     assert len({plain.key, lr.key, budget.key, entry(CHALLENGE, "ct", {}).key}) == 4
     assert lr.settings["lr"] == 0.5 and budget.budget == 0.1 and budget.given == plain.given
     assert entry(CHALLENGE, "msg", {"lr": str(plain.settings["lr"])}).key == plain.key
 
 
-@pytest.mark.parametrize("given", [{"budget": "x"}, {"budget": "0"}, {"budget": "nan"}, {"nothing": "1"}, {"lr": "x"}])
+@pytest.mark.parametrize(
+    "given", [{"budget": "x"}, {"budget": "0"}, {"budget": "nan"}, {"nothing": "1"}, {"lr": "x"}]
+)
 def test_wrong_settings_are_refused(given: dict[str, str]) -> None:
     with pytest.raises(InputError):
         entry(CHALLENGE, "msg", given)

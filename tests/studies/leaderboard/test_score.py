@@ -7,7 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.studies.leaderboard import METRICS, PROTOCOLS, Measure, Oracle, Row, entry, measure_pool, read_pool
+from benchmarks.studies.leaderboard import (
+    METRICS,
+    PROTOCOLS,
+    Measure,
+    Oracle,
+    Row,
+    entry,
+    measure_pool,
+    read_pool,
+)
 from benchmarks.studies.leaderboard.intervals import absolute, cluster_mean, difference
 from benchmarks.studies.leaderboard.membership import match, nomus
 from benchmarks.studies.leaderboard.score import measure_cost
@@ -33,7 +42,9 @@ def oracle() -> Oracle:
 @pytest.fixture(scope="module")
 def leaky(oracle: Oracle) -> dict[str, Measure]:
     """Models that still know the forget set: its logits stand 3 above the test set's."""
-    return measure_pool(pool(np.random.default_rng(1), 8, forget=3.0, clusters=[0, 1] * 4), oracle)[0]
+    return measure_pool(pool(np.random.default_rng(1), 8, forget=3.0, clusters=[0, 1] * 4), oracle)[
+        0
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -43,22 +54,42 @@ def clean(oracle: Oracle) -> dict[str, Measure]:
 
 
 def test_every_number_has_an_interval_and_the_oracles_value(leaky: dict[str, Measure]) -> None:
-    beside = {"two_versions_auc", "views_auc", "rounded_auc", "relearn", "retain_mae_gap"}  # originals, models, or ages
+    # originals, models, or ages
+    beside = {
+        "two_versions_auc",
+        "views_auc",
+        "rounded_auc",
+        "relearn",
+        "retain_mae_gap",
+    }
     assert set(leaky) == set(METRICS) - {"compute", "wall", "wall_s", "score_gap"} - beside
     for name, item in leaky.items():
         assert item.low is not None and item.high is not None and item.oracle is not None, name
         assert item.low <= item.high, name
 
 
-def test_phi_of_the_oracles_equals_has_no_shift_of_its_own(leaky: dict[str, Measure], clean: dict[str, Measure]) -> None:
-    """Means of four models a side differ by chance alone, which the oracle's value says; +3 on the truth is 3 sd."""
+def test_phi_of_the_oracles_equals_has_no_shift_of_its_own(
+    leaky: dict[str, Measure], clean: dict[str, Measure]
+) -> None:
+    """Means of four models a side differ by chance alone, which the oracle's value says; +3 on the
+    truth is 3 sd.
+    """
     assert abs(clean["phi_shift"].value - (clean["phi_shift"].oracle or 0.0)) < 0.25
     assert abs(clean["phi_sd"].value - 1.0) < 0.25
     assert leaky["phi_shift"].value > 1.5 > (leaky["phi_shift"].oracle or 0.0) * 2
 
 
 def test_evaluation_seeds_have_a_spread(leaky: dict[str, Measure]) -> None:
-    drawn = ("loss_auc", "logistic_accuracy", "nomus", "rmia_auc", "f_ratio", "ulira_auc", "klom_forget", "distance_test")
+    drawn = (
+        "loss_auc",
+        "logistic_accuracy",
+        "nomus",
+        "rmia_auc",
+        "f_ratio",
+        "ulira_auc",
+        "klom_forget",
+        "distance_test",
+    )
     assert all(leaky[name].spread is not None for name in drawn)
     assert max(leaky[name].spread or 0.0 for name in drawn) > 0.0
     assert leaky["test_mae"].spread is None
@@ -79,16 +110,24 @@ def test_loss_auc_is_the_mean_over_models(oracle: Oracle) -> None:
     expected = []
     for item in oracle.matches:
         for says in oracle.pool.says:
-            expected.append(auc(says["forget"].log_prob_N[item.forget], says["test"].log_prob_N[item.unseen]))
+            expected.append(
+                auc(says["forget"].log_prob_N[item.forget], says["test"].log_prob_N[item.unseen])
+            )
     assert found == pytest.approx(np.mean(expected))
 
 
 def test_utility_golden(oracle: Oracle) -> None:
-    """Ages off by 3 against 1: an error of 3 years, 2 more than the oracle; equal models leave an interval of no width."""
+    """Ages off by 3 against 1: an error of 3 years, 2 more than the oracle; equal models leave an
+    interval of no width.
+    """
     worse = pool(np.random.default_rng(3), 4, clusters=[0, 0, 1, 1], age_error=3.0)
     found, _ = measure_pool(worse, oracle)
-    assert found["test_mae"].value == pytest.approx(3.0) and found["test_mae_gap"].value == pytest.approx(2.0)
-    assert found["test_mae_gap"].low == pytest.approx(2.0) and found["test_mae_gap"].high == pytest.approx(2.0)
+    assert found["test_mae"].value == pytest.approx(3.0) and found[
+        "test_mae_gap"
+    ].value == pytest.approx(2.0)
+    assert found["test_mae_gap"].low == pytest.approx(2.0) and found[
+        "test_mae_gap"
+    ].high == pytest.approx(2.0)
     right = np.mean([says["test"].correct_N.mean() for says in worse.says])
     best = np.mean([says["test"].correct_N.mean() for says in oracle.pool.says])
     assert found["test_accuracy"].value == pytest.approx(right)
@@ -101,42 +140,85 @@ def test_utility_golden(oracle: Oracle) -> None:
 
 def test_the_oracles_own_row_is_retrained_against_retrained(oracle: Oracle) -> None:
     found, _ = measure_pool(oracle.pool, oracle)
-    assert found["f"].value == found["f"].oracle == found["score"].value and found["f_ratio"].value == 1.0
+    assert (
+        found["f"].value == found["f"].oracle == found["score"].value
+        and found["f_ratio"].value == 1.0
+    )
     for name in ("test_accuracy_gap", "test_mae_gap", "attack_distance"):
         assert found[name].value == 0.0, name
-    for name in ("rmia_auc", "ulira_auc", "klom_forget", "distance_forget", "loss_auc", "logistic_accuracy", "nomus"):
+    for name in (
+        "rmia_auc",
+        "ulira_auc",
+        "klom_forget",
+        "distance_forget",
+        "loss_auc",
+        "logistic_accuracy",
+        "nomus",
+    ):
         assert found[name].value == pytest.approx(found[name].oracle), name
 
 
 def test_few_models_give_the_numbers_that_they_can(oracle: Oracle) -> None:
     found, missing = measure_pool(pool(np.random.default_rng(4), 1), oracle)
     assert {"test_accuracy", "test_mae", "loss_auc", "nomus", "rmia_auc"} <= set(found)
-    assert {"f", "f_ratio", "score", "ulira_auc", "klom_forget"} <= set(missing) and all(missing.values())
+    assert {"f", "f_ratio", "score", "ulira_auc", "klom_forget"} <= set(missing) and all(
+        missing.values()
+    )
     assert found["test_mae"].low is None
 
 
 def test_cost() -> None:
     found = measure_cost(pool(np.random.default_rng(5), 4))
-    assert found["compute"].value == 0.04 and found["wall"].value == 0.05 and found["wall_s"].value == 2.0
+    assert (
+        found["compute"].value == 0.04
+        and found["wall"].value == 0.05
+        and found["wall_s"].value == 2.0
+    )
     assert found["compute"].oracle == 1.0
 
 
 def test_rows_keep_what_was_refused(oracle: Oracle) -> None:
     item = entry(CHALLENGE, "msg", {})
-    row = method_row(item, pool(np.random.default_rng(6), 2), {"a": "over budget", "b": "over budget", "c": "x"}, oracle, 0.05)
-    assert row.refused == "3 of 5 runs: over budget; others for 1 more reason(s)" and row.models == 2 and row.metrics
+    row = method_row(
+        item,
+        pool(np.random.default_rng(6), 2),
+        {"a": "over budget", "b": "over budget", "c": "x"},
+        oracle,
+        0.05,
+    )
+    assert (
+        row.refused == "3 of 5 runs: over budget; others for 1 more reason(s)"
+        and row.models == 2
+        and row.metrics
+    )
     empty = method_row(item, read_pool(Path("none"), [], TRUTHS)[0], {"a": "why"}, oracle, 0.05)
     assert empty.refused == "1 of 1 runs: why" and not empty.metrics and empty.models == 0
 
 
 def test_ranking_orders_and_leaves_out() -> None:
     def row(name: str, value: float, **more: object) -> Row:
-        numbers = {"score": Measure(value=value), "attack_distance": Measure(value=value), "nomus": Measure(value=value)}
+        numbers = {
+            "score": Measure(value=value),
+            "attack_distance": Measure(value=value),
+            "nomus": Measure(value=value),
+        }
         return Row(name=name, role="unlearned", metrics=numbers, **more)  # type: ignore[arg-type]
 
-    rows = [row("b", 0.1), row("a", 0.1), row("c", 0.3), row("over", 0.9, note="larger budget"), row("no", 0.8, refused="x")]
+    rows = [
+        row("b", 0.1),
+        row("a", 0.1),
+        row("c", 0.3),
+        row("over", 0.9, note="larger budget"),
+        row("no", 0.8, refused="x"),
+    ]
     high = ranked(rows, "challenge")
-    assert [(item.name, item.rank) for item in high] == [("c", 1), ("a", 2), ("b", 3), ("over", None), ("no", None)]
+    assert [(item.name, item.rank) for item in high] == [
+        ("c", 1),
+        ("a", 2),
+        ("b", 3),
+        ("over", None),
+        ("no", None),
+    ]
     assert [item.name for item in ranked(rows, "attack")][:3] == ["a", "b", "c"]
     assert next(item.name for item in ranked(rows, "nomus")) == "c"
 
@@ -154,7 +236,9 @@ def test_results_of_other_data_are_refused(tmp_path: Path) -> None:
         for name, size in (("whole", 60), ("cut", 9))
     ]
     assert not run_jobs(jobs, None, tmp_path, backend="loop", show=False).failed
-    found, refused = read_pool(tmp_path, [("whole", 7), ("gone", 8)], TRUTHS, {"gone": "Traceback\nBoom: x"})
+    found, refused = read_pool(
+        tmp_path, [("whole", 7), ("gone", 8)], TRUTHS, {"gone": "Traceback\nBoom: x"}
+    )
     assert len(found) == 1 and found.clusters == (7,) and refused == {"gone": "it failed: Boom: x"}
     with pytest.raises(InputError, match="not of this data"):
         read_pool(tmp_path, [("cut", 0)], TRUTHS)
@@ -182,7 +266,10 @@ def test_evaluation_seeds_draw_other_samples() -> None:
     assert np.array_equal(draws[0], draws[1]) and not np.array_equal(draws[0], draws[2])
 
 
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.lists(st.integers(0, 3), min_size=1, max_size=60))
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=40),
+    st.lists(st.integers(0, 3), min_size=1, max_size=60),
+)
 def test_no_sample_twice_and_shares_within_one(forget: list[int], unseen: list[int]) -> None:
     forget_F, unseen_U = np.array(forget), np.array(unseen)
     found = match(forget_F, unseen_U, seed=0)
@@ -193,7 +280,10 @@ def test_no_sample_twice_and_shares_within_one(forget: list[int], unseen: list[i
         assert abs((unseen_U[found.unseen] == group).sum() - wanted) <= 2
 
 
-@pytest.mark.parametrize(("accuracy", "attack", "expected"), [(1, 0.5, 1.0), (0, 1, 0.0), (0.4, 0.5, 0.7), (0.6, 0.4, 0.7)])
+@pytest.mark.parametrize(
+    ("accuracy", "attack", "expected"),
+    [(1, 0.5, 1.0), (0, 1, 0.0), (0.4, 0.5, 0.7), (0.6, 0.4, 0.7)],
+)
 def test_nomus(accuracy: float, attack: float, expected: float) -> None:
     assert nomus(accuracy, attack) == pytest.approx(expected)
 
@@ -224,16 +314,23 @@ def test_variance_of_samples_widens() -> None:
     mean = cluster_mean([0.0, 2.0], [0, 1])
     wide = mean.plus_variance(3.0)
     assert wide.variance == 4.0 and wide.value == mean.value
-    assert wide.interval is not None and wide.interval[1] == pytest.approx(1 + t.ppf(0.975, 1) * math.sqrt(4.0))
+    assert wide.interval is not None and wide.interval[1] == pytest.approx(
+        1 + t.ppf(0.975, 1) * math.sqrt(4.0)
+    )
 
 
-@pytest.mark.parametrize(("ends", "expected"), [((1, 2), (1, 2)), ((-2, -1), (1, 2)), ((-2, 1), (0, 2)), ((0, 1), (0, 1))])
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [((1, 2), (1, 2)), ((-2, -1), (1, 2)), ((-2, 1), (0, 2)), ((0, 1), (0, 1))],
+)
 def test_absolute(ends: tuple[float, float], expected: tuple[float, float]) -> None:
     assert absolute(*ends) == expected
 
 
 def test_coverage_of_the_clustered_interval() -> None:
-    """With originals that differ, 95 % of intervals must hold the truth; treating models as independent would hold far less."""
+    """With originals that differ, 95 % of intervals must hold the truth; treating models as
+    independent would hold far less.
+    """
     draw = np.random.default_rng(1)
     held = naive = 0
     for _ in range(400):

@@ -1,4 +1,6 @@
-"""A board that is open to others: originals go out, predictions come back, and what is no fair answer is refused."""
+"""A board that is open to others: originals go out, predictions come back, and what is no fair
+answer is refused.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +49,18 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
     """Four originals, one unlearned model of each, of the smallest network."""
 
     def make(folder: Path) -> None:
-        protocol = PROTOCOLS.get("people").with_(recipe={"epochs": 2, "ema": 0.5}, models=4, originals=4, budget=0.9)
+        protocol = PROTOCOLS.get("people").with_(
+            recipe={"epochs": 2, "ema": 0.5}, models=4, originals=4, budget=0.9
+        )
         config = LeaderboardConfig(
-            protocol=protocol, spec=SPEC, methods=("finetune", "finetune@slow"), settings={"finetune@slow": {"lr": "1e-5"}},
-            out=folder / "board", device=torch.device("cpu"), backend="loop",
-        )  # fmt: skip
+            protocol=protocol,
+            spec=SPEC,
+            methods=("finetune", "finetune@slow"),
+            settings={"finetune@slow": {"lr": "1e-5"}},
+            out=folder / "board",
+            device=torch.device("cpu"),
+            backend="loop",
+        )
         run_leaderboard(config, lambda text: None)
 
     return Board.open(once(tmp_path_factory, "people-board", make) / "board")
@@ -62,7 +71,14 @@ def answers(board: Board) -> dict[int, Arrays]:
     """What every original says of everybody: the answers of a method that does nothing."""
     found = {}
     for seed in board.report.seeds["originals"]:
-        parts = [pictures(part) for part in (board.local.sets.train, board.local.sets.forget, board.local.sets.validation)]
+        parts = [
+            pictures(part)
+            for part in (
+                board.local.sets.train,
+                board.local.sets.forget,
+                board.local.sets.validation,
+            )
+        ]
         parts.append(pictures(board.local.sets.test))
         says = [predict(board.local.original(seed), part) for part in parts]
         found[seed] = {
@@ -73,7 +89,11 @@ def answers(board: Board) -> dict[int, Arrays]:
     return found
 
 
-def write(folder: Path, answers: dict[int, Arrays], change: Callable[[int, Arrays], Arrays] = lambda seed, own: own) -> Path:
+def write(
+    folder: Path,
+    answers: dict[int, Arrays],
+    change: Callable[[int, Arrays], Arrays] = lambda seed, own: own,
+) -> Path:
     folder.mkdir()
     for seed, own in answers.items():
         arrays = change(seed, dict(own))
@@ -81,8 +101,11 @@ def write(folder: Path, answers: dict[int, Arrays], change: Callable[[int, Array
             np.savez(folder / f"original-{seed}.npz", **arrays)
         else:
             ids = json.dumps(arrays.pop("ids").tolist())
-            save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()},
-                      folder / f"original-{seed}.safetensors", metadata={"ids": ids})  # fmt: skip
+            save_file(
+                {name: np.ascontiguousarray(value) for name, value in arrays.items()},
+                folder / f"original-{seed}.safetensors",
+                metadata={"ids": ids},
+            )
     return folder
 
 
@@ -95,45 +118,77 @@ def test_a_folder_of_predictions_gets_a_row_beside_the_methods(
 
     report, name = score_submission(board, write(tmp_path / "nothing", answers, shuffled))
     row, original = report.row(name), board.report.row("original")
-    assert name == "nothing" and row.rank is None and "what the method cost was not measured" in row.note
+    assert (
+        name == "nothing"
+        and row.rank is None
+        and "what the method cost was not measured" in row.note
+    )
     assert "it would be place" in row.note and row.models == row.originals == 4
-    for metric in ("test_mae", "retain_ratio", "f"):  # a method that does nothing has the originals' numbers
-        assert row.metrics[metric].value == pytest.approx(original.metrics[metric].value, rel=1e-5), metric
-    assert [own.name for own in report.rows if own.rank] == [own.name for own in board.report.rows if own.rank]
+    for metric in (
+        "test_mae",
+        "retain_ratio",
+        "f",
+    ):  # a method that does nothing has the originals' numbers
+        assert row.metrics[metric].value == pytest.approx(
+            original.metrics[metric].value, rel=1e-5
+        ), metric
+    assert [own.name for own in report.rows if own.rank] == [
+        own.name for own in board.report.rows if own.rank
+    ]
 
 
 def test_a_method_once_more_has_a_row_and_no_rank(board: Board) -> None:
     row = board.report.row("finetune@slow")
     assert row.rank is None and "finetune once more" in row.note and row.settings["lr"] == 1e-5
-    assert board.report.row("finetune").rank == 1 and board.report.row("finetune").metrics != row.metrics
+    assert (
+        board.report.row("finetune").rank == 1
+        and board.report.row("finetune").metrics != row.metrics
+    )
     assert {"phi_shift", "phi_sd", "retain_mae_gap"} <= set(row.metrics)
 
 
 def test_models_that_are_kept_are_asked_how_soon_they_relearn(board: Board) -> None:
-    """What is hardly changed has the original's loss back at once; the original itself is its own aim and is not asked."""
-    slow, oracle = (board.report.row(name).metrics["relearn"] for name in ("finetune@slow", "retrained"))
+    """What is hardly changed has the original's loss back at once; the original itself is its own
+    aim and is not asked.
+    """
+    slow, oracle = (
+        board.report.row(name).metrics["relearn"] for name in ("finetune@slow", "retrained")
+    )
     assert slow.value < oracle.value <= EPOCHS and slow.oracle == pytest.approx(oracle.value)
     assert "relearn" not in board.report.row("original").metrics
-    result = read_result(board.folder / RELEARNED, retrained_name(board.report.seeds["retrained"][1]))
-    assert result.facts["target_loss"] == forget_loss(board.local.original(1), board.local.sets.forget, board.local.task)
+    result = read_result(
+        board.folder / RELEARNED, retrained_name(board.report.seeds["retrained"][1])
+    )
+    assert result.facts["target_loss"] == forget_loss(
+        board.local.original(1), board.local.sets.forget, board.local.task
+    )
 
 
 def test_a_sharded_design_forgets_what_a_refit_never_saw(board: Board, tmp_path: Path) -> None:
-    """Weights after forgetting are those of a refit with the same seed, and not those before, nor of another seed."""
+    """Weights after forgetting are those of a refit with the same seed, and not those before, nor
+    of another seed.
+    """
     work = tmp_path / "work"
     world = World(board=board, trunk=None, trunk_data=None, work=work)  # type: ignore[arg-type]
     made = pools(world, "sisa", [0, 1])
-    named = {role: [one.facts["weights_sha256"] for one in pool.models] for role, pool in made.items()}
+    named = {
+        role: [one.facts["weights_sha256"] for one in pool.models] for role, pool in made.items()
+    }
     assert named["unlearned"] == named["refitted"]
     assert len({*named["original"], *named["unlearned"], *named["retrained"]}) == 6
     times = {path.name: path.stat().st_mtime_ns for path in work.iterdir()}
     again = pools(world, "sisa", [0, 1])
     assert {path.name: path.stat().st_mtime_ns for path in work.iterdir()} == times
-    assert again["unlearned"].per_model("compute").tolist() == made["unlearned"].per_model("compute").tolist()
+    assert (
+        again["unlearned"].per_model("compute").tolist()
+        == made["unlearned"].per_model("compute").tolist()
+    )
 
 
 def nan(seed: int, own: Arrays) -> Arrays:
-    own["logits"] = np.where(np.arange(len(own["logits"]))[:, None] == 3, np.nan, own["logits"]).astype(np.float32)
+    own["logits"] = np.where(
+        np.arange(len(own["logits"]))[:, None] == 3, np.nan, own["logits"]
+    ).astype(np.float32)
     return own
 
 
@@ -160,32 +215,50 @@ def ageless(seed: int, own: Arrays) -> Arrays:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (nan, "not numbers"), (strangers, "another split: 120 ids are not the board's, 120 are lacking"),
-        (doubled_id, "an id stands there twice"), (labelled, "it holds 'labels', which no prediction needs"),
-        (short, "do not go together"), (ageless, "groups and an age"),
+        (nan, "not numbers"),
+        (strangers, "another split: 120 ids are not the board's, 120 are lacking"),
+        (doubled_id, "an id stands there twice"),
+        (labelled, "it holds 'labels', which no prediction needs"),
+        (short, "do not go together"),
+        (ageless, "groups and an age"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_answer_is_refused(
-    board: Board, answers: dict[int, Arrays], tmp_path: Path, change: Callable[[int, Arrays], Arrays], why: str
+    board: Board,
+    answers: dict[int, Arrays],
+    tmp_path: Path,
+    change: Callable[[int, Arrays], Arrays],
+    why: str,
 ) -> None:
     with pytest.raises(InputError, match=why):
         score_submission(board, write(tmp_path / "sent", answers, change))
 
 
-def test_models_that_are_given_twice_or_lack_are_refused(board: Board, answers: dict[int, Arrays], tmp_path: Path) -> None:
+def test_models_that_are_given_twice_or_lack_are_refused(
+    board: Board, answers: dict[int, Arrays], tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match="it says the same as original-0"):
-        score_submission(board, write(tmp_path / "same", answers, lambda seed, own: dict(answers[0])))
+        score_submission(
+            board, write(tmp_path / "same", answers, lambda seed, own: dict(answers[0]))
+        )
     few = write(tmp_path / "few", {seed: answers[seed] for seed in (0, 1)})
-    with pytest.raises(InputError, match=r"predictions of 2 models.*The board needs 4, one of each original; original-2"):
+    with pytest.raises(
+        InputError,
+        match=r"predictions of 2 models.*The board needs 4, one of each original; original-2",
+    ):
         score_submission(board, few)
     shutil.copy(few / "original-1.npz", few / "notes.npz")
     with pytest.raises(InputError, match="no file of a submission"):
         score_submission(board, few)
 
 
-def test_whoever_knows_the_test_set_is_refused(board: Board, answers: dict[int, Arrays], tmp_path: Path) -> None:
+def test_whoever_knows_the_test_set_is_refused(
+    board: Board, answers: dict[int, Arrays], tmp_path: Path
+) -> None:
     test = pictures(board.local.sets.test)
-    truth = dict(zip(test.ids, zip(test.group_N.tolist(), test.age_N.tolist(), strict=True), strict=True))
+    truth = dict(
+        zip(test.ids, zip(test.group_N.tolist(), test.age_N.tolist(), strict=True), strict=True)
+    )
 
     def cheat(seed: int, own: Arrays) -> Arrays:
         own["logits"], own["age"] = own["logits"].copy(), own["age"].copy()
@@ -195,17 +268,23 @@ def test_whoever_knows_the_test_set_is_refused(board: Board, answers: dict[int, 
                 own["age"][row] = truth[str(name)][1]
         return own
 
-    with pytest.raises(InputError, match="it seems to have read the test set: its test accuracy is 1,"):
+    with pytest.raises(
+        InputError, match="it seems to have read the test set: its test accuracy is 1,"
+    ):
         score_submission(board, write(tmp_path / "cheat", answers, cheat))
 
 
-def test_hostile_files_are_refused(board: Board, answers: dict[int, Arrays], tmp_path: Path) -> None:
+def test_hostile_files_are_refused(
+    board: Board, answers: dict[int, Arrays], tmp_path: Path
+) -> None:
     folder = write(tmp_path / "sent", answers)
     np.savez(folder / "original-1.npz", ids=np.array([{}], dtype=object), logits=np.zeros((1, 2)))
     with pytest.raises(InputError, match="cannot be read"):
         score_submission(board, folder)
     lie = io.BytesIO()  # a header that promises 146 TiB
-    np.lib.format.write_array_header_1_0(lie, {"descr": "<f4", "fortran_order": False, "shape": (10**13, 4)})
+    np.lib.format.write_array_header_1_0(
+        lie, {"descr": "<f4", "fortran_order": False, "shape": (10**13, 4)}
+    )
     with zipfile.ZipFile(folder / "original-1.npz", "w") as archive:
         archive.writestr("logits.npy", lie.getvalue())
     with pytest.raises(InputError, match="cannot be read"):
@@ -247,7 +326,10 @@ def test_the_command_writes_the_originals_and_scores_what_comes_back(
     assert read_leaderboard(out / "submission-mine.json").row("mine").models == 4
     for more, why in (
         (["--models-out", str(tmp_path / "kit")], "there and not empty"),
-        (["--models-out", str(tmp_path / "x"), "--submission", str(sent)], "the one comes before the other"),
+        (
+            ["--models-out", str(tmp_path / "x"), "--submission", str(sent)],
+            "the one comes before the other",
+        ),
     ):
         failed = CliRunner().invoke(main, [*words, *more])
         assert failed.exit_code == 2 and why in failed.stderr

@@ -1,4 +1,5 @@
-"""``python -m tests.vectors.app.bench``: the folder that the harness hands an app, for a port of the benchmark's protocol.
+"""``python -m tests.vectors.app.bench``: the folder that the harness hands an app, for a port of
+the benchmark's protocol.
 
 ``bench/plan.json``, files and vectors are the harness's.
 """
@@ -27,23 +28,37 @@ PLAN = Plan(threads=2, warmup=2, iterations=12, repeats=3, seed=7)
 def jobs(folder: Path) -> tuple[BenchJob, ...]:
     """The tiny age predictor on three delegates, one of which is not to be run."""
     artifact = load_artifact(write(folder, "age", "age"))
-    inputs = np.random.default_rng(5).uniform(0, 1, (2, *SPECS["age"].inputs[0].shape[1:])).astype(np.float32)
+    inputs = (
+        np.random.default_rng(5)
+        .uniform(0, 1, (2, *SPECS["age"].inputs[0].shape[1:]))
+        .astype(np.float32)
+    )
     found = [run(artifact.path, inputs[sample : sample + 1]) for sample in range(2)]
     outputs = {name: np.concatenate([item[name] for item in found]) for name in found[0]}
     reference = Reference(checkpoint_sha256=WEIGHTS, model_type="age", outputs=outputs)
     return tuple(
         BenchJob(
-            artifact=artifact, runtime="onnx-app", runtime_version=None, delegate=delegate, inputs={"image": inputs},
-            reference=reference, not_run="nothing here has it" if delegate == "npu" else None,
+            artifact=artifact,
+            runtime="onnx-app",
+            runtime_version=None,
+            delegate=delegate,
+            inputs={"image": inputs},
+            reference=reference,
+            not_run="nothing here has it" if delegate == "npu" else None,
         )
         for delegate in ("cpu", "gpu", "npu")
-    )  # fmt: skip
+    )
 
 
 def exchange(folder: Path) -> Exchange:
     """What is asked for."""
     asked = jobs(folder)
-    return Exchange(asked, [None if job.reference is None else job.reference.outputs for job in asked], PLAN, where="device")
+    return Exchange(
+        asked,
+        [None if job.reference is None else job.reference.outputs for job in asked],
+        PLAN,
+        where="device",
+    )
 
 
 def main() -> None:

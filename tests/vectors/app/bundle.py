@@ -1,8 +1,10 @@
-"""``python -m tests.vectors.app.bundle``: a signed bundle with a tiny age predictor in it, as an app gets one.
+"""``python -m tests.vectors.app.bundle``: a signed bundle with a tiny age predictor in it, as an
+app gets one.
 
-``bundle.json`` is of the form of ``tests/vectors/bundles``, its verdict ``valid``, and has beside it an answer of Python's: a
-picture and the outputs of the bundle's file for it. ``aligned.json`` is the same model in a bundle that says where eyes go and
-carries a decision: an app goes the whole way, from a photograph and its eyes to over, under or unsure.
+``bundle.json`` is of the form of ``tests/vectors/bundles``, its verdict ``valid``, and has beside
+it an answer of Python's: a picture and the outputs of the bundle's file for it. ``aligned.json`` is
+the same model in a bundle that says where eyes go and carries a decision: an app goes the whole
+way, from a photograph and its eyes to over, under or unsure.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ HERE = Path(__file__).parent
 PICTURE = (48, 36, 300)
 """Width, height and seed of the photograph."""
 FACE = (6, 0, 42, 36)
-"""Left, top, right and bottom of a face in it, which is cut out before anything else looks at it."""
+"""Left, top, right and bottom of a face in it, which is cut out before anything else looks at it.
+"""
 
 EYES = ((15.5, 14.25), (33.0, 17.5))
 """Of the same face, left and right."""
@@ -51,17 +54,34 @@ def run(path: Path, image_13HW: Array) -> dict[str, Array]:
 
 def manifest(value: dict[str, Any]) -> dict[str, Any]:
     """The whole manifest of an age model; the recipe has the files and what was published."""
-    gate = {"name": "parity", "value": 140.0, "limit": 100.0, "comparison": ">=", "passed": True, "unit": " dB", "detail": "",
-            "inconclusive": False}  # fmt: skip
+    gate = {
+        "name": "parity",
+        "value": 140.0,
+        "limit": 100.0,
+        "comparison": ">=",
+        "passed": True,
+        "unit": " dB",
+        "detail": "",
+        "inconclusive": False,
+    }
     lineage = {
-        "original_sha256": "4" * 64, "checkpoint_sha256": WEIGHTS, "data_digest": "3" * 64, "forget_samples": 2,
-        "method": "retrain", "compute_fraction": 0.04, "ledger_head": None,
-    }  # fmt: skip
+        "original_sha256": "4" * 64,
+        "checkpoint_sha256": WEIGHTS,
+        "data_digest": "3" * 64,
+        "forget_samples": 2,
+        "method": "retrain",
+        "compute_fraction": 0.04,
+        "ledger_head": None,
+    }
     return {
-        **value, "iospec": json.loads(json.dumps(SPECS["age"].to_dict())), "lineage": lineage, "gates": [gate],
+        **value,
+        "iospec": json.loads(json.dumps(SPECS["age"].to_dict())),
+        "lineage": lineage,
+        "gates": [gate],
         "preprocessing": {"crop": "centre square", "resize": SIDE, "scale": "pixel / 255"},
-        "postprocessing": {"age_edges": list(EDGES), "unit": "years"}, "versions": {"unplug": "0"},
-    }  # fmt: skip
+        "postprocessing": {"age_edges": list(EDGES), "unit": "years"},
+        "versions": {"unplug": "0"},
+    }
 
 
 def aligned_manifest(value: dict[str, Any]) -> dict[str, Any]:
@@ -69,19 +89,31 @@ def aligned_manifest(value: dict[str, Any]) -> dict[str, Any]:
     whole, frame = manifest(value), Frame()
     share = {"pictures": 790, "over": 0.01, "under": 0.5, "unsure": 0.49}
     (file,) = (name for name in value["files"] if name.endswith(".onnx"))
-    fitted = {"name": Path(file).name, "sha256": value["files"][file]["sha256"], "over_from": RULE.over_from,
-              "under_to": RULE.under_to, "minors": share, "adults": share}  # fmt: skip
+    fitted = {
+        "name": Path(file).name,
+        "sha256": value["files"][file]["sha256"],
+        "over_from": RULE.over_from,
+        "under_to": RULE.under_to,
+        "minors": share,
+        "adults": share,
+    }
     ends = {"age": RULE.age, "over_from": RULE.over_from, "under_to": RULE.under_to}
     whole["preprocessing"] |= {
-        "eyes": [list(frame.left), list(frame.right)], "least_eyes": frame.least_eyes, "least_light": frame.least_light,
-    }  # fmt: skip
+        "eyes": [list(frame.left), list(frame.right)],
+        "least_eyes": frame.least_eyes,
+        "least_light": frame.least_light,
+    }
     whole["postprocessing"]["decision"] = record(**ends, models=[fitted])
     return whole
 
 
 def photograph() -> dict[str, Any]:
     """The photograph as the files carry it."""
-    return {"width": PICTURE[0], "height": PICTURE[1], "rgb": base64.b64encode(noise(*PICTURE).tobytes()).decode()}
+    return {
+        "width": PICTURE[0],
+        "height": PICTURE[1],
+        "rgb": base64.b64encode(noise(*PICTURE).tobytes()).decode(),
+    }
 
 
 def content(folder: Path) -> tuple[Path, dict[str, bytes]]:
@@ -95,7 +127,10 @@ def content(folder: Path) -> tuple[Path, dict[str, bytes]]:
         for name, value in {"image": given, **run(path, given)}.items():
             found[f"test_vectors/{vector_name(sample, name)}"] = vector_bytes(value)
     found["test_vectors/vectors.json"] = json.dumps(vectors_index(own, 2)).encode()
-    found |= {"README.md": b"# A tiny age model\n", "reports/audit.json": b'{"schema": "unplug-audit/1"}\n'}
+    found |= {
+        "README.md": b"# A tiny age model\n",
+        "reports/audit.json": b'{"schema": "unplug-audit/1"}\n',
+    }
     return path, dict(sorted(found.items()))
 
 
@@ -109,11 +144,14 @@ def made() -> dict[str, Any]:
         answer = run(path, scaled(square(shown, SIDE)[None], own.inputs[0]))
         face = run(path, scaled(square(shown.crop(FACE), SIDE)[None], own.inputs[0]))
     return {
-        **case("a bundle with a model in it", "valid", Recipe(content=files, manifest=manifest).files()),
+        **case(
+            "a bundle with a model in it", "valid", Recipe(content=files, manifest=manifest).files()
+        ),
         "picture": photograph(),
-        "age_logits": answer["age_logits"].ravel().astype(float).tolist(), "expected_age": float(answer["expected_age"][0, 0]),
+        "age_logits": answer["age_logits"].ravel().astype(float).tolist(),
+        "expected_age": float(answer["expected_age"][0, 0]),
         "face": {"box": list(FACE), "expected_age": float(face["expected_age"][0, 0])},
-    }  # fmt: skip
+    }
 
 
 def aligned() -> dict[str, Any]:
@@ -128,8 +166,11 @@ def aligned() -> dict[str, Any]:
     signed = Recipe(content=files, manifest=aligned_manifest).files()
     return {
         **case("a bundle that says where eyes go, and decides", "valid", signed),
-        "picture": photograph(), "eyes": [list(eye) for eye in EYES], "expected_age": row["age"], "decision": row["decision"],
-    }  # fmt: skip
+        "picture": photograph(),
+        "eyes": [list(eye) for eye in EYES],
+        "expected_age": row["age"],
+        "decision": row["decision"],
+    }
 
 
 MADE = {"bundle.json": made, "aligned.json": aligned}

@@ -1,10 +1,12 @@
-"""``python -m tests.vectors.app.generator``: a whole generator of tiny ONNX files, and pictures that Python draws with it.
+"""``python -m tests.vectors.app.generator``: a whole generator of tiny ONNX files, and pictures
+that Python draws with it.
 
-``generator/`` is the folder as `unplug export` leaves one, ``variants/`` one whose UNet has slots for LoRA weights, with two
-variants, ``unguided/`` one whose UNet is asked about the prompt alone; ``pictures.json`` of each has orders, and of each
-picture the latent and what the decoder gave. A port draws with the same files and ONNX Runtime, and must come within the
-decibels there.
-``python -m tests.vectors.app.generator FOLDER FILE`` draws with another folder's ONNX files instead, say the base's that ships.
+``generator/`` is the folder as `unplug export` leaves one, ``variants/`` one whose UNet has slots
+for LoRA weights, with two variants, ``unguided/`` one whose UNet is asked about the prompt alone;
+``pictures.json`` of each has orders, and of each picture the latent and what the decoder gave. A
+port draws with the same files and ONNX Runtime, and must come within the decibels there. ``python
+-m tests.vectors.app.generator FOLDER FILE`` draws with another folder's ONNX files instead, say the
+base's that ships.
 """
 
 from __future__ import annotations
@@ -41,10 +43,19 @@ HERE = Path(__file__).parent
 FOLDERS = {"generator": "unet", "variants": "slotted_unet", "unguided": "unguided_unet"}
 """Folder to its UNet."""
 MIN_DB = 100.0
-"""Of pictures and latents: ONNX Runtime's builds for Python and the JVM may add numbers up in another order."""
+"""Of pictures and latents: ONNX Runtime's builds for Python and the JVM may add numbers up in
+another order.
+"""
 ORDERS: tuple[dict[str, Any], ...] = (
     {"prompt": "a child", "seed": 0},
-    {"prompt": "an elderly person, smiling", "negative": "a hat", "seed": 7, "steps": 6, "guidance": 5.0, "solver": "dpm++"},
+    {
+        "prompt": "an elderly person, smiling",
+        "negative": "a hat",
+        "seed": 7,
+        "steps": 6,
+        "guidance": 5.0,
+        "solver": "dpm++",
+    },
     {"prompt": "", "seed": 2**64 - 1, "steps": 1, "guidance": 1.0},
     {"prompt": "child " * 60, "seed": 3, "strength": 1.0},
     {"prompt": "caf\u00e9 \u65e5\u672c\u8a9e 42", "seed": 3, "strength": 0.25, "solver": "dpm++"},
@@ -53,7 +64,14 @@ VARIANT_ORDERS: tuple[dict[str, Any], ...] = (
     {"prompt": "a child", "seed": 0},
     {"prompt": "a child", "seed": 0, "variant": "few-steps"},
     {"prompt": "a child", "seed": 0, "variant": "style", "strength": 0.5},
-    {"prompt": "an elderly person", "seed": 7, "variant": "few-steps", "steps": 5, "guidance": 2.0, "solver": "ddim"},
+    {
+        "prompt": "an elderly person",
+        "seed": 7,
+        "variant": "few-steps",
+        "steps": 5,
+        "guidance": 2.0,
+        "solver": "ddim",
+    },
 )
 """A picture of the bare base first; what an order does not say is the variant's own."""
 UNGUIDED_ORDERS: tuple[dict[str, Any], ...] = (
@@ -61,7 +79,10 @@ UNGUIDED_ORDERS: tuple[dict[str, Any], ...] = (
     {"prompt": "an elderly person", "seed": 7, "strength": 1.0, "steps": 6, "solver": "dpm++"},
 )
 ROWS = {
-    "few-steps": (np.array([[0.5, -0.25, 0.75, 1.0]], np.float32), PipelineDefaults(steps=2, guidance=1.0, solver="dpm++")),
+    "few-steps": (
+        np.array([[0.5, -0.25, 0.75, 1.0]], np.float32),
+        PipelineDefaults(steps=2, guidance=1.0, solver="dpm++"),
+    ),
     "style": (np.array([[1, 0.5, 0, -1], [0.25, -1, 0.5, 0]], np.float32), None),
 }
 
@@ -81,20 +102,36 @@ def write_pipeline(folder: Path, unet: str = "unet") -> None:
         name = unet if part == "unet" else part
         path = write(folder, name, part.removeprefix("plugins."))
         file = PartFile(
-            target="onnx", precision="fp32", file=path.relative_to(folder).as_posix(), sha256=sha256_file(path),
+            target="onnx",
+            precision="fp32",
+            file=path.relative_to(folder).as_posix(),
+            sha256=sha256_file(path),
             bytes=path.stat().st_size,
-        )  # fmt: skip
+        )
         parts[part] = Part(model_type=TYPES[name], iospec=SPECS[name], files=(file,))
     Pipeline(
-        name="tiny", image_size=SIDE, latent_shape=LATENT, tokenizer=TOKENIZER,
-        schedule=SCHEDULES["v_prediction, zero terminal SNR"], text_encoder=parts["text_encoder"], unet=parts["unet"],
-        decoder=parts["decoder"], plugins={"canny": PluginPart(condition="canny", part=parts["plugins.canny"])},
-        residuals=(RESIDUAL,), scaling_factor=0.5, shift_factor=0.0,
-        defaults=PipelineDefaults(steps=4, guidance=1.0 if unet == "unguided_unet" else 3.0, solver="ddim"), versions={},
+        name="tiny",
+        image_size=SIDE,
+        latent_shape=LATENT,
+        tokenizer=TOKENIZER,
+        schedule=SCHEDULES["v_prediction, zero terminal SNR"],
+        text_encoder=parts["text_encoder"],
+        unet=parts["unet"],
+        decoder=parts["decoder"],
+        plugins={"canny": PluginPart(condition="canny", part=parts["plugins.canny"])},
+        residuals=(RESIDUAL,),
+        scaling_factor=0.5,
+        shift_factor=0.0,
+        defaults=PipelineDefaults(
+            steps=4, guidance=1.0 if unet == "unguided_unet" else 3.0, solver="ddim"
+        ),
+        versions={},
         git_revision=None,
         lora=SLOTS if slotted else None,
-        variants={name: write_variant(folder, name, *held) for name, held in ROWS.items()} if slotted else {},
-    ).save(folder)  # fmt: skip
+        variants={name: write_variant(folder, name, *held) for name, held in ROWS.items()}
+        if slotted
+        else {},
+    ).save(folder)
 
 
 def pictures(folder: Path) -> dict[str, Any]:
@@ -103,10 +140,14 @@ def pictures(folder: Path) -> dict[str, Any]:
 
     pipeline = load_pipeline(folder)
     chosen = {
-        name: next(item.file for item in part.files if (item.target, item.precision) == ("onnx", "fp32"))
+        name: next(
+            item.file for item in part.files if (item.target, item.precision) == ("onnx", "fp32")
+        )
         for name, part in pipeline.parts().items()
     }
-    sessions = {name: onnxruntime.InferenceSession(str(folder / file)) for name, file in chosen.items()}
+    sessions = {
+        name: onnxruntime.InferenceSession(str(folder / file)) for name, file in chosen.items()
+    }
     networks = {
         name: lambda given, own=session: dict(
             zip([item.name for item in own.get_outputs()], own.run(None, dict(given)), strict=True)
@@ -114,22 +155,52 @@ def pictures(folder: Path) -> dict[str, Any]:
         for name, session in sessions.items()
     }
     rows = []
-    for order in UNGUIDED_ORDERS if not pipeline.guided else ORDERS if pipeline.lora is None else VARIANT_ORDERS:
+    for order in (
+        UNGUIDED_ORDERS
+        if not pipeline.guided
+        else ORDERS
+        if pipeline.lora is None
+        else VARIANT_ORDERS
+    ):
         variant = order.get("variant")
         usual = {} if variant is None else asdict(pipeline.defaults_of(variant))
-        words = Words(**(usual | {key: value for key, value in order.items() if key not in ("seed", "strength", "variant")}))
+        words = Words(
+            **(
+                usual
+                | {
+                    key: value
+                    for key, value in order.items()
+                    if key not in ("seed", "strength", "variant")
+                }
+            )
+        )
         lora_RK = None if variant is None else read_variant(pipeline, folder, variant)
         steers = (
-            (Steering(plugin="canny", image=condition(pipeline.image_size), strength=order["strength"]),)
+            (
+                Steering(
+                    plugin="canny", image=condition(pipeline.image_size), strength=order["strength"]
+                ),
+            )
             if "strength" in order
             else ()
         )
-        made = generate(pipeline, networks, words, seed=order["seed"], steerings=steers, lora_RK=lora_RK)
-        rows.append({
-            **order, "seed": str(order["seed"]), "tokens": made.prompt.tokens, "latent": floats(made.latent),
-            "decoded": floats(made.decoded),
-        })  # fmt: skip
-    return {"min_db": MIN_DB, "condition": base64.b64encode(condition(pipeline.image_size).tobytes()).decode(), "orders": rows}
+        made = generate(
+            pipeline, networks, words, seed=order["seed"], steerings=steers, lora_RK=lora_RK
+        )
+        rows.append(
+            {
+                **order,
+                "seed": str(order["seed"]),
+                "tokens": made.prompt.tokens,
+                "latent": floats(made.latent),
+                "decoded": floats(made.decoded),
+            }
+        )
+    return {
+        "min_db": MIN_DB,
+        "condition": base64.b64encode(condition(pipeline.image_size).tobytes()).decode(),
+        "orders": rows,
+    }
 
 
 def floats(array: NDArray[np.float32]) -> str:
@@ -142,7 +213,9 @@ def main() -> None:
     for name, unet in FOLDERS.items():
         folder = HERE / name
         write_pipeline(folder, unet)
-        (folder / "pictures.json").write_text(json.dumps(pictures(folder), indent=1) + "\n", encoding="utf-8")
+        (folder / "pictures.json").write_text(
+            json.dumps(pictures(folder), indent=1) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Tiny ONNX networks with drawn weights: a whole generator and an age predictor in some kilobytes, without a converter."""
+"""Tiny ONNX networks with drawn weights: a whole generator and an age predictor in some kilobytes,
+without a converter.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from unplug.export.artifact import write_card
 from unplug.sdk.drawing.device import LoraSlots, Slot
 
 TOKENIZER = read_tokenizer()
-TOKENS, VOCABULARY, WIDTH, SIDE, LATENT = TOKENIZER.length, len(TOKENIZER.vocabulary), 4, 16, (2, 4, 4)
+TOKENS, VOCABULARY, WIDTH, SIDE, LATENT = (
+    TOKENIZER.length,
+    len(TOKENIZER.vocabulary),
+    4,
+    16,
+    (2, 4, 4),
+)
 RESIDUAL = "adapter_res_samples_00"
 EDGES = (0.0, 13.0, 18.0, 60.0)
 WEIGHTS = "5" * 64
@@ -29,11 +37,14 @@ def spec(name: str, *shape: int, layout: str = "NCHW", **more: Any) -> TensorSpe
 
 IDS = spec("input_ids", 1, TOKENS, layout="NT", dtype="int32", range=(0.0, VOCABULARY - 1.0))
 STATES = [
-    spec(name, 1, TOKENS, WIDTH, layout="NTC") for name in ("hidden_states", "encoder_hidden_states", "negative_hidden_states")
+    spec(name, 1, TOKENS, WIDTH, layout="NTC")
+    for name in ("hidden_states", "encoder_hidden_states", "negative_hidden_states")
 ]
 GIVEN = spec(RESIDUAL, 1, 3, 2, 2)
 SLOTS = LoraSlots(rank=3, slots=(Slot(layer="mix", fan_in=2, fan_out=2),))
-"""Of `slotted_unet`: updates of how it mixes the channels of its latent, which the bare one leaves alone."""
+"""Of `slotted_unet`: updates of how it mixes the channels of its latent, which the bare one leaves
+alone.
+"""
 UPDATES = spec("lora", 1, SLOTS.rank, SLOTS.width, layout="NTC")
 SPECS = {
     "text_encoder": IOSpec(inputs=(IDS,), outputs=(STATES[0],)),
@@ -41,24 +52,46 @@ SPECS = {
         inputs=(spec("sample", 1, *LATENT), spec("timestep", 1, layout="N"), *STATES[1:], GIVEN),
         outputs=(spec("noise_pred", 1, *LATENT), spec("noise_pred_negative", 1, *LATENT)),
     ),
-    "decoder": IOSpec(inputs=(spec("latents", 1, *LATENT),), outputs=(spec("image", 1, 3, SIDE, SIDE, range=(0.0, 1.0)),)),
-    "plugins.canny": IOSpec(inputs=(spec("condition", 1, 3, SIDE, SIDE, range=(-1.0, 1.0)),), outputs=(GIVEN,)),
+    "decoder": IOSpec(
+        inputs=(spec("latents", 1, *LATENT),),
+        outputs=(spec("image", 1, 3, SIDE, SIDE, range=(0.0, 1.0)),),
+    ),
+    "plugins.canny": IOSpec(
+        inputs=(spec("condition", 1, 3, SIDE, SIDE, range=(-1.0, 1.0)),), outputs=(GIVEN,)
+    ),
     "age": IOSpec(
         inputs=(spec("image", 1, 3, SIDE, SIDE, range=(0.0, 1.0), colour="RGB"),),
-        outputs=(spec("age_logits", 1, len(EDGES) - 1, layout="NC"), spec("expected_age", 1, 1, layout="NC")),
+        outputs=(
+            spec("age_logits", 1, len(EDGES) - 1, layout="NC"),
+            spec("expected_age", 1, 1, layout="NC"),
+        ),
     ),
-}  # fmt: skip
-SPECS["slotted_unet"] = IOSpec(inputs=(*SPECS["unet"].inputs, UPDATES), outputs=SPECS["unet"].outputs)
+}
+SPECS["slotted_unet"] = IOSpec(
+    inputs=(*SPECS["unet"].inputs, UPDATES), outputs=SPECS["unet"].outputs
+)
 SPECS["unguided_unet"] = IOSpec(
     inputs=tuple(item for item in SPECS["unet"].inputs if item.name != "negative_hidden_states"),
     outputs=SPECS["unet"].outputs[:1],
 )
 """Asked about the prompt alone, as the UNet of a base that draws without guidance."""
 TYPES = {
-    "text_encoder": "text_encoder", "unet": "guided_unet", "decoder": "decoder", "plugins.canny": "plugin", "age": "age",
-    "slotted_unet": "slotted_unet", "unguided_unet": "unet",
-}  # fmt: skip
-SIZES = {"first.from": [0], "first.to": [2], "second.to": [4], "last": [2], "flat": [1, 2, 16], "square": [1, 2, 4, 4]}
+    "text_encoder": "text_encoder",
+    "unet": "guided_unet",
+    "decoder": "decoder",
+    "plugins.canny": "plugin",
+    "age": "age",
+    "slotted_unet": "slotted_unet",
+    "unguided_unet": "unet",
+}
+SIZES = {
+    "first.from": [0],
+    "first.to": [2],
+    "second.to": [4],
+    "last": [2],
+    "flat": [1, 2, 16],
+    "square": [1, 2, 4, 4],
+}
 """Constants of `slotted_unet`: where the two factors lie in a row, and the latent's shapes."""
 Node = tuple[str, Sequence[str], str, dict[str, Any]]
 
@@ -86,7 +119,11 @@ def nodes_of(name: str, weight: Any) -> list[Node]:
         kind, taken, given, more = plain[place]
         return [*mixed, *plain[:place], (kind, [*taken, "mixed"], given, more), *plain[place + 1 :]]
     if name == "unguided_unet":
-        return [node for node in nodes_of("unet", weight) if not node[2].startswith("noise_pred_negative")]
+        return [
+            node
+            for node in nodes_of("unet", weight)
+            if not node[2].startswith("noise_pred_negative")
+        ]
     if name == "unet":
         shared: list[Node] = [
             ("Conv", ["sample", weight(2, 2, 3, 3), weight(2)], "seen", {"pads": [1, 1, 1, 1]}),
@@ -94,7 +131,10 @@ def nodes_of(name: str, weight: Any) -> list[Node]:
             ("ConvTranspose", [RESIDUAL, weight(3, 2, 2, 2)], "steered", {"strides": [2, 2]}),
             ("Sum", ["seen", "time", "steered"], "base", {}),
         ]
-        for states, out in (("encoder_hidden_states", "noise_pred"), ("negative_hidden_states", "noise_pred_negative")):
+        for states, out in (
+            ("encoder_hidden_states", "noise_pred"),
+            ("negative_hidden_states", "noise_pred_negative"),
+        ):
             shared += [
                 ("MatMul", [states, "told"], f"{out}.words", {}),
                 ("ReduceMean", [f"{out}.words", "axes"], f"{out}.mean", {"keepdims": 0}),
@@ -105,11 +145,23 @@ def nodes_of(name: str, weight: Any) -> list[Node]:
         return shared
     if name == "decoder":
         return [
-            ("ConvTranspose", ["latents", weight(2, 3, 4, 4), weight(3)], "large", {"strides": [4, 4]}),
+            (
+                "ConvTranspose",
+                ["latents", weight(2, 3, 4, 4), weight(3)],
+                "large",
+                {"strides": [4, 4]},
+            ),
             ("Sigmoid", ["large"], "image", {}),
         ]
     if name == "plugins.canny":
-        return [("Conv", ["condition", weight(3, 3, 8, 8, scale=0.1), weight(3)], RESIDUAL, {"strides": [8, 8]})]
+        return [
+            (
+                "Conv",
+                ["condition", weight(3, 3, 8, 8, scale=0.1), weight(3)],
+                RESIDUAL,
+                {"strides": [8, 8]},
+            )
+        ]
     return [
         ("Conv", ["image", weight(6, 3, 3, 3), weight(6)], "seen", {"strides": [2, 2]}),
         ("Relu", ["seen"], "kept", {}),
@@ -125,9 +177,11 @@ def write(folder: Path, name: str, place: str) -> Path:
     """A network with its card; the same bytes every time."""
     rng = np.random.default_rng([20261124, list(SPECS).index(name)])
     constants: dict[str, Any] = {
-        "axes": np.array([1], np.int64), "shape": np.array([1, 2, 1, 1], np.int64),
-        "centers": np.array([[6.5], [15.5], [39.0]], np.float32), "told": rng.normal(size=(WIDTH, 2)).astype(np.float32) * 3,
-    }  # fmt: skip
+        "axes": np.array([1], np.int64),
+        "shape": np.array([1, 2, 1, 1], np.int64),
+        "centers": np.array([[6.5], [15.5], [39.0]], np.float32),
+        "told": rng.normal(size=(WIDTH, 2)).astype(np.float32) * 3,
+    }
     if name == "slotted_unet":
         constants |= {label: np.array(values, np.int64) for label, values in SIZES.items()}
 
@@ -136,7 +190,10 @@ def write(folder: Path, name: str, place: str) -> Path:
         constants[label] = (rng.normal(size=shape) * scale).astype(np.float32)
         return label
 
-    nodes = [helper.make_node(kind, list(taken), [given], **more) for kind, taken, given, more in nodes_of(name, weight)]
+    nodes = [
+        helper.make_node(kind, list(taken), [given], **more)
+        for kind, taken, given, more in nodes_of(name, weight)
+    ]
     used = {label for node in nodes for label in node.input}
     own = SPECS[name]
     sides = [
@@ -144,18 +201,35 @@ def write(folder: Path, name: str, place: str) -> Path:
         for kinds in ({"float32": TensorProto.FLOAT, "int32": TensorProto.INT32},)
         for side in (own.inputs, own.outputs)
     ]
-    held = [numpy_helper.from_array(value, label) for label, value in constants.items() if label in used]
+    held = [
+        numpy_helper.from_array(value, label) for label, value in constants.items() if label in used
+    ]
     graph = helper.make_graph(nodes, name, sides[0], sides[1], held)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9, producer_name="unplug tests")
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=9,
+        producer_name="unplug tests",
+    )
     checker.check_model(model)
     path = folder / place / f"{TYPES[name]}.fp32.onnx"
     path.parent.mkdir(parents=True, exist_ok=True)
     save(model, str(path))
     config = {"age_edges": list(EDGES)} if name == "age" else {}
     card = Card(
-        target="onnx", precision="fp32", file=path.name, sha256=sha256_file(path), bytes=path.stat().st_size,
-        model_type=TYPES[name], iospec=own, config=config, checkpoint_sha256=WEIGHTS, flops=None, versions={}, seconds=0.0,
+        target="onnx",
+        precision="fp32",
+        file=path.name,
+        sha256=sha256_file(path),
+        bytes=path.stat().st_size,
+        model_type=TYPES[name],
+        iospec=own,
+        config=config,
+        checkpoint_sha256=WEIGHTS,
+        flops=None,
+        versions={},
+        seconds=0.0,
         prepare_seconds=0.0,
-    )  # fmt: skip
+    )
     write_card(path, card)
     return path

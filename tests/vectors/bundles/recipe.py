@@ -1,6 +1,8 @@
-"""How a bundle of the corpus is made: the steps of a signer, and what may be done to the result of each.
+"""How a bundle of the corpus is made: the steps of a signer, and what may be done to the result of
+each.
 
-Keys are fixed and signatures are RFC 6979's, so that the same bytes are made anywhere. The keys sign nothing else.
+Keys are fixed and signatures are RFC 6979's, so that the same bytes are made anywhere. The keys
+sign nothing else.
 """
 
 from __future__ import annotations
@@ -22,11 +24,19 @@ from rfc8785 import dumps
 ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 OURS, THEIRS = (ec.derive_private_key(number, ec.SECP256R1()) for number in (20261124, 20261125))
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
-CONTENT = {"README.md": b"A card.\n", "artifacts/age.fp16.tflite": bytes(range(256)), "reports/audit.json": b"{}\n"}
+CONTENT = {
+    "README.md": b"A card.\n",
+    "artifacts/age.fp16.tflite": bytes(range(256)),
+    "reports/audit.json": b"{}\n",
+}
 PUBLICATION = {
-    "name": "face-age", "release": 7, "expires": "2027-05-01T00:00:00Z", "supersedes": ["5" * 64], "revokes": ["6" * 64],
+    "name": "face-age",
+    "release": 7,
+    "expires": "2027-05-01T00:00:00Z",
+    "supersedes": ["5" * 64],
+    "revokes": ["6" * 64],
     "requests": ["2026-0017"],
-}  # fmt: skip
+}
 INNER = "dsseEnvelope"
 Change = Callable[[Any], Any]
 
@@ -53,20 +63,40 @@ class Recipe:
     after: Change = same
 
     def files(self) -> dict[str, bytes]:
-        listed = {name: {"sha256": sha256(raw), "bytes": len(raw)} for name, raw in self.content.items()}
+        listed = {
+            name: {"sha256": sha256(raw), "bytes": len(raw)} for name, raw in self.content.items()
+        }
         manifest = {
-            "schema": "unplug-bundle/2", "publication": self.publication(dict(PUBLICATION)), "model_type": "age",
-            "lineage": {"compute_fraction": 0.04, "tiny": 1e-7, "text": "Äpfel \u2028 \U0001f34e \x7f"},
+            "schema": "unplug-bundle/2",
+            "publication": self.publication(dict(PUBLICATION)),
+            "model_type": "age",
+            "lineage": {
+                "compute_fraction": 0.04,
+                "tiny": 1e-7,
+                "text": "Äpfel \u2028 \U0001f34e \x7f",
+            },
             "files": deepcopy(listed),
-        }  # fmt: skip
+        }
         raw = self.manifest_bytes(dumps(self.manifest(manifest)))
-        resources = {**{name: entry["sha256"] for name, entry in listed.items()}, "manifest.json": sha256(raw)}
+        resources = {
+            **{name: entry["sha256"] for name, entry in listed.items()},
+            "manifest.json": sha256(raw),
+        }
         payload = self.payload(dumps(self.statement(statement(resources))))
-        pae = b"DSSEv1 %d %s %d %s" % (len(self.signed_type), self.signed_type.encode(), len(payload), payload)
-        signature = self.signature(self.key.sign(pae, ec.ECDSA(hashes.SHA256(), deterministic_signing=True)))
+        pae = b"DSSEv1 %d %s %d %s" % (
+            len(self.signed_type),
+            self.signed_type.encode(),
+            len(payload),
+            payload,
+        )
+        signature = self.signature(
+            self.key.sign(pae, ec.ECDSA(hashes.SHA256(), deterministic_signing=True))
+        )
         whole = envelope(payload, signature, self.key)
         sealed = self.envelope_bytes(dumps(self.envelope(whole)))
-        found: dict[str, bytes] = self.after({**self.content, "manifest.json": raw, "model.sig": sealed})
+        found: dict[str, bytes] = self.after(
+            {**self.content, "manifest.json": raw, "model.sig": sealed}
+        )
         return found
 
 
@@ -78,26 +108,40 @@ def statement(resources: Mapping[str, str]) -> dict[str, Any]:
     named = sorted(resources.items())
     return {
         "_type": "https://in-toto.io/Statement/v1",
-        "subject": [{"name": "face-age", "digest": {"sha256": sha256(b"".join(bytes.fromhex(item) for _, item in named))}}],
+        "subject": [
+            {
+                "name": "face-age",
+                "digest": {"sha256": sha256(b"".join(bytes.fromhex(item) for _, item in named))},
+            }
+        ],
         "predicateType": "https://model_signing/signature/v1.0",
         "predicate": {
-            "resources": [{"name": name, "digest": digest, "algorithm": "sha256"} for name, digest in named],
+            "resources": [
+                {"name": name, "digest": digest, "algorithm": "sha256"} for name, digest in named
+            ],
             "serialization": {
-                "method": "files", "hash_type": "sha256", "allow_symlinks": False, "ignore_paths": ["model.sig"],
+                "method": "files",
+                "hash_type": "sha256",
+                "allow_symlinks": False,
+                "ignore_paths": ["model.sig"],
             },
         },
-    }  # fmt: skip
+    }
 
 
 def envelope(payload: bytes, signature: bytes, key: ec.EllipticCurvePrivateKey) -> dict[str, Any]:
     return {
         "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
-        "verificationMaterial": {"publicKey": {"hint": sha256(pem(key).encode())}, "tlogEntries": []},
+        "verificationMaterial": {
+            "publicKey": {"hint": sha256(pem(key).encode())},
+            "tlogEntries": [],
+        },
         "dsseEnvelope": {
-            "payload": base64.b64encode(payload).decode(), "payloadType": PAYLOAD_TYPE,
+            "payload": base64.b64encode(payload).decode(),
+            "payloadType": PAYLOAD_TYPE,
             "signatures": [{"sig": base64.b64encode(signature).decode(), "keyid": ""}],
         },
-    }  # fmt: skip
+    }
 
 
 def pem(key: ec.EllipticCurvePrivateKey) -> str:

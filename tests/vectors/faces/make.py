@@ -1,8 +1,9 @@
-"""``python -m tests.vectors.faces.make``: faces put in a frame, byte for byte, and what is too little to judge.
+"""``python -m tests.vectors.faces.make``: faces put in a frame, byte for byte, and what is too
+little to judge.
 
-``faces.json``: ``align`` has pictures, eyes, a frame and the result; ``problems`` what is told of a photograph; ``manifests``
-the ``preprocessing`` of a bundle, and the frame that it carries: none, or none that may be used. Pictures are RGB, row by row,
-packed by raw deflate, in base64.
+``faces.json``: ``align`` has pictures, eyes, a frame and the result; ``problems`` what is told of a
+photograph; ``manifests`` the ``preprocessing`` of a bundle, and the frame that it carries: none, or
+none that may be used. Pictures are RGB, row by row, packed by raw deflate, in base64.
 """
 
 from __future__ import annotations
@@ -25,10 +26,18 @@ CASES = (
     ((50, 50), (2.0, 3.0), (30.0, 1.0), 20, Frame()),
     ((33, 31), (20.0, 16.0), (12.0, 15.0), 12, Frame()),
     ((21, 17), (8.0, 8.0), (9.5, 8.25), 48, Frame()),
-    ((40, 40), (14.0, 19.0), (27.0, 20.0), 24, Frame(left=(0.3, 0.45), right=(0.7, 0.4), least_eyes=1.0, least_light=0.0)),
+    (
+        (40, 40),
+        (14.0, 19.0),
+        (27.0, 20.0),
+        24,
+        Frame(left=(0.3, 0.45), right=(0.7, 0.4), least_eyes=1.0, least_light=0.0),
+    ),
     ((80, 50), (4.0, 6.0), (76.0, 44.0), 3, Frame()),
 )
-"""Width and height, eyes, side, frame: enlarged, turned, shrunk, over an edge, upside down, small, another frame, tiny."""
+"""Width and height, eyes, side, frame: enlarged, turned, shrunk, over an edge, upside down, small,
+another frame, tiny.
+"""
 
 
 def picture(width: int, height: int, seed: int) -> Any:
@@ -44,20 +53,38 @@ def cases() -> list[dict[str, Any]]:
     for seed, ((width, height), left, right, size, frame) in enumerate(CASES):
         shown = picture(width, height, seed)
         made = align(shown, left, right, size, frame)
-        found.append({
-            "width": width, "height": height, "rgb": packed(shown), "left": left, "right": right, "size": size,
-            "frame": placed(frame), "aligned": packed(made), "light": light(made),
-        })  # fmt: skip
+        found.append(
+            {
+                "width": width,
+                "height": height,
+                "rgb": packed(shown),
+                "left": left,
+                "right": right,
+                "size": size,
+                "frame": placed(frame),
+                "aligned": packed(made),
+                "light": light(made),
+            }
+        )
     return found
 
 
 def problems() -> list[dict[str, Any]]:
-    """Of a face in one colour: how many were found, how far apart its eyes are, its colour, and what is told."""
+    """Of a face in one colour: how many were found, how far apart its eyes are, its colour, and
+    what is told.
+    """
     found = []
     for faces, apart, colour in (
-        (0, 40.0, 90), (2, 40.0, 90), (7, 40.0, 90), (1, 40.0, 90), (1, 16.0, 90), (1, 15.99, 90), (1, 3.0, 0), (1, 40.0, 24),
+        (0, 40.0, 90),
+        (2, 40.0, 90),
+        (7, 40.0, 90),
+        (1, 40.0, 90),
+        (1, 16.0, 90),
+        (1, 15.99, 90),
+        (1, 3.0, 0),
+        (1, 40.0, 24),
         (1, 40.0, 23),
-    ):  # fmt: skip
+    ):
         shown = np.full((4, 4, 3), colour, np.uint8)
         told = face_problem(faces, (10.0, 10.0), (10.0 + apart, 10.0), shown)
         found.append({"faces": faces, "apart": apart, "colour": colour, "problem": told})
@@ -93,7 +120,12 @@ def manifests() -> list[dict[str, Any]]:
     """`MANIFESTS` with what is read out of them."""
     found = []
     for what, said in MANIFESTS:
-        item: dict[str, Any] = {"what": what, "preprocessing": said, "refused": False, "frame": None}
+        item: dict[str, Any] = {
+            "what": what,
+            "preprocessing": said,
+            "refused": False,
+            "frame": None,
+        }
         try:
             frame = frame_in(said, "manifest.json")
         except InputError:
@@ -106,12 +138,22 @@ def manifests() -> list[dict[str, Any]]:
 
 def placed(frame: Frame) -> dict[str, Any]:
     """A frame as the file has it."""
-    return {"left": frame.left, "right": frame.right, "least_eyes": frame.least_eyes, "least_light": frame.least_light}
+    return {
+        "left": frame.left,
+        "right": frame.right,
+        "least_eyes": frame.least_eyes,
+        "least_light": frame.least_light,
+    }
 
 
 def main() -> None:
     """Writes ``faces.json`` beside this file."""
-    made = {"tolerance": "equal", "align": cases(), "problems": problems(), "manifests": manifests()}
+    made = {
+        "tolerance": "equal",
+        "align": cases(),
+        "problems": problems(),
+        "manifests": manifests(),
+    }
     (HERE / "faces.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
 

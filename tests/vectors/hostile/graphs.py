@@ -1,4 +1,6 @@
-"""Wrote the ONNX files of this folder, with their cards; needs the package ``onnx``: python -m tests.vectors.hostile.graphs."""
+"""Wrote the ONNX files of this folder, with their cards; needs the package ``onnx``: python -m
+tests.vectors.hostile.graphs.
+"""
 
 from __future__ import annotations
 
@@ -44,33 +46,54 @@ SHAPE = _constant("one_by_one", [1, 1])
 
 
 def memory() -> onnx.GraphProto:
-    """16 GiB from a few bytes: a tensor of a shape that the file says, with the image in its corner."""
+    """16 GiB from a few bytes: a tensor of a shape that the file says, with the image in its
+    corner.
+    """
     nodes = [
         helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
         helper.make_node("ReduceMax", ["image"], ["top"], keepdims=0),
         helper.make_node("Add", ["zeros", "top"], ["sum"]),
         *_mean("sum"),
     ]
-    return helper.make_graph(nodes, "memory", [IMAGE], OUT, [_constant("shape", [2**16, 2**15]), SHAPE])
+    return helper.make_graph(
+        nodes, "memory", [IMAGE], OUT, [_constant("shape", [2**16, 2**15]), SHAPE]
+    )
 
 
 def loop() -> onnx.GraphProto:
     """A loop without an end."""
     number = helper.make_tensor_value_info("number", TensorProto.INT64, [])
-    on, goes_on = (helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("on", "goes_on"))
-    body_in, body_out = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, 4, 4]) for name in ("a", "b"))
+    on, goes_on = (
+        helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("on", "goes_on")
+    )
+    body_in, body_out = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, 4, 4]) for name in ("a", "b")
+    )
     half = numpy_helper.from_array(np.float32(0.5), "half")
     body = helper.make_graph(
-        [helper.make_node("Mul", ["a", "half"], ["b"]), helper.make_node("Identity", ["on"], ["goes_on"])],
-        "body", [number, on, body_in], [goes_on, body_out], [half],
-    )  # fmt: skip
+        [
+            helper.make_node("Mul", ["a", "half"], ["b"]),
+            helper.make_node("Identity", ["on"], ["goes_on"]),
+        ],
+        "body",
+        [number, on, body_in],
+        [goes_on, body_out],
+        [half],
+    )
     nodes = [helper.make_node("Loop", ["", "yes", "image"], ["last"], body=body), *_mean("last")]
-    return helper.make_graph(nodes, "loop", [IMAGE], OUT, [numpy_helper.from_array(np.array(True), "yes"), SHAPE])
+    return helper.make_graph(
+        nodes, "loop", [IMAGE], OUT, [numpy_helper.from_array(np.array(True), "yes"), SHAPE]
+    )
 
 
 def elsewhere() -> onnx.GraphProto:
     """Numbers that lie in another file of the machine."""
-    tensor = TensorProto(name="secret", data_type=TensorProto.FLOAT, dims=[1, 3, 4, 4], data_location=TensorProto.EXTERNAL)
+    tensor = TensorProto(
+        name="secret",
+        data_type=TensorProto.FLOAT,
+        dims=[1, 3, 4, 4],
+        data_location=TensorProto.EXTERNAL,
+    )
     tensor.external_data.add(key="location", value="../../../../../../etc/passwd")
     nodes = [helper.make_node("Add", ["image", "secret"], ["sum"]), *_mean("sum")]
     return helper.make_graph(nodes, "elsewhere", [IMAGE], OUT, [tensor, SHAPE])
@@ -79,15 +102,27 @@ def elsewhere() -> onnx.GraphProto:
 def main() -> None:
     """Writes every graph and its card."""
     for name, graph in {"memory": memory(), "loop": loop(), "elsewhere": elsewhere()}.items():
-        raw = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+        raw = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        ).SerializeToString()
         file = HERE / f"{name}.onnx"
         file.write_bytes(raw)
         digest = hashlib.sha256(raw).hexdigest()
         card = Card(
-            target="onnx", precision="fp32", file=file.name, sha256=digest, bytes=len(raw), model_type="age", iospec=SPEC,
-            config={"age_edges": [0.0, 20.0, 100.0]}, checkpoint_sha256="0" * 64, flops=None, versions={}, seconds=0.0,
+            target="onnx",
+            precision="fp32",
+            file=file.name,
+            sha256=digest,
+            bytes=len(raw),
+            model_type="age",
+            iospec=SPEC,
+            config={"age_edges": [0.0, 20.0, 100.0]},
+            checkpoint_sha256="0" * 64,
+            flops=None,
+            versions={},
+            seconds=0.0,
             prepare_seconds=0.0,
-        )  # fmt: skip
+        )
         write_json(file.with_name(f"{file.name}.json"), asdict(card))
 
 

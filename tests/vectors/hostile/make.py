@@ -1,6 +1,7 @@
 """Hostile inputs, each a few lines that make it in a folder and the command that is pointed at it.
 
-Files of a kilobyte lie beside this module (`graphs` wrote them); what would be large is made when it is needed.
+Files of a kilobyte lie beside this module (`graphs` wrote them); what would be large is made when
+it is needed.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def link(name: str, target: str) -> Callable[[Path], object]:
 
 def text(name: str, content: str | bytes) -> Callable[[Path], object]:
     """A small file."""
-    return lambda folder: (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return lambda folder: (folder / name).write_bytes(
+        content if isinstance(content, bytes) else content.encode()
+    )
 
 
 def fifo(name: str) -> Callable[[Path], object]:
@@ -79,17 +82,23 @@ def write_png(path: Path, side: int, depth: int, colour: int, channels: int) -> 
     """A black square."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     packed, row = zlib.compressobj(9), bytes(1 + side * channels * depth // 8)
     data = b"".join([*(packed.compress(row) for _ in range(side)), packed.flush()])
     head = struct.pack(">IIBBBBB", side, side, depth, colour, 0, 0, 0)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b""))
+    path.write_bytes(
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    )
 
 
 def jpeg(folder: Path, part: bytes, count: int) -> None:
-    """A picture whose last scan (b""), or what is put in front of its pixels, stands there `count` times."""
+    """A picture whose last scan (b""), or what is put in front of its pixels, stands there `count`
+    times.
+    """
     import io
 
     from PIL import Image
@@ -99,33 +108,71 @@ def jpeg(folder: Path, part: bytes, count: int) -> None:
     raw = buffer.getvalue()
     scan, end = raw.rindex(b"\xff\xda"), len(raw) - 2
     place.parent.mkdir(parents=True)
-    place.write_bytes(raw[:2] + part * count + raw[2:] if part else raw[:end] + raw[scan:end] * count + raw[end:])
+    place.write_bytes(
+        raw[:2] + part * count + raw[2:] if part else raw[:end] + raw[scan:end] * count + raw[end:]
+    )
 
 
 def benchmarks(folder: Path) -> None:
     """A report of a benchmark with 12,000 rows."""
-    summary = {"count": 1, "p50": 1.0, "p90": 1.0, "p95": 1.0, "p99": None, "mean": 1.0, "std": 0.0, "min": 1.0, "max": 1.0}
+    summary = {
+        "count": 1,
+        "p50": 1.0,
+        "p90": 1.0,
+        "p95": 1.0,
+        "p99": None,
+        "mean": 1.0,
+        "std": 0.0,
+        "min": 1.0,
+        "max": 1.0,
+    }
     repeat = {
-        "init_ms": 1.0, "first_inference_ms": 1.0, "latencies_ms": [1.0], "summary": summary, "parity_db": None,
+        "init_ms": 1.0,
+        "first_inference_ms": 1.0,
+        "latencies_ms": [1.0],
+        "summary": summary,
+        "parity_db": None,
         "parity_reason": None,
-    }  # fmt: skip
+    }
     row = {
-        "file": "age.fp32.onnx", "model_type": "age", "model_sha256": "0" * 64, "artifact_sha256": "0" * 64, "target": "onnx",
-        "precision": "fp32", "where": "host", "device": "a", "os": "b", "runtime": "onnx", "runtime_version": None,
-        "threads": 1, "delegate_asked": "cpu", "status": "ok", "valid": True, "reasons": [], "warmup": 0, "iterations": 1,
-        "repeats": [repeat] * 2, "parity_reference": "checkpoint", "inputs_sha256": "0" * 64, "flops": None,
-    }  # fmt: skip
+        "file": "age.fp32.onnx",
+        "model_type": "age",
+        "model_sha256": "0" * 64,
+        "artifact_sha256": "0" * 64,
+        "target": "onnx",
+        "precision": "fp32",
+        "where": "host",
+        "device": "a",
+        "os": "b",
+        "runtime": "onnx",
+        "runtime_version": None,
+        "threads": 1,
+        "delegate_asked": "cpu",
+        "status": "ok",
+        "valid": True,
+        "reasons": [],
+        "warmup": 0,
+        "iterations": 1,
+        "repeats": [repeat] * 2,
+        "parity_reference": "checkpoint",
+        "inputs_sha256": "0" * 64,
+        "flops": None,
+    }
     head = {"schema": "unplug-bench/1", "seed": 0, "versions": {}, "git_revision": None}
     (folder / "a.json").write_text(json.dumps({**head, "rows": [row] * 12_000}))
 
 
 def rows(folder: Path) -> None:
     """A million rows."""
-    (folder / "a.csv").write_text("path,age\n" + "".join(f"{number}.png,3\n" for number in range(1_000_000)))
+    (folder / "a.csv").write_text(
+        "path,age\n" + "".join(f"{number}.png,3\n" for number in range(1_000_000))
+    )
 
 
 def packed_array(folder: Path) -> None:
-    """A gigabyte and a half of zeros as 1.5 megabytes, beside a model that takes an array of that name."""
+    """A gigabyte and a half of zeros as 1.5 megabytes, beside a model that takes an array of that
+    name.
+    """
     graph("loop")(folder)
     header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (8388608, 3, 4, 4), }"
     header += b" " * (-(len(header) + 11) % 64) + b"\n"
@@ -160,69 +207,149 @@ def crowded(folder: Path) -> None:
 
 
 NESTED = '{"schema": "unplug-bench/1", "rows": ' + "[" * 100_000
-DIGITS = json.dumps({"schema": "unplug-bench/1", "rows": [], "seed": 0, "versions": {}, "git_revision": None}).replace(
-    '"seed": 0', '"seed": ' + "9" * 400
+DIGITS = json.dumps(
+    {"schema": "unplug-bench/1", "rows": [], "seed": 0, "versions": {}, "git_revision": None}
+).replace('"seed": 0', '"seed": ' + "9" * 400)
+REPORT, IMPORT = (
+    ("report", "{}/a.json", "-o", "{}/a.html"),
+    ("bench", "import", "{}/a.json", "-o", "{}/b.json"),
 )
-REPORT, IMPORT = ("report", "{}/a.json", "-o", "{}/a.html"), ("bench", "import", "{}/a.json", "-o", "{}/b.json")
 INSPECT, FOLDER = ("data", "inspect", "csv:{}/a.csv"), ("data", "inspect", "imagefolder:{}/faces")
 LOOK = ("condition", "--kind", "canny", "{}/a.png", "-o", "{}/out.png")
 
 CASES = (
-    Case(what="report: /dev/zero", make=link("a.json", "/dev/zero"), command=REPORT, says="a device"),
+    Case(
+        what="report: /dev/zero", make=link("a.json", "/dev/zero"), command=REPORT, says="a device"
+    ),
     Case(what="report: a pipe", make=fifo("a.json"), command=REPORT, says="a device, a pipe"),
     Case(what="report: /proc/kmsg", make=link("a.json", ENDLESS), command=REPORT, says="a.json"),
-    Case(what="report: a sparse file of 4 TiB", make=sparse("a.json"), command=REPORT, says="larger than"),
-    Case(what="report: JSON nested 100,000 deep", make=text("a.json", NESTED), command=REPORT, says="not valid JSON"),
-    Case(what="bench import: /dev/zero", make=link("a.json", "/dev/zero"), command=IMPORT, says="a device"),
+    Case(
+        what="report: a sparse file of 4 TiB",
+        make=sparse("a.json"),
+        command=REPORT,
+        says="larger than",
+    ),
+    Case(
+        what="report: JSON nested 100,000 deep",
+        make=text("a.json", NESTED),
+        command=REPORT,
+        says="not valid JSON",
+    ),
+    Case(
+        what="bench import: /dev/zero",
+        make=link("a.json", "/dev/zero"),
+        command=IMPORT,
+        says="a device",
+    ),
     Case(what="bench import: a pipe", make=fifo("a.json"), command=IMPORT, says="a device, a pipe"),
-    Case(what="bench import: /proc/kmsg", make=link("a.json", ENDLESS), command=IMPORT, says="a.json"),
-    Case(what="bench import: an integer of 400 digits", make=text("a.json", DIGITS), command=IMPORT, says="impossible number"),
-    Case(what="bench import: JSON nested 100,000 deep", make=text("a.json", NESTED), command=IMPORT, says="schema"),
-    Case(what="bench import: 12,000 rows", make=benchmarks, command=IMPORT, says="more than 2000 rows"),
+    Case(
+        what="bench import: /proc/kmsg", make=link("a.json", ENDLESS), command=IMPORT, says="a.json"
+    ),
+    Case(
+        what="bench import: an integer of 400 digits",
+        make=text("a.json", DIGITS),
+        command=IMPORT,
+        says="impossible number",
+    ),
+    Case(
+        what="bench import: JSON nested 100,000 deep",
+        make=text("a.json", NESTED),
+        command=IMPORT,
+        says="schema",
+    ),
+    Case(
+        what="bench import: 12,000 rows",
+        make=benchmarks,
+        command=IMPORT,
+        says="more than 2000 rows",
+    ),
     Case(what="csv: a million rows", make=rows, command=INSPECT, says="more than 500000 rows"),
-    Case(what="csv: a sparse file of 4 TiB, one line", make=sparse("a.csv"), command=INSPECT, says="larger than"),
+    Case(
+        what="csv: a sparse file of 4 TiB, one line",
+        make=sparse("a.csv"),
+        command=INSPECT,
+        says="larger than",
+    ),
     Case(what="csv: /proc/kmsg", make=link("a.csv", ENDLESS), command=INSPECT, says="a.csv"),
     Case(
-        what="mufac: a sparse table of 4 TiB", make=sparse("custom_train_dataset.csv"), command=("data", "inspect", "mufac:{}"),
+        what="mufac: a sparse table of 4 TiB",
+        make=sparse("custom_train_dataset.csv"),
+        command=("data", "inspect", "mufac:{}"),
         says="larger than",
     ),
     Case(
-        what="mucac: a sparse list of 4 TiB", make=sparse("CelebA-HQ-identity.txt"), command=("data", "inspect", "mucac:{}"),
+        what="mucac: a sparse list of 4 TiB",
+        make=sparse("CelebA-HQ-identity.txt"),
+        command=("data", "inspect", "mucac:{}"),
         says="larger than",
     ),
-    Case(what="picture: 64 million 16-bit greys in 125 kB", make=png("faces/a/a.png", 16, 0, 1), command=FOLDER, says=""),
-    Case(what="picture: 64 million RGBA pixels", make=png("faces/a/a.png", 8, 6, 4), command=FOLDER, says=""),
     Case(
-        what="picture: 5,000 scans in 90 kB", make=lambda folder: jpeg(folder, b"", 5000), command=FOLDER,
+        what="picture: 64 million 16-bit greys in 125 kB",
+        make=png("faces/a/a.png", 16, 0, 1),
+        command=FOLDER,
+        says="",
+    ),
+    Case(
+        what="picture: 64 million RGBA pixels",
+        make=png("faces/a/a.png", 8, 6, 4),
+        command=FOLDER,
+        says="",
+    ),
+    Case(
+        what="picture: 5,000 scans in 90 kB",
+        make=lambda folder: jpeg(folder, b"", 5000),
+        command=FOLDER,
         says="more than 250 scans of 4,000,000 pixels",
     ),
     Case(
-        what="picture: 4 million empty segments in 16 MB", make=lambda folder: jpeg(folder, b"\xff\xfe\x00\x02", 4_000_000),
-        command=FOLDER, says="more than 10000 segments",
+        what="picture: 4 million empty segments in 16 MB",
+        make=lambda folder: jpeg(folder, b"\xff\xfe\x00\x02", 4_000_000),
+        command=FOLDER,
+        says="more than 10000 segments",
     ),
     Case(what="picture: /proc/kmsg", make=link("a.png", ENDLESS), command=LOOK, says="a.png"),
     Case(
-        what="run: 1.5 GiB of zeros as a .npz of 1.5 MB", make=packed_array, says="when unpacked",
+        what="run: 1.5 GiB of zeros as a .npz of 1.5 MB",
+        make=packed_array,
+        says="when unpacked",
         command=("run", "{}/loop.onnx", "--array", "{}/a.npz"),
     ),
     Case(
-        what="run: an ONNX file of 300 bytes that asks for 16 GiB", make=graph("memory"), child=True,
-        command=("run", "{}/memory.onnx", "--image", "{}/a.png"), says="allocate",
+        what="run: an ONNX file of 300 bytes that asks for 16 GiB",
+        make=graph("memory"),
+        child=True,
+        command=("run", "{}/memory.onnx", "--image", "{}/a.png"),
+        says="allocate",
     ),
     Case(
-        what="run: an ONNX loop without an end", make=graph("loop"), child=True,
+        what="run: an ONNX loop without an end",
+        make=graph("loop"),
+        child=True,
         command=("run", "{}/loop.onnx", "--image", "{}/a.png"),
         says="not done after",
     ),
     Case(
-        what="run: an ONNX file with numbers in /etc/passwd", make=graph("elsewhere"), says="lie in another file",
+        what="run: an ONNX file with numbers in /etc/passwd",
+        make=graph("elsewhere"),
+        says="lie in another file",
         command=("run", "{}/elsewhere.onnx", "--image", "{}/a.png"),
     ),
-    Case(what="bundle verify: 100,000 extra files", make=crowded, command=("bundle", "verify", "{}/b"), says="more than 8192"),
     Case(
-        what="report: a name with escapes", make=text("\x1b[2J\u202e.json", "{"), says="\\x1b[2J\\u202e",
+        what="bundle verify: 100,000 extra files",
+        make=crowded,
+        command=("bundle", "verify", "{}/b"),
+        says="more than 8192",
+    ),
+    Case(
+        what="report: a name with escapes",
+        make=text("\x1b[2J\u202e.json", "{"),
+        says="\\x1b[2J\\u202e",
         command=("report", "{}/\x1b[2J\u202e.json", "-o", "{}/a.html"),
     ),
-    Case(what="report: 300 letters for -o", make=text("a.json", "{}"), command=("report", "{}/a.json", "-o", "x" * 300),
-         says="too long"),
-)  # fmt: skip
+    Case(
+        what="report: 300 letters for -o",
+        make=text("a.json", "{}"),
+        command=("report", "{}/a.json", "-o", "x" * 300),
+        says="too long",
+    ),
+)

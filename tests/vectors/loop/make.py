@@ -1,8 +1,10 @@
-"""``python -m tests.vectors.loop.make``: whole pictures of a toy generator whose networks are formulas.
+"""``python -m tests.vectors.loop.make``: whole pictures of a toy generator whose networks are
+formulas.
 
-Every language can write them. ``pipeline.json`` is the toy's. ``pictures.json`` has orders with the latent, the decoder's
-numbers and the bytes that come of them. The formulas stand in ``tests/sdk/drawing/device/toy.py``: hidden states are ids / 1000,
-noise = z / 2 + t / 10000 + mean(residual) + tanh(mean(states) / 10); the image is the sigmoid of the latent's mean over
+Every language can write them. ``pipeline.json`` is the toy's. ``pictures.json`` has orders with the
+latent, the decoder's numbers and the bytes that come of them. The formulas stand in
+``tests/sdk/drawing/device/toy.py``: hidden states are ids / 1000, noise = z / 2 + t / 10000 +
+mean(residual) + tanh(mean(states) / 10); the image is the sigmoid of the latent's mean over
 channels, each number a square of 8 pixels; the plugin gives the mean of its condition.
 """
 
@@ -26,7 +28,14 @@ TOLERANCE = 1e-5
 """Of latents, relative to the largest: means are added up in another order elsewhere."""
 ORDERS: tuple[dict[str, Any], ...] = (
     {"prompt": "a child", "seed": 0},
-    {"prompt": "an elderly person, smiling", "negative": "sad", "seed": 7, "steps": 6, "guidance": 5.0, "solver": "dpm++"},
+    {
+        "prompt": "an elderly person, smiling",
+        "negative": "sad",
+        "seed": 7,
+        "steps": 6,
+        "guidance": 5.0,
+        "solver": "dpm++",
+    },
     {"prompt": "", "seed": 2**64 - 1, "steps": 1, "guidance": 1.0},
     {"prompt": "child " * 60, "seed": 3, "strength": 1.0},
     {"prompt": "a child", "seed": 3, "strength": 0.25, "solver": "dpm++"},
@@ -49,18 +58,32 @@ def files() -> dict[str, str]:
     orders = []
     for order in ORDERS:
         words = {key: value for key, value in order.items() if key not in ("seed", "strength")}
-        steers = (Steering(plugin="canny", image=condition(), strength=order["strength"]),) if "strength" in order else ()
+        steers = (
+            (Steering(plugin="canny", image=condition(), strength=order["strength"]),)
+            if "strength" in order
+            else ()
+        )
         made = generate(pipeline, networks(), Words(**words), seed=order["seed"], steerings=steers)  # type: ignore[arg-type]
-        orders.append({
-            **order, "seed": str(order["seed"]), "tokens": made.prompt.tokens,
-            "latent": made.latent.ravel().astype(float).tolist(),
-            "decoded": made.decoded[0, :, ::8, ::8].ravel().astype(float).tolist(),
-            "rgb": base64.b64encode(made.image_HWC.tobytes()).decode(),
-        })  # fmt: skip
-    told = {"tolerance": TOLERANCE, "condition": base64.b64encode(condition().tobytes()).decode(), "orders": orders}
+        orders.append(
+            {
+                **order,
+                "seed": str(order["seed"]),
+                "tokens": made.prompt.tokens,
+                "latent": made.latent.ravel().astype(float).tolist(),
+                "decoded": made.decoded[0, :, ::8, ::8].ravel().astype(float).tolist(),
+                "rgb": base64.b64encode(made.image_HWC.tobytes()).decode(),
+            }
+        )
+    told = {
+        "tolerance": TOLERANCE,
+        "condition": base64.b64encode(condition().tobytes()).decode(),
+        "orders": orders,
+    }
     return {"pipeline.json": text, "pictures.json": json.dumps(told, indent=0) + "\n"}
 
 
 if __name__ == "__main__":
     for name, text in files().items():
-        (Path(sys.argv[1]) if len(sys.argv) > 1 else HERE).joinpath(name).write_text(text, encoding="utf-8")
+        (Path(sys.argv[1]) if len(sys.argv) > 1 else HERE).joinpath(name).write_text(
+            text, encoding="utf-8"
+        )

@@ -1,7 +1,8 @@
-"""``python -m tests.vectors.pipeline.make``: the numbers that ports of the device loop are held to; docs/device.md says how.
+"""``python -m tests.vectors.pipeline.make``: the numbers that ports of the device loop are held to;
+docs/device.md says how.
 
-``tokenizer.json`` is data, recorded from the first base that shipped; the rest is made from it and from formulas. Floats of
-float32 are written with nine digits, which give the same float32 back.
+``tokenizer.json`` is data, recorded from the first base that shipped; the rest is made from it and
+from formulas. Floats of float32 are written with nine digits, which give the same float32 back.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ PROMPTS: tuple[dict[str, Any], ...] = (
     {"text": "child " * 60},
     {"text": "a", "times": 10_000},
     {"text": "\U0001f642", "times": 5_000},
-)  # fmt: skip
+)
 """Golden prompts; ``times`` repeats the text, so that the file stays small."""
 ADDED: tuple[dict[str, Any], ...] = (
     {"content": "<my-look>", "normalized": True},
@@ -63,7 +64,8 @@ ADDED: tuple[dict[str, Any], ...] = (
     {"content": "<|endoftext|>"},
     {"content": "!"},
 )
-"""Learned words and marks that are cut out of a text whole, with all flags that transformers knows."""
+"""Learned words and marks that are cut out of a text whole, with all flags that transformers knows.
+"""
 ADDED_PROMPTS = (
     "a child, <my-look> today",
     "a child, <MY-LOOK>",
@@ -81,24 +83,41 @@ ADDED_PROMPTS = (
     "<|ENDOFTEXT|>:<|STARTOFTEXT|>.",
     "caf\u00e9 <my-loo\u212a>",
 )
-STABLE = {"num_train_timesteps": 1000, "beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
+STABLE = {
+    "num_train_timesteps": 1000,
+    "beta_start": 0.00085,
+    "beta_end": 0.012,
+    "beta_schedule": "scaled_linear",
+}
 SCHEDULES = {
     "epsilon": Schedule(
-        alphas_cumprod=tuple(noise_levels(HERE, STABLE).tolist()), final_alpha_cumprod=float(noise_levels(HERE, STABLE)[0]),
-        prediction="epsilon", spacing="leading", steps_offset=1,
+        alphas_cumprod=tuple(noise_levels(HERE, STABLE).tolist()),
+        final_alpha_cumprod=float(noise_levels(HERE, STABLE)[0]),
+        prediction="epsilon",
+        spacing="leading",
+        steps_offset=1,
     ),
     "v_prediction, zero terminal SNR": Schedule(
-        alphas_cumprod=tuple(noise_levels(HERE, {**STABLE, "rescale_betas_zero_snr": True}).tolist()), final_alpha_cumprod=1.0,
-        prediction="v_prediction", spacing="trailing", steps_offset=0, guidance="linear",
+        alphas_cumprod=tuple(
+            noise_levels(HERE, {**STABLE, "rescale_betas_zero_snr": True}).tolist()
+        ),
+        final_alpha_cumprod=1.0,
+        prediction="v_prediction",
+        spacing="trailing",
+        steps_offset=0,
+        guidance="linear",
     ),
-}  # fmt: skip
+}
 STEPS = (1, 2, 5, 16, 25)
 RECORDED_STEPS, SHAPE, GUIDANCE, SEED = 5, (1, 2, 2, 3), 3.0, 7
 TOLERANCES = {
     "tokens": "equal",
     "words": "equal",
     "uniforms": "equal",
-    "normals": "4 units in the last place of float32, or 1e-7 where that is more: logarithms and cosines differ by a bit",
+    "normals": (
+        "4 units in the last place of float32, or 1e-7 where that is more: logarithms and cosines "
+        "differ by a bit"
+    ),
     "pixels": "bytes equal; what plugins take within 1e-7",
     "timesteps": "equal",
     "table": "relative 2e-6, or absolute 1e-6 where that is more",
@@ -115,7 +134,9 @@ def short(values: NDArray[Any]) -> list[Any]:
 def read_tokenizer() -> Tokenizer:
     """The recorded one."""
     raw = json.loads((HERE / "tokenizer.json").read_text(encoding="utf-8"))
-    return Tokenizer(**{**raw, "vocabulary": tuple(raw["vocabulary"]), "merges": tuple(raw["merges"])})
+    return Tokenizer(
+        **{**raw, "vocabulary": tuple(raw["vocabulary"]), "merges": tuple(raw["merges"])}
+    )
 
 
 def added_tokenizer() -> Tokenizer:
@@ -137,8 +158,18 @@ def tokens() -> dict[str, Any]:
     learned, beside = added_tokenizer(), []
     for text in ADDED_PROMPTS:
         found = learned.encode(text)
-        beside.append({"text": text, "ids": list(found.ids), "tokens": found.tokens, "spelled": list(found.spelled)})
-    more = {"words": learned.vocabulary[len(bpe.vocabulary) :], "added": [asdict(item) for item in learned.added]}
+        beside.append(
+            {
+                "text": text,
+                "ids": list(found.ids),
+                "tokens": found.tokens,
+                "spelled": list(found.spelled),
+            }
+        )
+    more = {
+        "words": learned.vocabulary[len(bpe.vocabulary) :],
+        "added": [asdict(item) for item in learned.added],
+    }
     return {"prompts": rows, "learned": {**more, "prompts": beside}}
 
 
@@ -147,17 +178,24 @@ def noise() -> dict[str, Any]:
     counters = ([0] * 4, [2**32 - 1] * 4, [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344])
     keys = ((0, 0), (2**32 - 1, 2**32 - 1), (0xA4093822, 0x299F31D0))
     blocks = [
-        {"counter": counter, "key": list(key), "words": philox(np.array([counter], np.uint32), key)[0].tolist()}
+        {
+            "counter": counter,
+            "key": list(key),
+            "words": philox(np.array([counter], np.uint32), key)[0].tolist(),
+        }
         for counter, key in zip(counters, keys, strict=True)
     ]
     streams = [
         {
-            "seed": str(seed), "stream": stream, "words": words(seed, stream, 16).tolist(),
-            "uniforms": uniforms(words(seed, stream, 16)).tolist(), "normals": short(normals(seed, stream, 16)),
+            "seed": str(seed),
+            "stream": stream,
+            "words": words(seed, stream, 16).tolist(),
+            "uniforms": uniforms(words(seed, stream, 16)).tolist(),
+            "normals": short(normals(seed, stream, 16)),
             "normal_2047": short(normals(seed, stream, 2048)[2047:]),
         }
         for seed, stream in ((0, 0), (7, 0), (7, 1), (2**31 - 1, 0), (2**64 - 1, 3))
-    ]  # fmt: skip
+    ]
     return {"philox": blocks, "streams": streams}
 
 
@@ -168,10 +206,19 @@ def tables() -> dict[str, Any]:
         for solver in SOLVERS:
             for steps in STEPS:
                 table = vars(sampling_table(schedule, steps, solver))
-                rows.append({
-                    "schedule": name, "solver": solver, "steps": steps, "timestep": table["timestep_S"].tolist(),
-                    **{key.removesuffix("_S"): short(table[key]) for key in table if key != "timestep_S"},
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "schedule": name,
+                        "solver": solver,
+                        "steps": steps,
+                        "timestep": table["timestep_S"].tolist(),
+                        **{
+                            key.removesuffix("_S"): short(table[key])
+                            for key in table
+                            if key != "timestep_S"
+                        },
+                    }
+                )
     return {"schedules": {name: vars(item) for name, item in SCHEDULES.items()}, "tables": rows}
 
 
@@ -183,47 +230,84 @@ def sampling() -> dict[str, Any]:
     for name, schedule in SCHEDULES.items():
         for solver in SOLVERS:
             table = sampling_table(schedule, RECORDED_STEPS, solver)
-            z, before, latents = normals(SEED, 0, count).reshape(SHAPE), np.zeros(SHAPE, np.float32), []
+            z, before, latents = (
+                normals(SEED, 0, count).reshape(SHAPE),
+                np.zeros(SHAPE, np.float32),
+                [],
+            )
             for step in range(RECORDED_STEPS):
-                z, before = advance(table, step, z, guided(said[step, 0], said[step, 1], table.scale(step, GUIDANCE)), before)
+                z, before = advance(
+                    table,
+                    step,
+                    z,
+                    guided(said[step, 0], said[step, 1], table.scale(step, GUIDANCE)),
+                    before,
+                )
                 latents.append(short(z.ravel()))
             rows.append({"schedule": name, "solver": solver, "latents": latents})
     return {
-        "shape": list(SHAPE), "seed": SEED, "guidance": GUIDANCE, "steps": RECORDED_STEPS, "runs": rows,
+        "shape": list(SHAPE),
+        "seed": SEED,
+        "guidance": GUIDANCE,
+        "steps": RECORDED_STEPS,
+        "runs": rows,
         "predictions": [short(item.ravel()) for item in said[:, 0]],
         "negative_predictions": [short(item.ravel()) for item in said[:, 1]],
-    }  # fmt: skip
+    }
 
 
 def pixels() -> dict[str, Any]:
-    """Both ends: what a decoder gives, to bytes; and bytes of a condition, to what plugins of two ranges take."""
-    decoded = np.array([-0.1, 0.0, 0.5 / 255, 1.5 / 255, 2.5 / 255, 0.2, 0.5, 0.7, 0.999, 1.0, 1.5], np.float32)
+    """Both ends: what a decoder gives, to bytes; and bytes of a condition, to what plugins of two
+    ranges take.
+    """
+    decoded = np.array(
+        [-0.1, 0.0, 0.5 / 255, 1.5 / 255, 2.5 / 255, 0.2, 0.5, 0.7, 0.999, 1.0, 1.5], np.float32
+    )
     given = np.array([0, 1, 64, 127, 128, 254, 255], np.uint8)
     bytes_of = to_pixels(np.broadcast_to(decoded, (1, 3, 1, len(decoded))))[0, :, 0]
     unit = given.astype(np.float32) / np.float32(255.0)
     return {
-        "decoded": short(decoded), "bytes": bytes_of.tolist(), "condition": given.tolist(), "range_0_1": short(unit),
+        "decoded": short(decoded),
+        "bytes": bytes_of.tolist(),
+        "condition": given.tolist(),
+        "range_0_1": short(unit),
         "range_-1_1": short(unit * np.float32(2) + np.float32(-1)),
-    }  # fmt: skip
+    }
 
 
 def edges() -> dict[str, Any]:
-    """OpenCV's edges of pictures from the noise stream: grain, smooth hills, boxes with exact ties, a gradient that is weak."""
+    """OpenCV's edges of pictures from the noise stream: grain, smooth hills, boxes with exact ties,
+    a gradient that is weak.
+    """
     from unplug.plugins.conditions import Canny
 
     rows, cases = (
         [],
-        ((32, 32, 1, 100, 200), (40, 24, 4, 100, 200), (33, 47, 8, 40, 90), (24, 24, 12, 100, 200), (48, 16, 3, 0, 255)),
+        (
+            (32, 32, 1, 100, 200),
+            (40, 24, 4, 100, 200),
+            (33, 47, 8, 40, 90),
+            (24, 24, 12, 100, 200),
+            (48, 16, 3, 0, 255),
+        ),
     )
     for number, (width, height, side, low, high) in enumerate(cases):
         across, down = -(-width // side), -(-height // side)
-        coarse = (uniforms(words(SEED, number, 3 * across * down)).reshape(down, across, 3) * 256).astype(np.uint8)
+        coarse = (
+            uniforms(words(SEED, number, 3 * across * down)).reshape(down, across, 3) * 256
+        ).astype(np.uint8)
         picture_HWC = np.repeat(np.repeat(coarse, side, axis=0), side, axis=1)[:height, :width]
         found_HW = Canny(low=low, high=high)(np.ascontiguousarray(picture_HWC))[:, :, 0] > 0
-        rows.append({
-            "width": width, "height": height, "low": low, "high": high,
-            "rgb": base64.b64encode(picture_HWC.tobytes()).decode(), "edges": base64.b64encode(np.packbits(found_HW)).decode(),
-        })  # fmt: skip
+        rows.append(
+            {
+                "width": width,
+                "height": height,
+                "low": low,
+                "high": high,
+                "rgb": base64.b64encode(picture_HWC.tobytes()).decode(),
+                "edges": base64.b64encode(np.packbits(found_HW)).decode(),
+            }
+        )
     return {"cases": rows}
 
 
@@ -239,7 +323,12 @@ MADE = {
 
 def text_of(name: str) -> str:
     """One file as the repository keeps it."""
-    return json.dumps({"tolerances": TOLERANCES, **MADE[name]()}, sort_keys=True, separators=(",", ":")) + "\n"
+    return (
+        json.dumps(
+            {"tolerances": TOLERANCES, **MADE[name]()}, sort_keys=True, separators=(",", ":")
+        )
+        + "\n"
+    )
 
 
 def main() -> None:

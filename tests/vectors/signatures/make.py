@@ -1,8 +1,10 @@
-"""``python -m tests.vectors.signatures.make``: SHA-256 digests, and ECDSA signatures over P-256 with whether they hold.
+"""``python -m tests.vectors.signatures.make``: SHA-256 digests, and ECDSA signatures over P-256
+with whether they hold.
 
-Every verdict is that of the ``cryptography`` package. Among the cases are those that verifiers were seen to get wrong: r and s
-of zero, of the order and beyond, an r that stands for a larger x, both scalars leading to the same point, to opposite ones and
-to infinity, keys that are no points of the curve. Keys are fixed and public, and sign nothing else.
+Every verdict is that of the ``cryptography`` package. Among the cases are those that verifiers were
+seen to get wrong: r and s of zero, of the order and beyond, an r that stands for a larger x, both
+scalars leading to the same point, to opposite ones and to infinity, keys that are no points of the
+curve. Keys are fixed and public, and sign nothing else.
 """
 
 from __future__ import annotations
@@ -73,7 +75,12 @@ def case(what: str, key: Point, r: int, s: int, message: bytes) -> dict[str, Any
     """One signature as the file has it."""
     numbers = {"x": key[0], "y": key[1], "r": r, "s": s}
     told = {name: f"{number:064x}" for name, number in numbers.items()}
-    return {"what": what, **told, "message": base64.b64encode(message).decode(), "holds": holds(key, r, s, message)}
+    return {
+        "what": what,
+        **told,
+        "message": base64.b64encode(message).decode(),
+        "holds": holds(key, r, s, message),
+    }
 
 
 def hashed(message: bytes) -> int:
@@ -102,9 +109,10 @@ def plain() -> list[dict[str, Any]]:
         found.append(case(f"other s {number}", key, r, N - s, message))
         bit = 1 << (7 * number) % 256
         found += [
-            case(f"changed r {number}", key, r ^ bit, s, message), case(f"changed s {number}", key, r, s ^ bit, message),
+            case(f"changed r {number}", key, r ^ bit, s, message),
+            case(f"changed s {number}", key, r, s ^ bit, message),
             case(f"changed message {number}", key, r, s, message + b"."),
-        ]  # fmt: skip
+        ]
     return found
 
 
@@ -112,7 +120,11 @@ def edges() -> list[dict[str, Any]]:
     """Numbers at both ends."""
     private = ec.derive_private_key(20261124, ec.SECP256R1()).public_key().public_numbers()
     key = (private.x, private.y)
-    return [case(f"edge {i} {j}", key, r, s, b"edge") for i, r in enumerate(EDGES) for j, s in enumerate(EDGES)]
+    return [
+        case(f"edge {i} {j}", key, r, s, b"edge")
+        for i, r in enumerate(EDGES)
+        for j, s in enumerate(EDGES)
+    ]
 
 
 def special() -> list[dict[str, Any]]:
@@ -122,11 +134,17 @@ def special() -> list[dict[str, Any]]:
     wrapped = lifted(x)
     assert wrapped is not None
     key = made_for(wrapped, x - N, message)
-    found += [case("r is x less the order", key, x - N, 12345, message), case("r is x itself", key, x, 12345, message)]
+    found += [
+        case("r is x less the order", key, x - N, 12345, message),
+        case("r is x itself", key, x, 12345, message),
+    ]
     h = hashed(message)
     found.append(case("infinity", GENERATOR, (N - h) % N, 777, message))
     minus = (GENERATOR[0], P - GENERATOR[1])
-    found += [case("infinity of the opposite", minus, h % N, 777, message), case("equal parts", GENERATOR, h % N, 777, message)]
+    found += [
+        case("infinity of the opposite", minus, h % N, 777, message),
+        case("equal parts", GENERATOR, h % N, 777, message),
+    ]
     for factor in (1, 2, 3, N - 1, N - 2):
         own = times(factor, GENERATOR)
         assert own is not None
@@ -136,20 +154,36 @@ def special() -> list[dict[str, Any]]:
             r = point[0] % N
             s = pow(nonce, -1, N) * (h + r * factor) % N
             found.append(case(f"key {factor % 1000} nonce {nonce % 1000}", own, r, s, message))
-    wrong = [(0, 0), (1, 1), (GENERATOR[0], GENERATOR[1] ^ 1), (P, GENERATOR[1]), (2**256 - 1, 2**256 - 1), (GENERATOR[0], P)]
+    wrong = [
+        (0, 0),
+        (1, 1),
+        (GENERATOR[0], GENERATOR[1] ^ 1),
+        (P, GENERATOR[1]),
+        (2**256 - 1, 2**256 - 1),
+        (GENERATOR[0], P),
+    ]
     found += [case(f"no point {place}", item, 5, 7, message) for place, item in enumerate(wrong)]
     return found
 
 
 def digests() -> list[dict[str, str]]:
     """Messages of every length around the blocks, and longer ones."""
-    texts = [bytes(range(256))[: length % 256] * (1 + length // 256) for length in (*range(130), 1000, 4096, 65537)]
-    return [{"message": base64.b64encode(text).decode(), "sha256": hashlib.sha256(text).hexdigest()} for text in texts]
+    texts = [
+        bytes(range(256))[: length % 256] * (1 + length // 256)
+        for length in (*range(130), 1000, 4096, 65537)
+    ]
+    return [
+        {"message": base64.b64encode(text).decode(), "sha256": hashlib.sha256(text).hexdigest()}
+        for text in texts
+    ]
 
 
 def files() -> dict[str, str]:
     """File name to text."""
-    made: dict[str, Any] = {"p256.json": {"cases": plain() + edges() + special()}, "sha256.json": {"cases": digests()}}
+    made: dict[str, Any] = {
+        "p256.json": {"cases": plain() + edges() + special()},
+        "sha256.json": {"cases": digests()},
+    }
     return {name: json.dumps(value, indent=0) + "\n" for name, value in made.items()}
 
 

@@ -1,7 +1,9 @@
-"""``python -m tests.vectors.statistics.make``: what a benchmark's latencies come to, and how near outputs are to a reference.
+"""``python -m tests.vectors.statistics.make``: what a benchmark's latencies come to, and how near
+outputs are to a reference.
 
-``latencies.json``: summaries, the typical latency with its interval, the spread, windows of a sustained run. ``parity.json``:
-decibels between arrays. Numbers are float64 unless said; tolerances stand in each file.
+``latencies.json``: summaries, the typical latency with its interval, the spread, windows of a
+sustained run. ``parity.json``: decibels between arrays. Numbers are float64 unless said; tolerances
+stand in each file.
 """
 
 from __future__ import annotations
@@ -23,8 +25,18 @@ HERE = Path(__file__).parent
 def latencies() -> dict[str, Any]:
     """Short and long runs, equal ones, and one of a thousand."""
     rng = np.random.default_rng(20261124)
-    runs = [[5.0], [1.0, 2.0], [3.0] * 9, *(rng.lognormal(1.0, 0.3, count).tolist() for count in (3, 10, 50, 999, 1000))]
-    starts = [[2.0], [1.0, 2.0, 4.0], *(rng.lognormal(0.5, 0.1, count).tolist() for count in (5, 7, 31, 32)), [0.0, 1.0]]
+    runs = [
+        [5.0],
+        [1.0, 2.0],
+        [3.0] * 9,
+        *(rng.lognormal(1.0, 0.3, count).tolist() for count in (3, 10, 50, 999, 1000)),
+    ]
+    starts = [
+        [2.0],
+        [1.0, 2.0, 4.0],
+        *(rng.lognormal(0.5, 0.1, count).tolist() for count in (5, 7, 31, 32)),
+        [0.0, 1.0],
+    ]
     typical = []
     for medians in starts:
         found = typical_latency(medians)
@@ -35,14 +47,17 @@ def latencies() -> dict[str, Any]:
         spent = rng.lognormal(1.0, 0.4, count)
         ends = np.cumsum(spent) / 1e3
         found_windows = [asdict(item) for item in windows(ends.tolist(), spent.tolist())]
-        sustained.append({"ends_s": ends.tolist(), "latencies_ms": spent.tolist(), "windows": found_windows})
+        sustained.append(
+            {"ends_s": ends.tolist(), "latencies_ms": spent.tolist(), "windows": found_windows}
+        )
     return {
         "tolerance": {"summary": 1e-12, "typical": 1e-5, "windows": 1e-12},
         "why": "typical: Student's quantiles stand in ports as a table of six digits, and as 1.96 beyond 30 degrees "
         "of freedom, where ends may differ by 2 % of the interval",
         "summaries": [{"latencies_ms": run, "summary": asdict(summarize(run))} for run in runs],
-        "starts": typical, "sustained": sustained,
-    }  # fmt: skip
+        "starts": typical,
+        "sustained": sustained,
+    }
 
 
 def parity() -> dict[str, Any]:
@@ -50,18 +65,30 @@ def parity() -> dict[str, Any]:
     rng = np.random.default_rng(3)
     reference = rng.normal(size=40).astype(np.float32)
     pairs: list[tuple[str, Any, Any]] = [
-        ("equal", reference, reference), ("near", reference, reference + np.float32(1e-4)),
-        ("far", reference, rng.normal(size=40).astype(np.float32)), ("zeros", np.zeros(4, np.float32), np.zeros(4, np.float32)),
+        ("equal", reference, reference),
+        ("near", reference, reference + np.float32(1e-4)),
+        ("far", reference, rng.normal(size=40).astype(np.float32)),
+        ("zeros", np.zeros(4, np.float32), np.zeros(4, np.float32)),
         ("zero reference", np.zeros(4, np.float32), np.ones(4, np.float32)),
-        ("one off", reference, np.where(np.arange(40) == 7, np.float32(3), reference).astype(np.float32)),
-    ]  # fmt: skip
+        (
+            "one off",
+            reference,
+            np.where(np.arange(40) == 7, np.float32(3), reference).astype(np.float32),
+        ),
+    ]
     cases = []
     for what, wanted, got in pairs:
         found = compare(wanted[None], got[None])
-        cases.append({
-            "what": what, "reference": wanted.astype(float).tolist(), "output": got.astype(float).tolist(),
-            "exact": found.exact, "psnr_db": found.psnr_db, "defined": found.exact or found.psnr_db is not None,
-        })  # fmt: skip
+        cases.append(
+            {
+                "what": what,
+                "reference": wanted.astype(float).tolist(),
+                "output": got.astype(float).tolist(),
+                "exact": found.exact,
+                "psnr_db": found.psnr_db,
+                "defined": found.exact or found.psnr_db is not None,
+            }
+        )
     return {"tolerance_db": 1e-6, "cases": cases}
 
 

@@ -1,4 +1,5 @@
-"""Which tensor of a file is which layer of a checkpoint: two sequences aligned by how near their numbers are.
+"""Which tensor of a file is which layer of a checkpoint: two sequences aligned by how near their
+numbers are.
 
 Names do not tell: converters rename, fuse and split. Pure functions; M layers, T tensors.
 """
@@ -16,11 +17,13 @@ EXACT_DB = 200.0
 
 
 ELSEWHERE_DB = 20.0
-"""A tensor that is ten times nearer to one layer is not another one, however wrong its numbers are."""
+"""A tensor that is ten times nearer to one layer is not another one, however wrong its numbers are.
+"""
 
 
 class Nearness:
-    """Peak signal-to-noise ratio of every layer with every tensor of its shape, over the samples added.
+    """Peak signal-to-noise ratio of every layer with every tensor of its shape, over the samples
+    added.
 
     Example:
         >>> near = Nearness()
@@ -46,14 +49,21 @@ class Nearness:
             self._counts_M[row] += wanted.size
             for column, got in enumerate(tensors):
                 twins = laid_out(got, wanted.shape)
-                errors = [(float(np.square(twin - wanted, dtype=np.float64).sum()), twin) for twin in twins]
+                errors = [
+                    (float(np.square(twin - wanted, dtype=np.float64).sum()), twin)
+                    for twin in twins
+                ]
                 square, twin = min(errors, key=lambda item: item[0]) if errors else (math.inf, None)
                 self._squares[row, column] += square if math.isfinite(square) else math.inf
                 if twin is not None:
-                    self._largest[row, column] = max(self._largest[row, column], float(np.abs(twin - wanted).max()))
+                    self._largest[row, column] = max(
+                        self._largest[row, column], float(np.abs(twin - wanted).max())
+                    )
 
     def psnr_db(self) -> Array:
-        """(M, T): 20 log10(max|layer| / rms(tensor - layer)); `EXACT_DB` at most, -inf where shapes differ."""
+        """(M, T): 20 log10(max|layer| / rms(tensor - layer)); `EXACT_DB` at most, -inf where shapes
+        differ.
+        """
         if self._squares is None:
             return np.zeros((0, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -74,7 +84,9 @@ def laid_out(tensor: Array, shape: tuple[int, ...]) -> list[Array]:
         ([(1, 4, 4, 4), (1, 4, 4, 4)], [])
     """
     found = []
-    if tensor.shape == shape or [side for side in tensor.shape if side != 1] == [side for side in shape if side != 1]:
+    if tensor.shape == shape or [side for side in tensor.shape if side != 1] == [
+        side for side in shape if side != 1
+    ]:
         found.append(tensor.reshape(shape))
     if tensor.ndim == len(shape) == 4 and tensor.transpose(0, 3, 1, 2).shape == shape:
         found.append(tensor.transpose(0, 3, 1, 2))
@@ -82,10 +94,11 @@ def laid_out(tensor: Array, shape: tuple[int, ...]) -> list[Array]:
 
 
 def align(psnr_MT: Array) -> list[tuple[int, int]]:
-    """Pairs of a layer and a tensor, both in order, of the largest sum of dB; what was fused away stays alone.
+    """Pairs of a layer and a tensor, both in order, of the largest sum of dB; what was fused away
+    stays alone.
 
-    Any pair of one shape counts for a little, so that a layer whose numbers are all wrong is still found; but not where one of
-    the two is `ELSEWHERE_DB` nearer to something else.
+    Any pair of one shape counts for a little, so that a layer whose numbers are all wrong is still
+    found; but not where one of the two is `ELSEWHERE_DB` nearer to something else.
 
     Args:
         psnr_MT: from `Nearness`.
@@ -99,8 +112,13 @@ def align(psnr_MT: Array) -> list[tuple[int, int]]:
     layers, tensors = psnr_MT.shape
     if not layers or not tensors:
         return []
-    elsewhere = np.maximum(psnr_MT.max(axis=0, keepdims=True), psnr_MT.max(axis=1, keepdims=True)) - ELSEWHERE_DB
-    worth = np.where(np.isneginf(psnr_MT) | (psnr_MT < elsewhere), 0.0, np.maximum(psnr_MT, 0.0) + 1.0)
+    elsewhere = (
+        np.maximum(psnr_MT.max(axis=0, keepdims=True), psnr_MT.max(axis=1, keepdims=True))
+        - ELSEWHERE_DB
+    )
+    worth = np.where(
+        np.isneginf(psnr_MT) | (psnr_MT < elsewhere), 0.0, np.maximum(psnr_MT, 0.0) + 1.0
+    )
     best = np.zeros((layers + 1, tensors + 1))
     for row in range(layers):
         for column in range(tensors):

@@ -75,9 +75,18 @@ class Explanation:
         if not self.layers:
             return f"{self.file}: no layer of the checkpoint has a tensor of its shape in it"
         if self.first is None:
-            worst = min(self.layers, key=lambda item: np.inf if item.psnr_db is None else item.psnr_db)
-            lowest = "all exact" if worst.psnr_db is None else f"the lowest is {worst.layer} with {worst.psnr_db:.1f} dB"
-            return f"{self.file}: all {len(self.layers)} layers stay above {self.threshold_db:g} dB; {lowest}"
+            worst = min(
+                self.layers, key=lambda item: np.inf if item.psnr_db is None else item.psnr_db
+            )
+            lowest = (
+                "all exact"
+                if worst.psnr_db is None
+                else f"the lowest is {worst.layer} with {worst.psnr_db:.1f} dB"
+            )
+            return (
+                f"{self.file}: all {len(self.layers)} layers stay above {self.threshold_db:g} dB; "
+                f"{lowest}"
+            )
         found = self.first
         where = f"operator {found.operator} ({found.tensor}), layer {found.layer}"
         return f"{self.file}: first below {self.threshold_db:g} dB: {where}, {found.psnr_db:.1f} dB"
@@ -86,7 +95,8 @@ class Explanation:
 def explain(artifact: Artifact, checkpoint: Path, inputs: Mapping[str, Array]) -> Explanation:
     """Runs an artifact and its checkpoint side by side, tensor by tensor.
 
-    The artifact runs on reference kernels that keep every tensor, so its last digits may differ from those of a delegate.
+    The artifact runs on reference kernels that keep every tensor, so its last digits may differ
+    from those of a delegate.
 
     Args:
         artifact: of a target in TRACERS.
@@ -99,20 +109,26 @@ def explain(artifact: Artifact, checkpoint: Path, inputs: Mapping[str, Array]) -
         ConversionError: the runtime crashed.
 
     Reference:
-        TensorFlow's quantization debugger compares a file with its float twin in the same way; it runs LiteRT files only.
+        TensorFlow's quantization debugger compares a file with its float twin in the same way; it
+        runs LiteRT files only.
     """
     TRACERS.get(artifact.card.target)
     check_inputs(artifact.card.iospec, inputs)
     threshold = PRECISIONS.get(artifact.card.precision).min_psnr_db
     values = {
-        **run_values(artifact), "checkpoint": str(Path(checkpoint).resolve()), "target": artifact.card.target,
+        **run_values(artifact),
+        "checkpoint": str(Path(checkpoint).resolve()),
+        "target": artifact.card.target,
         "view": view_of(artifact.card.model_type),
-    }  # fmt: skip
+    }
     what = f"layers of {artifact.path.name}"
     found = call_in_child(
-        "unplug.export.layers.explain:trace_both", values, inputs, what=what,
+        "unplug.export.layers.explain:trace_both",
+        values,
+        inputs,
+        what=what,
         memory=memory_for(artifact.path, Path(checkpoint)),
-    ).values  # fmt: skip
+    ).values
     return Explanation(
         file=artifact.path.name,
         artifact_sha256=artifact.card.sha256,
@@ -121,7 +137,10 @@ def explain(artifact: Artifact, checkpoint: Path, inputs: Mapping[str, Array]) -
         checkpoint_sha256=found["checkpoint_sha256"],
         samples=len(next(iter(inputs.values()))),
         threshold_db=threshold,
-        layers=tuple(Layer(**item, within=item["psnr_db"] is None or item["psnr_db"] >= threshold) for item in found["layers"]),
+        layers=tuple(
+            Layer(**item, within=item["psnr_db"] is None or item["psnr_db"] >= threshold)
+            for item in found["layers"]
+        ),
     )
 
 
@@ -138,13 +157,18 @@ def trace_both(job: Job) -> Reply:
     values = job.values
     checkpoint = load_checkpoint(values["checkpoint"], view=values["view"])
     shipped, own = IOSpec.from_dict(values["iospec"]), checkpoint.model.iospec
-    trace, tracer = trace_checkpoint(checkpoint.model, own), TRACERS.get(values["target"])(Path(values["path"]))
+    trace, tracer = (
+        trace_checkpoint(checkpoint.model, own),
+        TRACERS.get(values["target"])(Path(values["path"])),
+    )
     near = Nearness()
     layers, tensors = list[Any](), list[Any]()
     for index in range(len(next(iter(job.arrays.values())))):
         sample = {name: np.array(array[index : index + 1]) for name, array in job.arrays.items()}
         given = relaid(shipped.inputs, sample, own.inputs)
-        arrays = tuple(torch.from_numpy(np.ascontiguousarray(given[item.name])) for item in own.inputs)
+        arrays = tuple(
+            torch.from_numpy(np.ascontiguousarray(given[item.name])) for item in own.inputs
+        )
         layers, tensors = trace(arrays), list(tracer(sample))
         near.add([item.value for item in layers], [item.value for item in tensors])
     ratios = near.psnr_db()
@@ -154,7 +178,9 @@ def trace_both(job: Job) -> Reply:
             "layer_kind": layers[row].kind,
             "tensor": tensors[column].name,
             "operator": tensors[column].kind,
-            "psnr_db": None if ratios[row, column] >= EXACT_DB else max(float(ratios[row, column]), -EXACT_DB),
+            "psnr_db": None
+            if ratios[row, column] >= EXACT_DB
+            else max(float(ratios[row, column]), -EXACT_DB),
             "max_abs_error": near.max_abs_error(row, column),
         }
         for row, column in align(ratios)

@@ -37,17 +37,36 @@ def plot_layers(explanation: Explanation, path: Path) -> None:
     axes.scatter(range(len(rows)), heights, c=colours, s=22, zorder=2)
     axes.axhline(explanation.threshold_db, color=BAD, linewidth=1, linestyle=(0, (4, 3)))
     axes.text(
-        0.995, explanation.threshold_db, f"needs {explanation.threshold_db:g} dB", transform=axes.get_yaxis_transform(),
-        color=BAD, ha="right", va="bottom", fontsize=8,
-    )  # fmt: skip
+        0.995,
+        explanation.threshold_db,
+        f"needs {explanation.threshold_db:g} dB",
+        transform=axes.get_yaxis_transform(),
+        color=BAD,
+        ha="right",
+        va="bottom",
+        fontsize=8,
+    )
     if first is not None:
         place = rows.index(first)
         axes.annotate(
-            f"{first.operator}\n{first.layer}", (place, heights[place]), xytext=(0, 26), textcoords="offset points",
-            ha="center", fontsize=8, color=BAD, arrowprops={"arrowstyle": "-", "color": BAD}, parse_math=False,
-        )  # fmt: skip
+            f"{first.operator}\n{first.layer}",
+            (place, heights[place]),
+            xytext=(0, 26),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            color=BAD,
+            arrowprops={"arrowstyle": "-", "color": BAD},
+            parse_math=False,
+        )
     step = -(-len(rows) // LABELS)
-    axes.set_xticks(range(0, len(rows), step), [item.layer for item in rows][::step], rotation=90, fontsize=7, parse_math=False)
+    axes.set_xticks(
+        range(0, len(rows), step),
+        [item.layer for item in rows][::step],
+        rotation=90,
+        fontsize=7,
+        parse_math=False,
+    )
     axes.set_ylabel("PSNR against the checkpoint, dB")
     title = f"{explanation.file}: {len(rows)} layers, {explanation.samples} samples"
     axes.set_title(title, loc="left", fontsize=10, fontweight="bold", parse_math=False)

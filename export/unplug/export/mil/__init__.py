@@ -1,1 +1,3 @@
-"""ML Programs (Core ML's ``.mlpackage``) read and evaluated operator by operator with torch, on any machine."""
+"""ML Programs (Core ML's ``.mlpackage``) read and evaluated operator by operator with torch, on any
+machine.
+"""

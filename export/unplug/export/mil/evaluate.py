@@ -1,8 +1,9 @@
 """Evaluates an ML Program with torch.
 
-Every operator computes in float32 from operands in the precision that the program stores, and its result is rounded to the
-precision that the program declares for it. Apple's hardware may add up in another order, and in half precision in half
-precision: what is checked here is what the file says, not what a chip makes of it.
+Every operator computes in float32 from operands in the precision that the program stores, and its
+result is rounded to the precision that the program declares for it. Apple's hardware may add up in
+another order, and in half precision in half precision: what is checked here is what the file says,
+not what a chip makes of it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,16 @@ from .package import AGAIN
 from .program import Argument, Name, Operation, Program, TensorType, last_uses
 
 HALF, FLOAT = torch.float16, torch.float32
-BROKEN = (RuntimeError, TypeError, ValueError, KeyError, IndexError, OverflowError, MemoryError, NotImplementedError)
+BROKEN = (
+    RuntimeError,
+    TypeError,
+    ValueError,
+    KeyError,
+    IndexError,
+    OverflowError,
+    MemoryError,
+    NotImplementedError,
+)
 """What torch raises where an operator's arguments do not fit."""
 ELSEWHERE = "Run it on macOS, or export a model without it"
 Watch = Callable[[Operation, str, Tensor], None]
@@ -54,7 +64,8 @@ class Evaluator:
             raise UnknownOperatorError(str(program.path), why, ELSEWHERE)
         self.program = program
         self._constants = {
-            name: value if isinstance(value, str) else tensor_of(value) for name, value in program.constants.items()
+            name: value if isinstance(value, str) else tensor_of(value)
+            for name, value in program.constants.items()
         }
         self._drop: dict[int, list[str]] = {}
         for index, name in last_uses(program):
@@ -70,15 +81,23 @@ class Evaluator:
 
         Raises:
             UnknownOperatorError: an operator whose arguments are not known here.
-            ArtifactError: an operator that does not compute, or gives another type or shape than the program declares.
+            ArtifactError: an operator that does not compute, or gives another type or shape than
+                the program declares.
         """
         found: dict[str, Any] = dict(self._constants)
         for name, declared in self.program.inputs.items():
-            if name not in inputs or TensorType(dtype=inputs[name].dtype.name, shape=inputs[name].shape) != declared:
-                raise ArtifactError(str(self.program.path), f"its input {name!r} is a {declared}", "Give that")
+            if (
+                name not in inputs
+                or TensorType(dtype=inputs[name].dtype.name, shape=inputs[name].shape) != declared
+            ):
+                raise ArtifactError(
+                    str(self.program.path), f"its input {name!r} is a {declared}", "Give that"
+                )
             found[name] = torch.from_numpy(np.array(inputs[name]))
         for index, operation in enumerate(self.program.operations):
-            for (name, declared), value in zip(operation.outputs, self._compute(operation, found), strict=True):
+            for (name, declared), value in zip(
+                operation.outputs, self._compute(operation, found), strict=True
+            ):
                 found[name] = self._declared(operation, declared, value)
                 if watch is not None:
                     watch(operation, name, found[name])
@@ -88,17 +107,28 @@ class Evaluator:
 
     def _compute(self, operation: Operation, found: Mapping[str, Any]) -> tuple[Tensor, ...]:
         try:
-            arguments = {key: self._given(given, found) for key, given in operation.arguments.items()}
+            arguments = {
+                key: self._given(given, found) for key, given in operation.arguments.items()
+            }
             result = OPS[operation.kind](**arguments)
         except Unknown as error:
             why = f"{operation} cannot be evaluated here ({error})"
             raise UnknownOperatorError(str(self.program.path), why, ELSEWHERE) from error
         except BROKEN as error:
-            text = f"cannot find {error}" if isinstance(error, KeyError) else " ".join(str(error).split())[:300]
-            raise ArtifactError(str(self.program.path), f"{operation} does not compute ({text})", AGAIN) from error
+            text = (
+                f"cannot find {error}"
+                if isinstance(error, KeyError)
+                else " ".join(str(error).split())[:300]
+            )
+            raise ArtifactError(
+                str(self.program.path), f"{operation} does not compute ({text})", AGAIN
+            ) from error
         values = result if isinstance(result, tuple) else (result,)
         if len(values) != len(operation.outputs):
-            why = f"{operation} gives {len(values)} tensors where {len(operation.outputs)} are declared"
+            why = (
+                f"{operation} gives {len(values)} tensors where {len(operation.outputs)} are "
+                "declared"
+            )
             raise ArtifactError(str(self.program.path), why, AGAIN)
         return values
 
@@ -117,10 +147,16 @@ class Evaluator:
             value = value.half()
         got = TensorType(dtype=str(value.dtype).removeprefix("torch."), shape=tuple(value.shape))
         if got != declared:
-            raise ArtifactError(str(self.program.path), f"{operation} gives {got} where {declared} is declared", AGAIN)
+            raise ArtifactError(
+                str(self.program.path),
+                f"{operation} gives {got} where {declared} is declared",
+                AGAIN,
+            )
         return value
 
 
 def tensor_of(value: Array) -> Tensor:
-    """A constant as a tensor of its own memory: a weight file's bytes cannot be written to, and torch warns of that."""
+    """A constant as a tensor of its own memory: a weight file's bytes cannot be written to, and
+    torch warns of that.
+    """
     return torch.from_numpy(np.array(value))

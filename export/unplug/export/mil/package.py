@@ -1,4 +1,6 @@
-"""The files of an ``.mlpackage``: one program, and constants in weight files beside it. Nothing of them is trusted."""
+"""The files of an ``.mlpackage``: one program, and constants in weight files beside it. Nothing of
+them is trusted.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,13 @@ class Package:
             raise ArtifactError(str(path), f"it holds {len(models)} model files", AGAIN)
         self.path, self.folder = path, models[0].parent.resolve()
         if not models[0].resolve().is_relative_to(path.resolve()):
-            raise ArtifactError(str(path), f"its {models[0].name} is a link that leads outside", AGAIN)
+            raise ArtifactError(
+                str(path), f"its {models[0].name} is a link that leads outside", AGAIN
+            )
         if models[0].stat().st_size > MAX_ARTIFACT_BYTES:
-            raise ArtifactError(str(path), f"its {models[0].name} is larger than {MAX_ARTIFACT_BYTES} bytes", AGAIN)
+            raise ArtifactError(
+                str(path), f"its {models[0].name} is larger than {MAX_ARTIFACT_BYTES} bytes", AGAIN
+            )
         self.spec: Any = Model_pb2.Model()
         self._files: dict[Path, bytes] = {}
         try:
@@ -55,10 +61,16 @@ class Package:
         """
         file = (self.folder / name.removeprefix(ROOT)).resolve()
         if not name.startswith(ROOT) or not file.is_relative_to(self.folder) or not file.is_file():
-            raise ArtifactError(str(self.path), f"a constant lies in {name[:200]!r}, which is no file of this package", AGAIN)
+            raise ArtifactError(
+                str(self.path),
+                f"a constant lies in {name[:200]!r}, which is no file of this package",
+                AGAIN,
+            )
         if file not in self._files:
             if len(self._files) >= MAX_WEIGHT_FILES or file.stat().st_size > MAX_ARTIFACT_BYTES:
-                raise ArtifactError(str(self.path), "it names too many or too large weight files", AGAIN)
+                raise ArtifactError(
+                    str(self.path), "it names too many or too large weight files", AGAIN
+                )
             self._files[file] = file.read_bytes()
         content = self._files[file]
         try:
@@ -66,5 +78,7 @@ class Package:
         except (struct.error, OverflowError):
             sentinel = size = start = 0
         if sentinel != SENTINEL or start + size > len(content):
-            raise ArtifactError(str(self.path), f"no constant begins at byte {offset} of its weight file", AGAIN)
+            raise ArtifactError(
+                str(self.path), f"no constant begins at byte {offset} of its weight file", AGAIN
+            )
         return memoryview(content)[start : start + size]

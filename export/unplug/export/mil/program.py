@@ -17,9 +17,19 @@ from ..readers import bounded, checked_name, shaped, unpacked
 from .package import AGAIN, Package
 
 DTYPES = {
-    "BOOL": "bool", "FLOAT16": "float16", "FLOAT32": "float32", "FLOAT64": "float64", "INT8": "int8", "INT16": "int16",
-    "INT32": "int32", "INT64": "int64", "UINT8": "uint8", "UINT16": "uint16", "UINT32": "uint32", "UINT64": "uint64",
-}  # fmt: skip
+    "BOOL": "bool",
+    "FLOAT16": "float16",
+    "FLOAT32": "float32",
+    "FLOAT64": "float64",
+    "INT8": "int8",
+    "INT16": "int16",
+    "INT32": "int32",
+    "INT64": "int64",
+    "UINT8": "uint8",
+    "UINT16": "uint16",
+    "UINT32": "uint32",
+    "UINT64": "uint64",
+}
 PACKED = {"INT4": 4, "UINT4": 4, "UINT2": 2, "UINT1": 1, "UINT3": 3, "UINT6": 6}
 WHOLE_CODES = (1, 2, 4)
 """Bits of which a byte holds a whole number."""
@@ -86,7 +96,8 @@ def read_program(path: Path) -> Program:
         path: the package folder.
 
     Raises:
-        ArtifactError: no ML Program, one that cannot be read, dynamic shapes, or operators within operators.
+        ArtifactError: no ML Program, one that cannot be read, dynamic shapes, or operators within
+            operators.
     """
     package = Package(path)
     try:
@@ -101,7 +112,9 @@ def _program(package: Package) -> Program:
         raise ArtifactError(str(path), "it has no ML Program with a function main", AGAIN)
     main = functions["main"]
     if main.opset not in main.block_specializations:
-        raise ArtifactError(str(path), f"its function main has no block for {main.opset[:60]!r}", AGAIN)
+        raise ArtifactError(
+            str(path), f"its function main has no block for {main.opset[:60]!r}", AGAIN
+        )
     block = main.block_specializations[main.opset]
     constants: dict[str, Constant] = {}
     operations: list[Operation] = []
@@ -118,7 +131,9 @@ def _program(package: Package) -> Program:
             operations.append(operation)
         # Constants may share bytes, so a small file can claim many times its size.
         if total > MAX_ARTIFACT_BYTES:
-            raise ArtifactError(str(path), f"it claims more than {MAX_ARTIFACT_BYTES} bytes of constants", AGAIN)
+            raise ArtifactError(
+                str(path), f"it claims more than {MAX_ARTIFACT_BYTES} bytes of constants", AGAIN
+            )
     return Program(
         path=path,
         inputs={item.name: _type(path, item.name, item.type) for item in main.inputs},
@@ -156,11 +171,15 @@ def _type(path: Path, name: str, declared: Any) -> TensorType:
 
     if declared.WhichOneof("type") != "tensorType":
         kind = declared.WhichOneof("type")
-        raise ArtifactError(str(path), f"{name[:120]!r} is a {kind}, not a tensor", "Export a model of tensors")
+        raise ArtifactError(
+            str(path), f"{name[:120]!r} is a {kind}, not a tensor", "Export a model of tensors"
+        )
     tensor, shape = declared.tensorType, []
     for dimension in tensor.dimensions:
         if dimension.WhichOneof("dimension") != "constant":
-            raise ArtifactError(str(path), f"{name[:120]!r} has a dynamic shape", "Export it with fixed shapes")
+            raise ArtifactError(
+                str(path), f"{name[:120]!r} has a dynamic shape", "Export it with fixed shapes"
+            )
         shape.append(int(dimension.constant.size))
     kind = MIL_pb2.DataType.Name(tensor.dataType)
     return TensorType(dtype=DTYPES.get(kind, kind.lower()), shape=tuple(shape))
@@ -197,7 +216,11 @@ def _from_bytes(path: Path, raw: bytes | memoryview, kind: str, shape: tuple[int
         codes = unpacked(path, "a constant", raw, PACKED[kind], shape)
         return _signed(codes) if kind == "INT4" else codes
     if kind not in DTYPES:
-        raise ArtifactError(str(path), f"a constant holds {kind}, which is not known here", "Export it in another precision")
+        raise ArtifactError(
+            str(path),
+            f"a constant holds {kind}, which is not known here",
+            "Export it in another precision",
+        )
     return shaped(path, "a constant", raw, DTYPES[kind], shape)
 
 
@@ -209,11 +232,17 @@ def _signed(codes: Array) -> Array:
 
 
 def last_uses(program: Program) -> Iterator[tuple[int, str]]:
-    """(position of the last operator that reads it, name) of everything that operators compute, outputs left out."""
+    """(position of the last operator that reads it, name) of everything that operators compute,
+    outputs left out.
+    """
     seen: dict[str, int] = {}
     for index, operation in enumerate(program.operations):
         for name, _ in operation.outputs:
             seen.setdefault(name, index)
         for given in operation.arguments.values():
             seen |= {item.name: index for item in given if isinstance(item, Name)}
-    return ((index, name) for name, index in seen.items() if name not in program.outputs and name not in program.constants)
+    return (
+        (index, name)
+        for name, index in seen.items()
+        if name not in program.outputs and name not in program.constants
+    )

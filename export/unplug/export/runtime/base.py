@@ -73,7 +73,8 @@ class Runtime(Protocol):
     Args:
         name: key in RUNTIMES.
         suffix: of the files that it runs, with the dot.
-        modules: what `open` imports; a benchmark imports it first, to leave that time and memory out.
+        modules: what `open` imports; a benchmark imports it first, to leave that time and memory
+            out.
         package: whose version a report names.
         extra: the unplug extra that installs it.
         delegates: names that `open` takes; the first is the default.
@@ -115,7 +116,9 @@ def runtime_versions(runtimes: Iterable[Runtime]) -> dict[str, str]:
     return {package: version for package, version in found.items() if version is not None}
 
 
-def check_tensors(path: Path, specs: tuple[TensorSpec, ...], found: Mapping[str, tuple[tuple[int, ...], str]]) -> None:
+def check_tensors(
+    path: Path, specs: tuple[TensorSpec, ...], found: Mapping[str, tuple[tuple[int, ...], str]]
+) -> None:
     """Raises unless the file's tensors have the names, shapes and types that its card says.
 
     Args:
@@ -128,4 +131,8 @@ def check_tensors(path: Path, specs: tuple[TensorSpec, ...], found: Mapping[str,
     """
     expected = {spec.name: (spec.shape, spec.dtype) for spec in specs}
     if expected != dict(found):
-        raise ArtifactError(str(path), f"its tensors are {dict(found)} where its card says {expected}", "Export it again")
+        raise ArtifactError(
+            str(path),
+            f"its tensors are {dict(found)} where its card says {expected}",
+            "Export it again",
+        )

@@ -30,7 +30,11 @@ class CoreMLRuntime(PythonPackage):
 
     def unavailable(self) -> str | None:
         """Core ML is a part of macOS and iOS."""
-        return None if sys.platform == "darwin" else f"Core ML runs on macOS only, and this is {sys.platform}"
+        return (
+            None
+            if sys.platform == "darwin"
+            else f"Core ML runs on macOS only, and this is {sys.platform}"
+        )
 
     def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:
         """Compiles the package for the chosen compute units; Core ML itself chooses the threads."""

@@ -1,4 +1,6 @@
-"""ExecuTorch's runtime on this machine's CPU, with XNNPACK and the portable kernels, as its Python package has them."""
+"""ExecuTorch's runtime on this machine's CPU, with XNNPACK and the portable kernels, as its Python
+package has them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ from ..targets.executorch import INPUT_NAMES, OUTPUT_NAMES
 from .base import Placement, PythonPackage, Runner, check_tensors
 
 BACKENDS = {"xnnpack": "XnnpackBackend"}
-TYPES = {0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 11: "bool"}
+TYPES = {
+    0: "uint8",
+    1: "int8",
+    2: "int16",
+    3: "int32",
+    4: "int64",
+    5: "float16",
+    6: "float32",
+    11: "bool",
+}
 """The format's numbers of element types."""
 
 
@@ -38,7 +49,8 @@ class ExecuTorchRuntime(PythonPackage):
         """Loads the program and its method ``forward``.
 
         Raises:
-            ArtifactError: it is broken, was lowered to a backend that is not there, or is not what its card says.
+            ArtifactError: it is broken, was lowered to a backend that is not there, or is not what
+                its card says.
         """
         from executorch.extension.pybindings import portable_lib as package
 
@@ -46,23 +58,33 @@ class ExecuTorchRuntime(PythonPackage):
 
         calls = read_calls(path)
         if strange := sorted(set(calls.delegates) - {BACKENDS[delegate]}):
-            why = f"it was lowered to {' and '.join(name[:200] for name in strange)}, which runs on phones alone"
+            why = (
+                f"it was lowered to {' and '.join(name[:200] for name in strange)}, which runs on "
+                "phones alone"
+            )
             raise ArtifactError(str(path), why, "Export it to the target executorch")
         package._unsafe_reset_threadpool(threads)
         try:
-            program = package._load_program(str(path), program_verification=package.Verification.InternalConsistency)
+            program = package._load_program(
+                str(path), program_verification=package.Verification.InternalConsistency
+            )
             method = program.load_method("forward")
             inputs, outputs = _describe(program, method.method_meta())
         except (RuntimeError, IndexError) as error:
-            raise ArtifactError(str(path), f"ExecuTorch cannot load it ({error})", "Export it again") from error
+            raise ArtifactError(
+                str(path), f"ExecuTorch cannot load it ({error})", "Export it again"
+            ) from error
         check_tensors(path, iospec.inputs, inputs)
         check_tensors(path, iospec.outputs, outputs)
         kernels = len(calls.operators)
         placement = Placement(
-            delegate_asked=delegate, delegate_got=delegate if calls.delegates else "none", left=calls.operators,
-            nodes_delegated=calls.delegated, nodes_total=None if calls.delegated is None else calls.delegated + kernels,
+            delegate_asked=delegate,
+            delegate_got=delegate if calls.delegates else "none",
+            left=calls.operators,
+            nodes_delegated=calls.delegated,
+            nodes_total=None if calls.delegated is None else calls.delegated + kernels,
             partitions=len(calls.delegates),
-        )  # fmt: skip
+        )
         return _ExecuTorchRunner(program, method, iospec, placement)
 
 
@@ -91,14 +113,21 @@ def _describe(program: Any, meta: Any) -> tuple[Tensors, Tensors]:
 class _ExecuTorchRunner:
     def __init__(self, program: Any, method: Any, iospec: IOSpec, placement: Placement) -> None:
         self.placement = placement
-        self._program, self._method, self._iospec = program, method, iospec  # the method reads the program's memory
+        # the method reads the program's memory
+        self._program, self._method, self._iospec = (
+            program,
+            method,
+            iospec,
+        )
         self._inputs: list[Any] = []
 
     def feed(self, inputs: Mapping[str, Array]) -> None:
         import torch
 
         # np.array copies: torch warns about memory that it could not write to.
-        self._inputs = [torch.from_numpy(np.array(inputs[tensor.name])) for tensor in self._iospec.inputs]
+        self._inputs = [
+            torch.from_numpy(np.array(inputs[tensor.name])) for tensor in self._iospec.inputs
+        ]
         self._method.set_inputs(self._inputs)
 
     def invoke(self) -> None:
@@ -107,7 +136,9 @@ class _ExecuTorchRunner:
     def read(self) -> dict[str, Array]:
         return {
             tensor.name: value.numpy()
-            for tensor, value in zip(self._iospec.outputs, self._method.get_outputs(clone_outputs=True), strict=True)
+            for tensor, value in zip(
+                self._iospec.outputs, self._method.get_outputs(clone_outputs=True), strict=True
+            )
         }
 
 

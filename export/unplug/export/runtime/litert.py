@@ -1,5 +1,5 @@
-"""LiteRT on the CPU, with the XNNPACK delegate or the reference kernels, and on the GPU: WebGPU on Vulkan, Metal or Direct3D,
-also on a software device.
+"""LiteRT on the CPU, with the XNNPACK delegate or the reference kernels, and on the GPU: WebGPU on
+Vulkan, Metal or Direct3D, also on a software device.
 """
 
 from __future__ import annotations
@@ -40,17 +40,29 @@ class LiteRTRuntime(PythonPackage):
             return open_on_gpu(path, iospec)
         package = import_module(self.modules[0])
         resolvers = package.OpResolverType
-        kernels = resolvers.AUTO if delegate == "xnnpack" else resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        kernels = (
+            resolvers.AUTO if delegate == "xnnpack" else resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        )
         try:
-            interpreter = package.Interpreter(str(path), num_threads=threads, experimental_op_resolver_type=kernels)
+            interpreter = package.Interpreter(
+                str(path), num_threads=threads, experimental_op_resolver_type=kernels
+            )
             interpreter.allocate_tensors()
             signature = interpreter.get_signature_runner()
             inputs, outputs = signature.get_input_details(), signature.get_output_details()
             placement = placement_of(interpreter, delegate)
         except (ValueError, RuntimeError) as error:  # among them names that are not UTF-8
             lacking = re.search(r"Didn't find op for builtin opcode '(\w+)'", str(error))
-            why = f"{self.name} has no operator {lacking[1]}" if lacking else f"{self.name} cannot load it ({error})"
-            fix = "Export the layer in other operators, or to another target" if lacking else "Export it again"
+            why = (
+                f"{self.name} has no operator {lacking[1]}"
+                if lacking
+                else f"{self.name} cannot load it ({error})"
+            )
+            fix = (
+                "Export the layer in other operators, or to another target"
+                if lacking
+                else "Export it again"
+            )
             raise ArtifactError(str(path), why, fix) from error
         check_tensors(path, iospec.inputs, _describe(inputs))
         check_tensors(path, iospec.outputs, _describe(outputs))
@@ -58,11 +70,20 @@ class LiteRTRuntime(PythonPackage):
 
 
 def _describe(details: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], str]]:
-    return {name: (tuple(int(n) for n in detail["shape"]), np.dtype(detail["dtype"]).name) for name, detail in details.items()}
+    return {
+        name: (tuple(int(n) for n in detail["shape"]), np.dtype(detail["dtype"]).name)
+        for name, detail in details.items()
+    }
 
 
 class _Interpreted:
-    def __init__(self, interpreter: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], placement: Placement) -> None:
+    def __init__(
+        self,
+        interpreter: Any,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        placement: Placement,
+    ) -> None:
         self.placement = placement
         self._interpreter = interpreter
         self._inputs = {name: detail["index"] for name, detail in inputs.items()}
@@ -82,8 +103,9 @@ class _Interpreted:
 def placement_of(interpreter: Any, asked: str) -> Placement:
     """Counts what the delegate took.
 
-    The interpreter lists the graph's own operators and, behind them, one DELEGATE operator a partition. An operator
-    was taken if a partition's outputs can be traced back to it without leaving the partition.
+    The interpreter lists the graph's own operators and, behind them, one DELEGATE operator a
+    partition. An operator was taken if a partition's outputs can be traced back to it without
+    leaving the partition.
     """
     listed = interpreter._get_ops_details()  # no public call tells; a test holds this one
     own = [node for node in listed if node["op_name"] != "DELEGATE"]
@@ -117,19 +139,24 @@ LOGGED = re.compile(r"(INFO|WARNING|ERROR|VERBOSE|DEBUG): |([IWEF])\d{4} ")
 
 
 def open_on_gpu(path: Path, iospec: IOSpec) -> Runner:
-    """Compiles a file for the GPU; whatever cannot go there is an error, as a phone's fallback to the CPU would be silent.
+    """Compiles a file for the GPU; whatever cannot go there is an error, as a phone's fallback to
+    the CPU would be silent.
 
     Raises:
         InputError: there is no GPU, and no software device that stands in for one.
-        ArtifactError: LiteRT cannot load the file, or the delegate refuses it or leaves operators to the CPU.
+        ArtifactError: LiteRT cannot load the file, or the delegate refuses it or leaves operators
+            to the CPU.
     """
     from ai_edge_litert.compiled_model import CompiledModel
     from ai_edge_litert.gpu_options import GpuOptions
     from ai_edge_litert.hardware_accelerator import HardwareAccelerator
     from ai_edge_litert.options import Options
 
-    # Without benchmark mode a run returns before its work is done, and whoever times it times nothing.
-    options = Options(hardware_accelerators=HardwareAccelerator.GPU, gpu_options=GpuOptions(benchmark_mode=True))
+    # Without benchmark mode a run returns before its work is done, and whoever times it times
+    # nothing.
+    options = Options(
+        hardware_accelerators=HardwareAccelerator.GPU, gpu_options=GpuOptions(benchmark_mode=True)
+    )
     try:
         model = CompiledModel.from_file(str(path), options=options)
     except RuntimeError as error:
@@ -147,9 +174,15 @@ def _refusal(path: Path, error: RuntimeError) -> InputError | ArtifactError:
     said = _said()
     if NO_DEVICE in said:
         why = f"there is no GPU here that Vulkan, Metal or Direct3D finds ({NO_DEVICE})"
-        return InputError("delegate 'gpu'", why, "Use another delegate, or a software device: see docs/export.md")
+        return InputError(
+            "delegate 'gpu'", why, "Use another delegate, or a software device: see docs/export.md"
+        )
     text = " ".join(" ".join(_errors(said.splitlines()) or [str(error)]).split())[:500]
-    return ArtifactError(str(path), f"the GPU delegate refuses it: {text}", "Export another precision, or run it on xnnpack")
+    return ArtifactError(
+        str(path),
+        f"the GPU delegate refuses it: {text}",
+        "Export another precision, or run it on xnnpack",
+    )
 
 
 def _errors(lines: Iterable[str]) -> list[str]:
@@ -169,7 +202,9 @@ def _errors(lines: Iterable[str]) -> list[str]:
 
 
 def _said() -> str:
-    """What this process wrote to stderr, where that is a file: the delegate gives its reasons there and nowhere else."""
+    """What this process wrote to stderr, where that is a file: the delegate gives its reasons there
+    and nowhere else.
+    """
     try:
         with LOG.open("rb") as handle:
             handle.seek(0, 2)
@@ -189,8 +224,14 @@ class _OnGPU:
     def __init__(self, model: Any, iospec: IOSpec) -> None:
         self.placement = Placement(delegate_asked="gpu", delegate_got="gpu", adapter=_adapter())
         self._model, self._iospec = model, iospec
-        self._inputs = {item.name: model.create_input_buffer_by_name(SIGNATURE, item.name) for item in iospec.inputs}
-        self._outputs = {item.name: model.create_output_buffer_by_name(SIGNATURE, item.name) for item in iospec.outputs}
+        self._inputs = {
+            item.name: model.create_input_buffer_by_name(SIGNATURE, item.name)
+            for item in iospec.inputs
+        }
+        self._outputs = {
+            item.name: model.create_output_buffer_by_name(SIGNATURE, item.name)
+            for item in iospec.outputs
+        }
 
     def feed(self, inputs: Mapping[str, Array]) -> None:
         for name, buffer in self._inputs.items():
@@ -203,7 +244,9 @@ class _OnGPU:
         found = {}
         for item in self._iospec.outputs:
             count = int(np.prod(item.shape))
-            found[item.name] = self._outputs[item.name].read(count, np.dtype(item.dtype)).reshape(item.shape)
+            found[item.name] = (
+                self._outputs[item.name].read(count, np.dtype(item.dtype)).reshape(item.shape)
+            )
         return found
 
 

@@ -1,4 +1,6 @@
-"""Core ML's programs by our own evaluator: on any machine, for numbers only. Its times say nothing of a phone."""
+"""Core ML's programs by our own evaluator: on any machine, for numbers only. Its times say nothing
+of a phone.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from .base import Placement, PythonPackage, Runner, check_tensors
 
 @dataclass(frozen=True)
 class MIL(PythonPackage):
-    """`unplug.export.mil`: reads the package, computes each operator with torch in the stored precision."""
+    """`unplug.export.mil`: reads the package, computes each operator with torch in the stored
+    precision.
+    """
 
     name: str = "mil"
     suffix: str = ".mlpackage"
@@ -37,11 +41,19 @@ class MIL(PythonPackage):
         torch.set_num_threads(threads)
         program = read_program(path)
         inputs = {name: (item.shape, item.dtype) for name, item in program.inputs.items()}
-        declared = {name: item for operation in program.operations for name, item in operation.outputs}
-        outputs = {name: (declared[name].shape, declared[name].dtype) for name in program.outputs if name in declared}
+        declared = {
+            name: item for operation in program.operations for name, item in operation.outputs
+        }
+        outputs = {
+            name: (declared[name].shape, declared[name].dtype)
+            for name in program.outputs
+            if name in declared
+        }
         check_tensors(path, iospec.inputs, inputs)
         check_tensors(path, iospec.outputs, outputs)
-        return _MilRunner(Evaluator(program), Placement(delegate_asked=delegate, delegate_got=delegate))
+        return _MilRunner(
+            Evaluator(program), Placement(delegate_asked=delegate, delegate_got=delegate)
+        )
 
 
 class _MilRunner:

@@ -13,9 +13,15 @@ from .base import Placement, PythonPackage, Runner, check_tensors
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 NUMPY_NAMES = {
-    "tensor(float)": "float32", "tensor(float16)": "float16", "tensor(int64)": "int64", "tensor(int32)": "int32",
-    "tensor(int16)": "int16", "tensor(int8)": "int8", "tensor(uint8)": "uint8", "tensor(bool)": "bool",
-}  # fmt: skip
+    "tensor(float)": "float32",
+    "tensor(float16)": "float16",
+    "tensor(int64)": "int64",
+    "tensor(int32)": "int32",
+    "tensor(int16)": "int16",
+    "tensor(int8)": "int8",
+    "tensor(uint8)": "uint8",
+    "tensor(bool)": "bool",
+}
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,8 @@ class OnnxRuntime(PythonPackage):
         return None
 
     def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:
-        """Loads and optimizes the graph; what CUDA does not take is an error, never left to the CPU in silence.
+        """Loads and optimizes the graph; what CUDA does not take is an error, never left to the CPU
+        in silence.
 
         Raises:
             InputError: this build of ONNX Runtime has no such provider.
@@ -45,7 +52,11 @@ class OnnxRuntime(PythonPackage):
 
         provider = PROVIDERS[delegate]
         if provider not in onnxruntime.get_available_providers():
-            raise InputError(f"delegate {delegate!r}", f"this ONNX Runtime has no {provider}", "Install onnxruntime-gpu")
+            raise InputError(
+                f"delegate {delegate!r}",
+                f"this ONNX Runtime has no {provider}",
+                "Install onnxruntime-gpu",
+            )
         options = onnxruntime.SessionOptions()
         if delegate != "cpu":
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
@@ -64,12 +75,21 @@ class OnnxRuntime(PythonPackage):
             session = onnxruntime.InferenceSession(str(path), options, providers=[provider])
             inputs, outputs = _describe(session.get_inputs()), _describe(session.get_outputs())
         except broken as error:
-            raise ArtifactError(str(path), f"ONNX Runtime cannot load it ({error})", "Export it again") from error
+            raise ArtifactError(
+                str(path), f"ONNX Runtime cannot load it ({error})", "Export it again"
+            ) from error
         check_tensors(path, iospec.inputs, inputs)
         check_tensors(path, iospec.outputs, outputs)
-        got = ",".join(provider.removesuffix("ExecutionProvider").lower() for provider in session.get_providers())
+        got = ",".join(
+            provider.removesuffix("ExecutionProvider").lower()
+            for provider in session.get_providers()
+        )
         if got.split(",")[0] != delegate:
-            raise ArtifactError(str(path), f"ONNX Runtime runs it on {got}, not on {delegate}", "See what its log says")
+            raise ArtifactError(
+                str(path),
+                f"ONNX Runtime runs it on {got}, not on {delegate}",
+                "See what its log says",
+            )
         placement = Placement(delegate_asked=delegate, delegate_got=got)
         return _OnnxRunner(session, [tensor.name for tensor in iospec.outputs], placement)
 

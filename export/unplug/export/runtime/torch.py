@@ -1,4 +1,6 @@
-"""PyTorch itself, eager or compiled: what a checkpoint costs before it is exported. The reference beside every runtime."""
+"""PyTorch itself, eager or compiled: what a checkpoint costs before it is exported. The reference
+beside every runtime.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from .base import Placement, PythonPackage, Runner
 
 @dataclass(frozen=True)
 class Torch(PythonPackage):
-    """Runs checkpoint folders; ``compiled`` is `torch.compile` of the whole graph, whose first run compiles."""
+    """Runs checkpoint folders; ``compiled`` is `torch.compile` of the whole graph, whose first run
+    compiles.
+    """
 
     name: str = "torch"
     suffix: str = ""
@@ -42,13 +46,18 @@ class Torch(PythonPackage):
 
         how, _, place = delegate.partition("-")
         if place and not torch.cuda.is_available():
-            raise InputError(f"delegate {delegate!r}", "PyTorch finds no CUDA device", "Use eager or compiled")
+            raise InputError(
+                f"delegate {delegate!r}", "PyTorch finds no CUDA device", "Use eager or compiled"
+            )
         torch.set_num_threads(threads)
         model = load_checkpoint(path).model.to(place or "cpu")
         network = torch.compile(model, fullgraph=True) if how == "compiled" else model
         adapter = torch.cuda.get_device_name() if place else None
         return _TorchRunner(
-            network, iospec, place or "cpu", Placement(delegate_asked=delegate, delegate_got=delegate, adapter=adapter)
+            network,
+            iospec,
+            place or "cpu",
+            Placement(delegate_asked=delegate, delegate_got=delegate, adapter=adapter),
         )
 
 
@@ -62,7 +71,10 @@ class _TorchRunner:
     def feed(self, inputs: Mapping[str, Array]) -> None:
         import torch
 
-        self._inputs = [torch.from_numpy(np.array(inputs[item.name])).to(self._device) for item in self._iospec.inputs]
+        self._inputs = [
+            torch.from_numpy(np.array(inputs[item.name])).to(self._device)
+            for item in self._iospec.inputs
+        ]
         self._wait()
 
     def invoke(self) -> None:

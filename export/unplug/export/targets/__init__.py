@@ -1,4 +1,6 @@
-"""Export targets by name; third parties add theirs through the entry-point group ``unplug.targets``."""
+"""Export targets by name; third parties add theirs through the entry-point group
+``unplug.targets``.
+"""
 
 from unplug.core import Registry
 

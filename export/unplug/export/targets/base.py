@@ -20,8 +20,8 @@ class TargetSource:
     """The model to convert, as its child process sees it.
 
     Args:
-        model: a torch module in eval mode; its forward takes the inputs in IOSpec order and returns the outputs by name
-            or, as a list, in IOSpec order.
+        model: a torch module in eval mode; its forward takes the inputs in IOSpec order and returns
+            the outputs by name or, as a list, in IOSpec order.
         iospec: its named tensors.
         model_type: key of `unplug.plugins.checkpoint.MODELS`.
         description: of the model, one line.
@@ -36,7 +36,8 @@ class TargetSource:
 
 
 class Target(Protocol):
-    """One export format. The parent reads the attributes; `prepare` and `write` run in a child process.
+    """One export format. The parent reads the attributes; `prepare` and `write` run in a child
+    process.
 
     Args:
         name: key in TARGETS.
@@ -67,6 +68,10 @@ class Target(Protocol):
         """Does once what all precisions share, and returns it."""
         ...
 
-    def write(self, prepared: Any, precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
-        """Writes one artifact to `path`; `calibration` has samples of each input by name, or nothing."""
+    def write(
+        self, prepared: Any, precision: str, path: Path, calibration: Mapping[str, Array]
+    ) -> None:
+        """Writes one artifact to `path`; `calibration` has samples of each input by name, or
+        nothing.
+        """
         ...

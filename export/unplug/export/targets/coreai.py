@@ -1,4 +1,6 @@
-"""Core AI, Apple's successor of Core ML: a model asset (``.aimodel``) by coreai-torch, for iOS 27 and macOS 27 on."""
+"""Core AI, Apple's successor of Core ML: a model asset (``.aimodel``) by coreai-torch, for iOS 27
+and macOS 27 on.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,11 @@ ENTRY = "main"
 
 @dataclass(frozen=True)
 class CoreAI:
-    """The function `ENTRY` has the IOSpec's names; a folder of the program, its hash and a few facts.
+    """The function `ENTRY` has the IOSpec's names; a folder of the program, its hash and a few
+    facts.
 
-    There is fp32 alone: the converter has no precisions of its own, and a network of halves throughout, which it does take,
-    misses what fp16 must reach.
+    There is fp32 alone: the converter has no precisions of its own, and a network of halves
+    throughout, which it does take, misses what fp16 must reach.
     """
 
     name: str = "coreai"
@@ -38,7 +41,9 @@ class CoreAI:
 
         from .wrappers import Positional, examples
 
-        exported = torch.export.export(Positional(source), examples(source)).run_decompositions(get_decomp_table())
+        exported = torch.export.export(Positional(source), examples(source)).run_decompositions(
+            get_decomp_table()
+        )
         # Its other mode, which is the default, writes source paths of this machine into the file.
         converter = TorchConverter(mode=TorchConverter.Mode.RELEASE)
         converter.add_exported_program(
@@ -49,7 +54,13 @@ class CoreAI:
         )
         return converter.to_coreai(), source
 
-    def write(self, prepared: tuple[Any, TargetSource], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
+    def write(
+        self,
+        prepared: tuple[Any, TargetSource],
+        precision: str,
+        path: Path,
+        calibration: Mapping[str, Array],
+    ) -> None:
         """Saves the asset, with the model's description."""
         from coreai.runtime import AIModelAssetMetadata
 

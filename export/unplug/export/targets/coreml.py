@@ -1,4 +1,6 @@
-"""Core ML: an ML Program (``.mlpackage``) by coremltools; converts on Linux, runs on Apple systems only."""
+"""Core ML: an ML Program (``.mlpackage``) by coremltools; converts on Linux, runs on Apple systems
+only.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,20 @@ from .base import TargetSource
 
 @dataclass(frozen=True)
 class CoreML:
-    """Tensors in and out are float32 multi-arrays with the IOSpec's names; for `TargetSource.ios` and later."""
+    """Tensors in and out are float32 multi-arrays with the IOSpec's names; for `TargetSource.ios`
+    and later.
+    """
 
     name: str = "coreml"
     suffix: str = ".mlpackage"
-    precisions: tuple[str, ...] = ("fp32", "fp16", "int8-weight", "int8-static", "palette8", "palette6")
+    precisions: tuple[str, ...] = (
+        "fp32",
+        "fp16",
+        "int8-weight",
+        "int8-static",
+        "palette8",
+        "palette6",
+    )
     modules: tuple[str, ...] = ("coremltools", "sklearn")
     distributions: tuple[str, ...] = ("coremltools", "torch")
     extra: str = "coreml"
@@ -26,7 +37,8 @@ class CoreML:
 
     def prepare(self, source: TargetSource) -> tuple[Any, TargetSource]:
         """The exported program in core ATen operators."""
-        import torch  # before coremltools: the other order can end in SIGSEGV where tensorflow is installed
+        # before coremltools: the other order can end in SIGSEGV where tensorflow is installed
+        import torch
 
         from ..lowering import lowered
         from .wrappers import Positional, examples
@@ -36,7 +48,13 @@ class CoreML:
 
         return lowered(program, lambda name: _TORCH_OPS_REGISTRY.get_func(name) is not None), source
 
-    def write(self, prepared: tuple[Any, TargetSource], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
+    def write(
+        self,
+        prepared: tuple[Any, TargetSource],
+        precision: str,
+        path: Path,
+        calibration: Mapping[str, Array],
+    ) -> None:
         """Converts with every operator in `precision`; what has fewer bits computes in float16."""
         import coremltools as ct
         import numpy as np
@@ -50,11 +68,21 @@ class CoreML:
         def convert(graph: Any) -> Any:
             return ct.convert(
                 graph,
-                inputs=[ct.TensorType(name=tensor.name, shape=tensor.shape, dtype=np.dtype(tensor.dtype)) for tensor in inputs],
-                outputs=[ct.TensorType(name=tensor.name, dtype=np.dtype(tensor.dtype)) for tensor in outputs],
+                inputs=[
+                    ct.TensorType(
+                        name=tensor.name, shape=tensor.shape, dtype=np.dtype(tensor.dtype)
+                    )
+                    for tensor in inputs
+                ],
+                outputs=[
+                    ct.TensorType(name=tensor.name, dtype=np.dtype(tensor.dtype))
+                    for tensor in outputs
+                ],
                 convert_to="mlprogram",
                 minimum_deployment_target=getattr(ct.target, f"iOS{source.ios}"),
-                compute_precision=ct.precision.FLOAT32 if precision == "fp32" else ct.precision.FLOAT16,
+                compute_precision=ct.precision.FLOAT32
+                if precision == "fp32"
+                else ct.precision.FLOAT16,
                 skip_model_load=True,
             )
 
@@ -74,9 +102,11 @@ class CoreML:
 
 
 def _write_relu6_as_such() -> None:
-    """For this process: coremltools writes ReLU6 as a clip, which it does not count among a convolution's activations.
+    """For this process: coremltools writes ReLU6 as a clip, which it does not count among a
+    convolution's activations.
 
-    Static int8 then rounds what stands in front of the activation, in steps of its far wider range: 6 dB of every layer.
+    Static int8 then rounds what stands in front of the activation, in steps of its far wider range:
+    6 dB of every layer.
     """
     from coremltools.converters.mil import Builder
     from coremltools.converters.mil.frontend.torch import ops
@@ -95,14 +125,18 @@ def _write_relu6_as_such() -> None:
 
 
 INTEGER = ("conv", "add")
-"""Operators between whose int8 tensors a chip may fuse; the head stays in half precision, as in LiteRT."""
+"""Operators between whose int8 tensors a chip may fuse; the head stays in half precision, as in
+LiteRT.
+"""
 
 
 def weight_only(model: Any) -> Any:
     """Stores each kernel and matrix as int8, one scale an output channel."""
     import coremltools.optimize.coreml as cto
 
-    config = cto.OpLinearQuantizerConfig(mode="linear_symmetric", dtype="int8", granularity="per_channel", weight_threshold=0)
+    config = cto.OpLinearQuantizerConfig(
+        mode="linear_symmetric", dtype="int8", granularity="per_channel", weight_threshold=0
+    )
     return cto.linear_quantize_weights(model, cto.OptimizationConfig(global_config=config))
 
 
@@ -117,8 +151,9 @@ def palette(model: Any, bits: int) -> Any:
 def static(model: Any, calibration: Mapping[str, Array]) -> Any:
     """int8 kernels, and int8 activations between `INTEGER` operators.
 
-    coremltools' own function runs the model to find the ranges, which works on macOS alone (and keeps those of the last sample
-    only). Here our evaluator finds them, and coremltools' passes take them.
+    coremltools' own function runs the model to find the ranges, which works on macOS alone (and
+    keeps those of the last sample only). Here our evaluator finds them, and coremltools' passes
+    take them.
 
     Args:
         model: an `MLModel`.
@@ -131,7 +166,9 @@ def static(model: Any, calibration: Mapping[str, Array]) -> Any:
         found = _ranges(model, calibration)
     except UnknownOperatorError as error:
         why = f"activations get their ranges from our evaluator, and {error.why}"
-        raise ConversionError("export to coreml int8-static", why, "Use int8-weight, or another target") from error
+        raise ConversionError(
+            "export to coreml int8-static", why, "Use int8-weight, or another target"
+        ) from error
     own = theirs._get_activation_calibration_stats
     config = cto.OpLinearQuantizerConfig(mode="linear", weight_threshold=0)
     kinds = cto.OptimizationConfig(op_type_configs=dict.fromkeys(INTEGER, config))
@@ -162,7 +199,10 @@ def _ranges(model: Any, calibration: Mapping[str, Array]) -> dict[str, dict[str,
         sample = {name: array[index : index + 1] for name, array in calibration.items()}
         for name, array in sample.items():
             see(name, float(array.min()), float(array.max()))
-        evaluator(sample, lambda _operation, name, value: see(name, float(value.min()), float(value.max())))
+        evaluator(
+            sample,
+            lambda _operation, name, value: see(name, float(value.min()), float(value.max())),
+        )
     return found
 
 

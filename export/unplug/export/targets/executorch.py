@@ -1,4 +1,6 @@
-"""ExecuTorch: a program (``.pte``) for PyTorch's own runtime on phones, its operators in XNNPACK; int8 by torchao's PT2E."""
+"""ExecuTorch: a program (``.pte``) for PyTorch's own runtime on phones, its operators in XNNPACK;
+int8 by torchao's PT2E.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from unplug.core import Array
 from .base import TargetSource
 
 INPUT_NAMES, OUTPUT_NAMES = "input_names", "output_names"
-"""Methods of the program that return the names of its tensors in order: the format itself keeps none."""
+"""Methods of the program that return the names of its tensors in order: the format itself keeps
+none.
+"""
 
 SMALLEST_SCALE = 2**-12
 """Of an activation, as the quantizer's own configuration has it: XNNPACK refuses smaller ones."""
@@ -23,10 +27,12 @@ SMALLEST_SCALE = 2**-12
 
 @dataclass(frozen=True)
 class ExecuTorch:
-    """The method ``forward`` takes and returns float32 tensors in IOSpec order; `INPUT_NAMES` and `OUTPUT_NAMES` name them.
+    """The method ``forward`` takes and returns float32 tensors in IOSpec order; `INPUT_NAMES` and
+    `OUTPUT_NAMES` name them.
 
-    There is no fp16: the delegate stores the weights of convolutions as float32 whatever the model has, so a program of half
-    precision is not smaller and loses accuracy for nothing. It computes 8-bit weights with 8-bit activations only.
+    There is no fp16: the delegate stores the weights of convolutions as float32 whatever the model
+    has, so a program of half precision is not smaller and loses accuracy for nothing. It computes
+    8-bit weights with 8-bit activations only.
     """
 
     name: str = "executorch"
@@ -45,7 +51,13 @@ class ExecuTorch:
 
         return torch.export.export(Positional(source), examples(source)), source
 
-    def write(self, prepared: tuple[Any, TargetSource], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
+    def write(
+        self,
+        prepared: tuple[Any, TargetSource],
+        precision: str,
+        path: Path,
+        calibration: Mapping[str, Array],
+    ) -> None:
         """Lowers the graph to XNNPACK and writes the program."""
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 
@@ -55,7 +67,8 @@ class ExecuTorch:
 
 
 def lowered(exported: Any, source: TargetSource, partitioner: Any) -> Any:
-    """The program in ExecuTorch's operators, those that the partitioner's delegate takes in its own form.
+    """The program in ExecuTorch's operators, those that the partitioner's delegate takes in its own
+    form.
 
     Args:
         exported: from `torch.export.export`.
@@ -72,7 +85,8 @@ def lowered(exported: Any, source: TargetSource, partitioner: Any) -> Any:
 
 
 def static(exported: Any, source: TargetSource, calibration: Mapping[str, Array]) -> Any:
-    """The graph with int8 kernels, one scale an output channel, and int8 activations between convolutions and sums.
+    """The graph with int8 kernels, one scale an output channel, and int8 activations between
+    convolutions and sums.
 
     The head behind the trunk stays float, as in the other targets.
 
@@ -100,25 +114,36 @@ def static(exported: Any, source: TargetSource, calibration: Mapping[str, Array]
 
 
 def _symmetric() -> Any:
-    """Smallest and largest value of each activation over all samples; the quantizer's own histograms clip the rare ones."""
-    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import get_symmetric_quantization_config
+    """Smallest and largest value of each activation over all samples; the quantizer's own
+    histograms clip the rare ones.
+    """
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        get_symmetric_quantization_config,
+    )
     from torchao.quantization.pt2e import MinMaxObserver
 
     config = get_symmetric_quantization_config(is_per_channel=True)
-    ranged = replace(config.input_activation, observer_or_fake_quant_ctr=MinMaxObserver.with_args(eps=SMALLEST_SCALE))
+    ranged = replace(
+        config.input_activation,
+        observer_or_fake_quant_ctr=MinMaxObserver.with_args(eps=SMALLEST_SCALE),
+    )
     return replace(config, input_activation=ranged, output_activation=ranged)
 
 
 @contextmanager
 def _relu6_as_relu() -> Iterator[None]:
-    """The delegate fuses ReLU6 into a convolution as it does ReLU; its quantizer knows the latter alone.
+    """The delegate fuses ReLU6 into a convolution as it does ReLU; its quantizer knows the latter
+    alone.
 
     It would round what stands in front of the activation, in steps of its far wider range.
     """
     import torch
     from executorch.backends.xnnpack.quantizer import xnnpack_quantizer_utils as theirs
 
-    own, clamps = theirs.is_relu_node, (torch.ops.aten.hardtanh.default, torch.ops.aten.hardtanh_.default)
+    own, clamps = (
+        theirs.is_relu_node,
+        (torch.ops.aten.hardtanh.default, torch.ops.aten.hardtanh_.default),
+    )
     theirs.is_relu_node = lambda node: own(node) or node.target in clamps
     try:
         yield

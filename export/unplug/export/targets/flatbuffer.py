@@ -1,8 +1,9 @@
 """Changes to a LiteRT file that its converter and quantizer leave to us.
 
-Short names and shared vectors are the same graph in fewer bytes. The converter names a tensor by every module around each
-operator that was fused into it, a fiftieth of a small fp32 file; the quantizer writes a zero point of eight bytes for each
-channel, all of them zero, a tenth of an int8 one.
+Short names and shared vectors are the same graph in fewer bytes. The converter names a tensor by
+every module around each operator that was fused into it, a fiftieth of a small fp32 file; the
+quantizer writes a zero point of eight bytes for each channel, all of them zero, a tenth of an int8
+one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ ALIGNMENT = 16
 
 
 def compact(flatbuffer: bytes) -> bytes:
-    """The file written again, with a `short_name` for each tensor, and one copy of vectors that are equal."""
+    """The file written again, with a `short_name` for each tensor, and one copy of vectors that are
+    equal.
+    """
     model = read_model(flatbuffer)
     for graph in model.subgraphs:
         seen: Counter[str] = Counter()
@@ -34,8 +37,8 @@ def compact(flatbuffer: bytes) -> bytes:
 def float_outputs(flatbuffer: bytes) -> bytes:
     """The file with outputs of floats again where the quantizer gives int8 ones.
 
-    Where a float operator reads an output too, it puts a DEQUANTIZE in front of the operator and leaves the signature's output,
-    and at times the graph's, at the int8 tensor (0.10.0).
+    Where a float operator reads an output too, it puts a DEQUANTIZE in front of the operator and
+    leaves the signature's output, and at times the graph's, at the int8 tensor (0.10.0).
 
     Raises:
         ConversionError: an int8 output that nothing dequantizes.
@@ -50,14 +53,21 @@ def float_outputs(flatbuffer: bytes) -> bytes:
             for node in graph.operators
             if codes[node.opcodeIndex] == BuiltinOperator.DEQUANTIZE
         }
-        ends = [item for signature in model.signatureDefs if signature.subgraphIndex == number for item in signature.outputs]
+        ends = [
+            item
+            for signature in model.signatureDefs
+            if signature.subgraphIndex == number
+            for item in signature.outputs
+        ]
 
         def as_float(index: int, graph: Any = graph, floats: dict[int, int] = floats) -> int:
             if graph.tensors[index].type != TensorType.INT8:
                 return index
             if index not in floats:
                 name = bytes(graph.tensors[index].name).decode("utf-8", "replace")
-                raise ConversionError(f"output {name}", "the quantizer left it in int8", "Export another precision")
+                raise ConversionError(
+                    f"output {name}", "the quantizer left it in int8", "Export another precision"
+                )
             return floats[index]
 
         graph.outputs = np.array([as_float(int(index)) for index in graph.outputs], np.int32)
@@ -97,7 +107,8 @@ def short_name(name: str) -> str:
     first = name.split(";")[0]
     if "/" not in first:
         return first
-    # Each part is a class with its module, an underscore, and the name under which the parent has it.
+    # Each part is a class with its module, an underscore, and the name under which the parent has
+    # it.
     names = [part.rsplit(".", 1)[-1].partition("_")[2] for part in first.split("/")]
     return ".".join(name for name in names if name and name != "model") or "model"
 
@@ -116,7 +127,9 @@ def _sharing_builder(size: int) -> Any:
             payload = x.tobytes()
             key = x.dtype.str, payload
             if key not in self.known:
-                self.StartVector(x.itemsize, x.size, ALIGNMENT if x.dtype == np.uint8 else x.dtype.alignment)
+                self.StartVector(
+                    x.itemsize, x.size, ALIGNMENT if x.dtype == np.uint8 else x.dtype.alignment
+                )
                 head = self.head = self.head - len(payload)  # type: ignore[has-type]
                 self.Bytes[head : head + len(payload)] = payload
                 self.known[key] = self.EndVector()

@@ -24,7 +24,13 @@ class LiteRT:
     suffix: str = ".tflite"
     precisions: tuple[str, ...] = ("fp32", "fp16", "int8-weight", "int8-static", "int8-dynamic")
     modules: tuple[str, ...] = ("litert_torch", "ai_edge_litert", "ai_edge_quantizer")
-    distributions: tuple[str, ...] = ("litert-torch", "litert-converter", "ai-edge-litert", "ai-edge-quantizer", "torch")
+    distributions: tuple[str, ...] = (
+        "litert-torch",
+        "litert-converter",
+        "ai-edge-litert",
+        "ai-edge-quantizer",
+        "torch",
+    )
     extra: str = "litert"
     runtime: str = "litert"
 
@@ -39,7 +45,13 @@ class LiteRT:
         edge: Any = litert_torch.convert(ByName(source), sample_kwargs=keywords)
         return bytes(edge.model_content()), source
 
-    def write(self, prepared: tuple[bytes, TargetSource], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
+    def write(
+        self,
+        prepared: tuple[bytes, TargetSource],
+        precision: str,
+        path: Path,
+        calibration: Mapping[str, Array],
+    ) -> None:
         """Writes the flatbuffer, quantized, with short names and metadata."""
         from .flatbuffer import compact
         from .litert_metadata import described
@@ -59,14 +71,17 @@ class LiteRT:
 KERNELS = ("CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D_TRANSPOSE")
 """Operators whose weights `weight_only` stores as int8."""
 INTEGER = ("CONV_2D", "DEPTHWISE_CONV_2D", "ADD", "PAD")
-"""Operators that compute in int8 after `static`: the trunk. What follows it (pooling, the classifier, the softmax and the mean
-over ages) is a thousandth of the arithmetic and was measured to cost 10 dB of the logits and 30 dB of the age in int8."""
+"""Operators that compute in int8 after `static`: the trunk. What follows it (pooling, the
+classifier, the softmax and the mean over ages) is a thousandth of the arithmetic and was measured
+to cost 10 dB of the logits and 30 dB of the age in int8.
+"""
 
 
 def half(flatbuffer: bytes) -> bytes:
     """Stores kernels and matrices as float16 behind dequantize operators.
 
-    XNNPACK unpacks them once, when it loads the file: half the bytes, the arithmetic of fp32 or of the device's fp16.
+    XNNPACK unpacks them once, when it loads the file: half the bytes, the arithmetic of fp32 or of
+    the device's fp16.
     """
     from ai_edge_quantizer import qtyping, quantizer
     from ai_edge_quantizer.algorithm_manager import AlgorithmName
@@ -77,7 +92,9 @@ def half(flatbuffer: bytes) -> bytes:
         operation_name=qtyping.TFLOperationName.ALL_SUPPORTED,
         algorithm_key=AlgorithmName.FLOAT_CASTING,
         op_config=qtyping.OpQuantizationConfig(
-            weight_tensor_config=qtyping.TensorQuantizationConfig(num_bits=16, dtype=qtyping.TensorDataType.FLOAT),
+            weight_tensor_config=qtyping.TensorQuantizationConfig(
+                num_bits=16, dtype=qtyping.TensorDataType.FLOAT
+            ),
             compute_precision=qtyping.ComputePrecision.FLOAT,
             explicit_dequantize=True,
         ),
@@ -88,7 +105,8 @@ def half(flatbuffer: bytes) -> bytes:
 def weight_only(flatbuffer: bytes) -> bytes:
     """Stores kernels as int8, one scale an output channel; arithmetic in fp32.
 
-    Matrices stay as they are: the GPU delegate refuses one with a scale for each output (2.3.0: "Shape mismatch").
+    Matrices stay as they are: the GPU delegate refuses one with a scale for each output (2.3.0:
+    "Shape mismatch").
     """
     return _quantized(flatbuffer, _recipe("add_weight_only_config", KERNELS, num_bits=8))
 
@@ -101,7 +119,8 @@ def dynamic(flatbuffer: bytes) -> bytes:
 
 
 def static(flatbuffer: bytes, calibration: Mapping[str, Array]) -> bytes:
-    """int8 kernels and activations in `INTEGER` operators; inputs and outputs of the file stay float32.
+    """int8 kernels and activations in `INTEGER` operators; inputs and outputs of the file stay
+    float32.
 
     Args:
         flatbuffer: fp32.
@@ -126,7 +145,9 @@ def _recipe(add: str, operators: Sequence[str], **bits: int) -> Any:
     return manager.get_quantization_recipe()
 
 
-def _quantized(flatbuffer: bytes, recipe: Any, calibration: Mapping[str, Array] | None = None) -> bytes:
+def _quantized(
+    flatbuffer: bytes, recipe: Any, calibration: Mapping[str, Array] | None = None
+) -> bytes:
     from ai_edge_quantizer import quantizer
 
     worker = quantizer.Quantizer(bytearray(flatbuffer), recipe)
@@ -137,8 +158,8 @@ def _quantized(flatbuffer: bytes, recipe: Any, calibration: Mapping[str, Array] 
 def _ranges(flatbuffer: bytes, recipe: Any, calibration: Mapping[str, Array]) -> Any:
     """Smallest and largest value of each activation over all samples.
 
-    Not the quantizer's own moving average: it forgets the first samples and clips the others, and was measured to cost up to
-    10 dB, the more the fewer samples there are.
+    Not the quantizer's own moving average: it forgets the first samples and clips the others, and
+    was measured to cost up to 10 dB, the more the fewer samples there are.
     """
     from ai_edge_quantizer import calibrator, recipe_manager
     from ai_edge_quantizer.utils import qsv_utils
@@ -146,8 +167,12 @@ def _ranges(flatbuffer: bytes, recipe: Any, calibration: Mapping[str, Array]) ->
     manager = recipe_manager.RecipeManager()
     manager.load_quantization_recipe(recipe)
     count = len(next(iter(calibration.values())))
-    samples = [{name: array[n : n + 1] for name, array in calibration.items()} for n in range(count)]
-    found = calibrator.Calibrator(bytearray(flatbuffer), num_threads=1, qsv_update_func=qsv_utils.min_max_update)
+    samples = [
+        {name: array[n : n + 1] for name, array in calibration.items()} for n in range(count)
+    ]
+    found = calibrator.Calibrator(
+        bytearray(flatbuffer), num_threads=1, qsv_update_func=qsv_utils.min_max_update
+    )
     found.calibrate({SIGNATURE: samples}, manager)
     return found.get_model_qsvs()
 

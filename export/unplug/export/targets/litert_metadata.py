@@ -1,4 +1,5 @@
-"""TFLite Metadata: what a LiteRT file says of its tensors to Android Studio, ML Kit and MediaPipe's tasks.
+"""TFLite Metadata: what a LiteRT file says of its tensors to Android Studio, ML Kit and MediaPipe's
+tasks.
 
 A flatbuffer of its own ("M001") in the file's buffers.
 Slots are fields of the schema's tables, in their order.
@@ -18,7 +19,8 @@ from unplug.core import IOSpec, TensorSpec
 
 FIELD, IDENTIFIER, PARSER = "TFLITE_METADATA", b"M001", "1.0.0"
 IMAGE_PROPERTIES, NORMALIZATION, RGB = 2, 1, 1
-"""Members of the unions ContentProperties and ProcessUnitOptions, and of the enum ColorSpaceType."""
+"""Members of the unions ContentProperties and ProcessUnitOptions, and of the enum ColorSpaceType.
+"""
 AXES = {"N": "batch", "C": "channels", "H": "height", "W": "width", "T": "tokens", "G": "groups"}
 
 
@@ -60,7 +62,12 @@ def described(flatbuffer: bytes, iospec: IOSpec, name: str, description: str) ->
     ):
         named = {end.tensorIndex: bytes(end.name).decode() for end in ends}
         by_name = {spec.name: spec for spec in specs}
-        sides.append([tensor_table(by_name[named[int(index)]], scaled=specs is iospec.inputs) for index in order])
+        sides.append(
+            [
+                tensor_table(by_name[named[int(index)]], scaled=specs is iospec.inputs)
+                for index in order
+            ]
+        )
     subgraph = MetadataTable({0: name, 2: sides[0], 3: sides[1]})
     facts = MetadataTable({0: name, 1: description, 3: [subgraph], 7: PARSER})
     buffer, entry = schema.BufferT(), schema.MetadataT()
@@ -72,17 +79,29 @@ def described(flatbuffer: bytes, iospec: IOSpec, name: str, description: str) ->
 
 
 def tensor_table(spec: TensorSpec, *, scaled: bool) -> MetadataTable:
-    """TensorMetadata; where `scaled`, an image's pixels of 0 to 255 become its range by (x - mean) / std, as inputs do."""
-    slots: dict[int, Any] = {0: spec.name, 1: spec.description, 2: [AXES.get(axis, axis) for axis in spec.layout]}
+    """TensorMetadata; where `scaled`, an image's pixels of 0 to 255 become its range by (x - mean)
+    / std, as inputs do.
+    """
+    slots: dict[int, Any] = {
+        0: spec.name,
+        1: spec.description,
+        2: [AXES.get(axis, axis) for axis in spec.layout],
+    }
     if spec.colour == "RGB":
         sides = dict(zip(spec.layout, spec.shape, strict=True))
         size = MetadataTable({0: Number(sides["W"], 32), 1: Number(sides["H"], 32)})
-        slots[3] = MetadataTable({0: Number(IMAGE_PROPERTIES), 1: MetadataTable({0: Number(RGB), 1: size})})
+        slots[3] = MetadataTable(
+            {0: Number(IMAGE_PROPERTIES), 1: MetadataTable({0: Number(RGB), 1: size})}
+        )
     if spec.range is not None:
         low, high = spec.range
         if scaled and spec.colour == "RGB":
             std = 255.0 / (high - low)
-            slots[4] = [MetadataTable({0: Number(NORMALIZATION), 1: MetadataTable({0: [-low * std], 1: [std]})})]
+            slots[4] = [
+                MetadataTable(
+                    {0: Number(NORMALIZATION), 1: MetadataTable({0: [-low * std], 1: [std]})}
+                )
+            ]
         slots[5] = MetadataTable({0: [high], 1: [low]})
     return MetadataTable(slots)
 
@@ -101,7 +120,11 @@ def _add(builder: Any, value: Any) -> int:
     if isinstance(value, str):
         return int(builder.CreateString(value))
     if isinstance(value, MetadataTable):
-        places = {slot: _add(builder, item) for slot, item in value.slots.items() if not isinstance(item, Number)}
+        places = {
+            slot: _add(builder, item)
+            for slot, item in value.slots.items()
+            if not isinstance(item, Number)
+        }
         builder.StartObject(max(value.slots) + 1)
         for slot, item in value.slots.items():
             if not isinstance(item, Number):

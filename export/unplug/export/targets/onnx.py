@@ -1,4 +1,6 @@
-"""ONNX: by PyTorch's own exporter, static batch of one; float16 inside with float32 at the edges, int8 by onnxruntime."""
+"""ONNX: by PyTorch's own exporter, static batch of one; float16 inside with float32 at the edges,
+int8 by onnxruntime.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +48,17 @@ class Onnx:
             raise TypeError("torch.onnx.export returned no program")
         proto = clean(program.model_proto)
         proto.graph.doc_string = source.description
-        sides = (proto.graph.input, source.iospec.inputs), (proto.graph.output, source.iospec.outputs)
+        sides = (
+            (proto.graph.input, source.iospec.inputs),
+            (proto.graph.output, source.iospec.outputs),
+        )
         for item, tensor in (pair for side in sides for pair in zip(*side, strict=True)):
             item.doc_string = tensor.description
         return proto
 
-    def write(self, prepared: Any, precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
+    def write(
+        self, prepared: Any, precision: str, path: Path, calibration: Mapping[str, Array]
+    ) -> None:
         """Writes the graph, and checks it."""
         import onnx
 
@@ -66,10 +73,17 @@ class Onnx:
 
 
 def clean(proto: Any) -> Any:
-    """Drops the exporter's notes: they hold source paths of the machine that exported, and change from run to run."""
+    """Drops the exporter's notes: they hold source paths of the machine that exported, and change
+    from run to run.
+    """
     del proto.metadata_props[:]
     del proto.graph.metadata_props[:]
-    for item in (*proto.graph.node, *proto.graph.input, *proto.graph.output, *proto.graph.value_info):
+    for item in (
+        *proto.graph.node,
+        *proto.graph.input,
+        *proto.graph.output,
+        *proto.graph.value_info,
+    ):
         del item.metadata_props[:]
         item.doc_string = ""
     return proto
@@ -85,35 +99,54 @@ def half(proto: Any) -> Any:
     from onnxruntime.transformers.onnx_model import OnnxModel
 
     halved = convert_float_to_float16(_copy(proto), keep_io_types=True)
-    # An input that two operators take in float32 (the scales of Resize) it casts twice, to the same name.
+    # An input that two operators take in float32 (the scales of Resize) it casts twice, to the same
+    # name.
     casts = {node.output[0]: node for node in halved.graph.node if node.op_type == "Cast"}
-    again = [node for node in halved.graph.node if node.op_type == "Cast" and casts[node.output[0]] is not node]
+    again = [
+        node
+        for node in halved.graph.node
+        if node.op_type == "Cast" and casts[node.output[0]] is not node
+    ]
     for node in again:
         halved.graph.node.remove(node)
     del halved.graph.value_info[:]  # it says float16 of those scales, which stay float32
-    # It appends the casts of the inputs at the end, where the checker and strict runtimes refuse them.
+    # It appends the casts of the inputs at the end, where the checker and strict runtimes refuse
+    # them.
     OnnxModel.graph_topological_sort(halved.graph)
     return halved
 
 
 def static(proto: Any, calibration: Mapping[str, Array]) -> Any:
-    """A copy with QuantizeLinear and DequantizeLinear pairs: int8 kernels, one scale an output channel.
+    """A copy with QuantizeLinear and DequantizeLinear pairs: int8 kernels, one scale an output
+    channel.
 
-    Codes of kernels have seven bits, -64 to 64: kernels of x86 without VNNI add two products of 8 bits in 16, and 2 x 255 x 127
-    does not fit there. Measured with ONNX Runtime 1.31 as on a Haswell: 30 to 32 dB with eight bits, 50 to 58 with seven, on an
-    age predictor; signed activations saturate alike, unsigned kernels do not and took twice the time where there is VNNI.
+    Codes of kernels have seven bits, -64 to 64: kernels of x86 without VNNI add two products of 8
+    bits in 16, and 2 x 255 x 127 does not fit there. Measured with ONNX Runtime 1.31 as on a
+    Haswell: 30 to 32 dB with eight bits, 50 to 58 with seven, on an age predictor; signed
+    activations saturate alike, unsigned kernels do not and took twice the time where there is VNNI.
 
     Args:
         proto: fp32.
         calibration: input name to N samples; they give each activation its range.
     """
     import onnx
-    from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization import (
+        CalibrationDataReader,
+        CalibrationMethod,
+        QuantFormat,
+        QuantType,
+        quantize_static,
+    )
 
     class Samples(CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:
             count = len(next(iter(calibration.values())))
-            self.rest = iter([{name: array[n : n + 1] for name, array in calibration.items()} for n in range(count)])
+            self.rest = iter(
+                [
+                    {name: array[n : n + 1] for name, array in calibration.items()}
+                    for n in range(count)
+                ]
+            )
 
         def get_next(self) -> Any:
             return next(self.rest, None)
@@ -136,9 +169,11 @@ def static(proto: Any, calibration: Mapping[str, Array]) -> Any:
 
 
 def compact(proto: Any) -> Any:
-    """Drops what nothing reads, names of operators and shapes of values inside, and keeps one of constants that are equal.
+    """Drops what nothing reads, names of operators and shapes of values inside, and keeps one of
+    constants that are equal.
 
-    A tenth of a quantized file was such: all zero points of a length are the same, and each had a name.
+    A tenth of a quantized file was such: all zero points of a length are the same, and each had a
+    name.
     """
     first: dict[bytes, str] = {}
     known: dict[str, str] = {}
@@ -160,7 +195,9 @@ def compact(proto: Any) -> Any:
 
 
 def _copy(proto: Any) -> Any:
-    """What is handed to the quantizer and the converter they change: weights become references to files."""
+    """What is handed to the quantizer and the converter they change: weights become references to
+    files.
+    """
     import onnx
 
     copy = onnx.ModelProto()

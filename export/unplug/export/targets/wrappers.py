@@ -37,7 +37,9 @@ class ByName(nn.Module):
         self.eval()
 
     def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
-        return self.iospec.name_outputs(self.model(*(inputs[tensor.name] for tensor in self.iospec.inputs)))
+        return self.iospec.name_outputs(
+            self.model(*(inputs[tensor.name] for tensor in self.iospec.inputs))
+        )
 
 
 class ChannelsLast(nn.Module):
@@ -55,7 +57,9 @@ class ChannelsLast(nn.Module):
         ]
         made = self.iospec.name_outputs(self.model(*given))
         return {
-            item.name: made[item.name].permute(0, 2, 3, 1) if item.layout == "NCHW" else made[item.name]
+            item.name: made[item.name].permute(0, 2, 3, 1)
+            if item.layout == "NCHW"
+            else made[item.name]
             for item in self.iospec.outputs
         }
 

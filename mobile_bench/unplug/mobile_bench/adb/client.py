@@ -1,8 +1,9 @@
 """adb as a client: one process a command, marks around every answer of a shell, errors in one line.
 
-A shell whose device vanishes may end with exit code 0 and no word of it (platform-tools' `read_and_dump_protocol` begins with 0
-and returns it when reading fails), so a command has run only where its last mark came back. What is in front of the
-first mark is not the command's: greetings of a vendor's shell, warnings of the linker, words of adb itself.
+A shell whose device vanishes may end with exit code 0 and no word of it (platform-tools'
+`read_and_dump_protocol` begins with 0 and returns it when reading fails), so a command has run only
+where its last mark came back. What is in front of the first mark is not the command's: greetings of
+a vendor's shell, warnings of the linker, words of adb itself.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ VARIABLE = "UNPLUG_ADB"
 SECONDS = 60.0
 TRANSFER_SECONDS = 900.0
 BEGIN, MIDDLE, END = "unplug-begin", "unplug-rc=", "unplug-end"
-"""On lines of their own: before what a command says on standard output, before and behind what it says on standard error."""
+"""On lines of their own: before what a command says on standard output, before and behind what it
+says on standard error.
+"""
 ASKED = (
-    f'exec 3>&1; echo; echo {BEGIN}; err=$( ( %s ) 2>&1 >&3 3>&- ); rc=$?; echo; echo "{MIDDLE}$rc"; echo "$err"; echo {END}'
+    f"exec 3>&1; echo; echo {BEGIN}; err=$( ( %s ) 2>&1 >&3 3>&- ); rc=$?; echo; echo "
+    f'"{MIDDLE}$rc"; echo "$err"; echo {END}'
 )
-"""One stream, in parts: phones before Android 7 have no other, and adb puts its own words into it."""
+"""One stream, in parts: phones before Android 7 have no other, and adb puts its own words into it.
+"""
 ANSWER = re.compile(rf"^{BEGIN}\n(.*)\n{MIDDLE}(\d+)\n(.*){END}$", re.DOTALL | re.MULTILINE)
 STATES = (
     "device",
@@ -47,12 +52,25 @@ STATES = (
     "no device",
 )
 """That adb knows (its `to_string(ConnectionState)`)."""
-LISTED = re.compile(rf"(?P<serial>.+?)\s+(?P<state>{'|'.join(STATES)}|no permissions\b.*?)(?P<fields>(?:\s+[\w-]+:\S+)*)")
-"""A line of `adb devices -l`, whose columns are blanks, or of `adb devices` where something made blanks of its tab."""
+LISTED = re.compile(
+    rf"(?P<serial>.+?)\s+(?P<state>{'|'.join(STATES)}|no "
+    r"permissions\b.*?)(?P<fields>(?:\s+[\w-]+:\S+)*)"
+)
+"""A line of `adb devices -l`, whose columns are blanks, or of `adb devices` where something made
+blanks of its tab.
+"""
 NAMELESS = "(no serial number)"
 """What adb lists for a device that tells none."""
-GONE = ("closed", "protocol fault", "connection reset", "cannot connect to daemon", "still connecting", "connect failed",
-        "broken pipe", "failed to read")  # fmt: skip
+GONE = (
+    "closed",
+    "protocol fault",
+    "connection reset",
+    "cannot connect to daemon",
+    "still connecting",
+    "connect failed",
+    "broken pipe",
+    "failed to read",
+)
 """In what adb says of a transfer when there is nobody at the other end any more."""
 ENDED = "the connection ended in the middle of a command"
 UNAUTHORIZED = "unlock the phone and accept this computer's key (adb kill-server asks again)"
@@ -101,10 +119,13 @@ class Adb:
             DeviceError: it took too long, or adb refuses.
         """
         done = self._adb("shell", ASKED % command, seconds=seconds)
-        found = ANSWER.search(re.sub(r"\r+\n", "\n", done.stdout.decode("utf-8", "replace")))  # a terminal's, up to Android 6
+        # a terminal's, up to Android 6
+        found = ANSWER.search(re.sub(r"\r+\n", "\n", done.stdout.decode("utf-8", "replace")))
         if not found:
             raise self._lost(done)
-        return ShellAnswer(text=found[1].removesuffix("\n"), errors=found[3].strip("\n"), code=int(found[2]))
+        return ShellAnswer(
+            text=found[1].removesuffix("\n"), errors=found[3].strip("\n"), code=int(found[2])
+        )
 
     def size(self, remote: str) -> int | None:
         """Bytes of a file on the device, or None where there is none."""
@@ -147,25 +168,38 @@ class Adb:
             return
         said = _said(done)
         if "No space left" in said:
-            raise DeviceError(self.serial, f"its disk is full ({paths[-1]})", "Free some space on the device")
+            raise DeviceError(
+                self.serial, f"its disk is full ({paths[-1]})", "Free some space on the device"
+            )
         if self.state() != "device" or any(word in said for word in GONE):
             raise self._lost(done)
-        raise DeviceError(self.serial, f"adb {verb} failed ({said})", "See what adb says of it by hand")
+        raise DeviceError(
+            self.serial, f"adb {verb} failed ({said})", "See what adb says of it by hand"
+        )
 
     def _adb(self, *words: str, seconds: float) -> subprocess.CompletedProcess[bytes]:
         try:
-            return _run([*([] if self.serial == NAMELESS else ["-s", self.serial]), *words], seconds=seconds)
+            return _run(
+                [*([] if self.serial == NAMELESS else ["-s", self.serial]), *words], seconds=seconds
+            )
         except _TooLong as error:
             if self.state() != "device":
-                raise DeviceLost(self.serial, "it no longer answers", "Look at the cable") from error
+                raise DeviceLost(
+                    self.serial, "it no longer answers", "Look at the cable"
+                ) from error
             raise
 
     def _lost(self, done: subprocess.CompletedProcess[bytes]) -> DeviceError:
         said = _said(done)
         if "unauthorized" in said:
-            return DeviceError(self.serial, "it does not trust this computer", UNAUTHORIZED.capitalize())
-        # Of a command that was cut off standard output is the command's own; only what adb says is a reason.
-        return DeviceLost(self.serial, said if done.stderr.strip() and said else ENDED, "Look at the cable")
+            return DeviceError(
+                self.serial, "it does not trust this computer", UNAUTHORIZED.capitalize()
+            )
+        # Of a command that was cut off standard output is the command's own; only what adb says is
+        # a reason.
+        return DeviceLost(
+            self.serial, said if done.stderr.strip() and said else ENDED, "Look at the cable"
+        )
 
 
 def devices() -> dict[str, str]:
@@ -181,7 +215,8 @@ def devices() -> dict[str, str]:
 
 
 def read_devices(text: str) -> dict[str, str]:
-    """What `adb devices` prints: a headline, then serial number, tab and state; lines of its daemon anywhere.
+    """What `adb devices` prints: a headline, then serial number, tab and state; lines of its daemon
+    anywhere.
 
     Raises:
         DeviceError: there is no list, or only lines that are no devices.
@@ -191,11 +226,19 @@ def read_devices(text: str) -> dict[str, str]:
         {'adb-X (2)._tcp': 'device'}
     """
     _, headline, below = text.partition("List of devices attached")
-    lines = [line.strip() for line in below.splitlines() if line.strip() and not line.startswith(("*", "adb server"))]
+    lines = [
+        line.strip()
+        for line in below.splitlines()
+        if line.strip() and not line.startswith(("*", "adb server"))
+    ]
     found = dict(pair for line in lines if (pair := _device_of(line)) is not None)
     if not headline or (lines and not found):
         read = " ".join((lines or text.split())[:20])
-        raise DeviceError("adb", f"`adb devices` lists nothing that is a device ({read[:200]!r})", "Try: adb kill-server")
+        raise DeviceError(
+            "adb",
+            f"`adb devices` lists nothing that is a device ({read[:200]!r})",
+            "Try: adb kill-server",
+        )
     return found
 
 
@@ -224,13 +267,23 @@ def choose(place: str | None) -> Adb:
     if place is None:
         ready = [serial for serial, state in known.items() if state == "device"]
         if len(ready) > 1:
-            raise DeviceError("adb", f"there are {len(ready)} devices ({', '.join(ready)})", "Write `on=adb:SERIAL`")
+            raise DeviceError(
+                "adb",
+                f"there are {len(ready)} devices ({', '.join(ready)})",
+                "Write `on=adb:SERIAL`",
+            )
         place = ready[0] if ready else next(iter(known), None)
     if place is None:
-        raise DeviceError("adb", "no device is connected", "Connect one, and switch USB debugging on in its developer options")
+        raise DeviceError(
+            "adb",
+            "no device is connected",
+            "Connect one, and switch USB debugging on in its developer options",
+        )
     if place not in known:
         names = ", ".join(known) or "none"
-        raise DeviceError(f"adb:{place}", f"there is no such device (connected: {names})", "See: adb devices")
+        raise DeviceError(
+            f"adb:{place}", f"there is no such device (connected: {names})", "See: adb devices"
+        )
     if place == NAMELESS and len(known) > 1:
         why = "it tells no serial number, so that adb cannot tell it from others"
         raise DeviceError(f"adb:{place}", why, "Leave no other device connected")
@@ -248,7 +301,9 @@ def claimed(place: str | None) -> Iterator[Adb]:
     adb = choose(place)
     with _lock:
         if adb.serial in _in_use:
-            raise DeviceError(f"adb:{adb.serial}", "it is being timed already", "Name each device once")
+            raise DeviceError(
+                f"adb:{adb.serial}", "it is being timed already", "Name each device once"
+            )
         _in_use.add(adb.serial)
     try:
         yield adb
@@ -264,7 +319,9 @@ def _check_state(serial: str, state: str) -> None:
         "no permissions": ("this user may not use its USB port", "Install Android's udev rules"),
     }
     if state != "device":
-        why, fix = advice.get(state, (f"adb calls it {state!r}", "Wait until it has started, and see: adb devices"))
+        why, fix = advice.get(
+            state, (f"adb calls it {state!r}", "Wait until it has started, and see: adb devices")
+        )
         raise DeviceError(f"adb:{serial}", why, fix)
 
 
@@ -275,16 +332,25 @@ def _run(words: list[str], *, seconds: float) -> subprocess.CompletedProcess[byt
         raise DeviceError("adb", named, f"Install Android's platform-tools, or set {VARIABLE}")
     try:
         return subprocess.run(
-            [binary, *words], capture_output=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is ours: adb would end with it, and look like a pulled cable
-        )  # fmt: skip
+            [binary, *words],
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            # Ctrl-C is ours: adb would end with it, and look like a pulled cable
+            start_new_session=True,
+        )
     except OSError as error:
         raise DeviceError(
-            "adb", f"{binary} cannot be run ({error.strerror})", f"Install Android's platform-tools, or set {VARIABLE}"
+            "adb",
+            f"{binary} cannot be run ({error.strerror})",
+            f"Install Android's platform-tools, or set {VARIABLE}",
         ) from error
     except subprocess.TimeoutExpired as error:
         verb = words[2] if words[0] == "-s" else words[0]
-        raise _TooLong("adb", f"its {verb} took over {seconds:.0f} s", "Try: adb kill-server") from error
+        raise _TooLong(
+            "adb", f"its {verb} took over {seconds:.0f} s", "Try: adb kill-server"
+        ) from error
 
 
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:

@@ -1,4 +1,6 @@
-"""An Android phone over adb (`adb:SERIAL`): LiteRT's `benchmark_model`, a process for each cold start, outputs compared."""
+"""An Android phone over adb (`adb:SERIAL`): LiteRT's `benchmark_model`, a process for each cold
+start, outputs compared.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,15 @@ from unplug.core import Array, ArtifactError, DeviceError, temporary_folder
 from unplug.export import Artifact, Placement
 
 from ..bench_report import BenchRow, Window
-from ..devices.bench_device import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, Plan, State, Untimed
+from ..devices.bench_device import (
+    BenchJob,
+    DeviceInfo,
+    DeviceOrder,
+    DeviceTiming,
+    Plan,
+    State,
+    Untimed,
+)
 from ..drive import drive
 from ..parity import ParityWatch
 from ..statistics import Summary
@@ -30,9 +40,12 @@ RUNTIME = "benchmark_model"
 MARGIN_S = 600.0
 """For one process, beside a sustained run's own seconds."""
 CPU_PEAK, GPU_PEAK = 4.5e9 * 128.0, 3e13
-"""Operations a second that no phone reaches: of a core (four 128-bit units, half precision), and of a GPU."""
+"""Operations a second that no phone reaches: of a core (four 128-bit units, half precision), and of
+a GPU.
+"""
 CHUNKS, MIN_CHUNK_S = 30, 2.0
-"""A sustained run is that many processes one behind the other, since the tool tells a summary only."""
+"""A sustained run is that many processes one behind the other, since the tool tells a summary only.
+"""
 
 
 class Android:
@@ -57,13 +70,19 @@ def binary(adb: Adb) -> Path:
     """
     given = os.environ.get(BINARY_VARIABLE)
     if not given or not Path(given).is_file():
-        why = f"{BINARY_VARIABLE} names no file ({given})" if given else f"{BINARY_VARIABLE} does not say where it is"
+        why = (
+            f"{BINARY_VARIABLE} names no file ({given})"
+            if given
+            else f"{BINARY_VARIABLE} does not say where it is"
+        )
         raise DeviceError(RUNTIME, why, WHERE)
     with Path(given).open("rb") as handle:
         machine = elf_machine(handle.read(20))
     abi = read_properties(adb.shell("getprop").text).get("ro.product.cpu.abi")
     if machine is not None and abi in ABIS and machine != ABIS[abi]:
-        name = next((name for name, number in ABIS.items() if number == machine), f"machine {machine}")
+        name = next(
+            (name for name, number in ABIS.items() if number == machine), f"machine {machine}"
+        )
         raise DeviceError(RUNTIME, f"it is for {name}, and the device is {abi}", WHERE)
     return Path(given)
 
@@ -84,7 +103,9 @@ class Phone:
     def state(self) -> State:
         """See `Driven.state`; while it is waited for to cool, this is the only command that comes."""
         self._space.keep_if_there()
-        return replace(read_state(self._adb.shell(ASK_STATE).text), clock_mode=self._space.clock_mode)
+        return replace(
+            read_state(self._adb.shell(ASK_STATE).text), clock_mode=self._space.clock_mode
+        )
 
     def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
         """LiteRT's benchmark tool is all that runs files over adb."""
@@ -100,7 +121,11 @@ class Phone:
 
     def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
         """It runs LiteRT files only."""
-        return None if artifact.card.target == "litert" else f"{RUNTIME} runs LiteRT files, and this is {artifact.card.target}"
+        return (
+            None
+            if artifact.card.target == "litert"
+            else f"{RUNTIME} runs LiteRT files, and this is {artifact.card.target}"
+        )
 
     def peak_flops(self, artifact: Artifact, plan: Plan, delegate: str) -> float | None:
         """Generous; of NPUs behind NNAPI nothing is known."""
@@ -117,7 +142,9 @@ class Phone:
             peaks.append(result.peak_memory_bytes)
         known = [peak for peak in peaks if peak is not None]
         outputs = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        return Untimed(outputs=outputs, peak_memory_bytes=max(known, default=None), base_memory_bytes=None)
+        return Untimed(
+            outputs=outputs, peak_memory_bytes=max(known, default=None), base_memory_bytes=None
+        )
 
     def timed(self, job: BenchJob, plan: Plan) -> DeviceTiming:
         """One process; of a sustained run, many, with the temperature between them."""
@@ -126,7 +153,9 @@ class Phone:
         self._runs[key] = self._runs.get(key, 0) + 1
         if plan.sustain_s:
             return self._sustained(job, plan, sample, plan.sustain_s)
-        result, log, outputs = self._process(job, plan, sample, runs=plan.iterations, warmup=plan.warmup + 1)
+        result, log, outputs = self._process(
+            job, plan, sample, runs=plan.iterations, warmup=plan.warmup + 1
+        )
         watch = ParityWatch()
         watch.look(sample, outputs)
         return _timing(result, read_logged(log, job.delegate), watch, summary=result.summary)
@@ -140,47 +169,83 @@ class Phone:
 
     def _sustained(self, job: BenchJob, plan: Plan, sample: int, seconds: float) -> DeviceTiming:
         chunk, begun = max(seconds / CHUNKS, MIN_CHUNK_S), time.monotonic()
-        curve, found, placed, watch = list[Window](), list[AdbResult](), list[Placement](), ParityWatch()
+        curve, found, placed, watch = (
+            list[Window](),
+            list[AdbResult](),
+            list[Placement](),
+            ParityWatch(),
+        )
         while (start := time.monotonic() - begun) < seconds:
             warmup = plan.warmup + 1 if not found else 1
-            result, log, outputs = self._process(job, plan, sample, runs=1, warmup=warmup, seconds=chunk)
+            result, log, outputs = self._process(
+                job, plan, sample, runs=1, warmup=warmup, seconds=chunk
+            )
             found.append(result)
             placed.append(read_logged(log, job.delegate))
             watch.look(sample, outputs)
             summary = result.summary
             curve.append(
                 Window(
-                    start_s=start, end_s=time.monotonic() - begun, count=summary.count, p50=summary.p50,
-                    p95=summary.p50 if summary.p95 is None else summary.p95, temperature_c=self.state().temperature_c,
+                    start_s=start,
+                    end_s=time.monotonic() - begun,
+                    count=summary.count,
+                    p50=summary.p50,
+                    p95=summary.p50 if summary.p95 is None else summary.p95,
+                    temperature_c=self.state().temperature_c,
                 )
-            )  # fmt: skip
-        placement = min(placed, key=lambda item: (item.delegate_got == item.delegate_asked, item.nodes_delegated or 0))
+            )
+        placement = min(
+            placed,
+            key=lambda item: (item.delegate_got == item.delegate_asked, item.nodes_delegated or 0),
+        )
         return _timing(found[0], placement, watch, summary=_merged(found), curve=tuple(curve))
 
     def _process(
-        self, job: BenchJob, plan: Plan, sample: int, *, runs: int, warmup: int, memory: bool = False, seconds: float = 0.0
+        self,
+        job: BenchJob,
+        plan: Plan,
+        sample: int,
+        *,
+        runs: int,
+        warmup: int,
+        memory: bool = False,
+        seconds: float = 0.0,
     ) -> tuple[AdbResult, bytes, dict[str, Array]]:
         """One process of the tool: what it measured, its log and runtime details, its outputs."""
         self._space.ready()
         what, edges = job.artifact.path.name, self._push(job, sample)
         model = f"{job.artifact.card.sha256[:16]}.tflite"
         command = [
-            "./benchmark_model", f"--graph={model}", f"--num_threads={plan.threads}",
-            f"--num_runs={runs}", f"--min_secs={seconds}", f"--max_secs={MARGIN_S + seconds}",
-            f"--warmup_runs={warmup}", "--warmup_min_secs=0", f"--report_peak_memory_footprint={str(memory).lower()}",
+            "./benchmark_model",
+            f"--graph={model}",
+            f"--num_threads={plan.threads}",
+            f"--num_runs={runs}",
+            f"--min_secs={seconds}",
+            f"--max_secs={MARGIN_S + seconds}",
+            f"--warmup_runs={warmup}",
+            "--warmup_min_secs=0",
+            f"--report_peak_memory_footprint={str(memory).lower()}",
             f"--input_layer={','.join(edge.tensor for edge in edges.inputs)}",
             f"--input_layer_shape={':'.join(','.join(map(str, edge.shape)) for edge in edges.inputs)}",
             "--input_layer_value_files="
-            + ",".join(f"{edge.tensor.replace(':', '::')}:{_input_name(job, edge.name, sample)}" for edge in edges.inputs),
-            "--output_filepath=out.bin", "--result_file_path=result.pb",
-            "--export_model_runtime_info=true", "--model_runtime_info_output_file=info.pb", *DELEGATES[job.delegate],
-        ]  # fmt: skip
+            + ",".join(
+                f"{edge.tensor.replace(':', '::')}:{_input_name(job, edge.name, sample)}"
+                for edge in edges.inputs
+            ),
+            "--output_filepath=out.bin",
+            "--result_file_path=result.pb",
+            "--export_model_runtime_info=true",
+            "--model_runtime_info_output_file=info.pb",
+            *DELEGATES[job.delegate],
+        ]
         answer = self._space.run(" ".join(map(shlex.quote, command)), 2 * MARGIN_S + seconds)
         check_log(answer.said, answer.code, what)
         with self._space.fetched("result.pb", "out.bin", "info.pb") as files:
             missing = [name for name in ("result.pb", "out.bin") if name not in files]
             if missing:
-                raise ArtifactError(what, f"benchmark_model wrote no {missing[0]}", "Look for space on the device")
+                raise ArtifactError(
+                    what, f"benchmark_model wrote no {missing[0]}", "Look for space on the device"
+                )
             result = read_result(files["result.pb"], None if seconds else runs, what)
             log = answer.said.encode() + b"\0" + files.get("info.pb", b"")
             return result, log, _outputs(files["out.bin"], edges, what)
@@ -209,11 +274,15 @@ def _outputs(raw: bytes, edges: Edges, what: str) -> dict[str, Array]:
     sizes = [int(np.prod(edge.shape)) * np.dtype(edge.dtype).itemsize for edge in edges.outputs]
     if len(raw) != sum(sizes):
         raise ArtifactError(
-            what, f"its outputs have {len(raw)} bytes where {sum(sizes)} belong", "Use another build of the tool"
+            what,
+            f"its outputs have {len(raw)} bytes where {sum(sizes)} belong",
+            "Use another build of the tool",
         )
     found, start = dict[str, Array](), 0
     for edge, size in zip(edges.outputs, sizes, strict=True):
-        found[edge.name] = np.frombuffer(raw[start : start + size], edge.dtype).reshape(edge.shape).copy()
+        found[edge.name] = (
+            np.frombuffer(raw[start : start + size], edge.dtype).reshape(edge.shape).copy()
+        )
         start += size
     return found
 
@@ -225,24 +294,46 @@ def read_logged(log: bytes, delegate: str) -> Placement:
 
 
 def _timing(
-    result: AdbResult, placement: Placement, watch: ParityWatch, *, summary: Summary, curve: tuple[Window, ...] = ()
+    result: AdbResult,
+    placement: Placement,
+    watch: ParityWatch,
+    *,
+    summary: Summary,
+    curve: tuple[Window, ...] = (),
 ) -> DeviceTiming:
     return DeviceTiming(
-        init_ms=result.init_ms, first_inference_ms=result.first_inference_ms, latencies_ms=(), summary=summary,
-        enqueue_ms=None, read_back_ms=None, outputs=watch.kept(), compared=watch.count, curve=curve, placement=placement,
-    )  # fmt: skip
+        init_ms=result.init_ms,
+        first_inference_ms=result.first_inference_ms,
+        latencies_ms=(),
+        summary=summary,
+        enqueue_ms=None,
+        read_back_ms=None,
+        outputs=watch.kept(),
+        compared=watch.count,
+        curve=curve,
+        placement=placement,
+    )
 
 
 def _merged(found: list[AdbResult]) -> Summary:
-    """Of several processes: means weighted by their runs; the median of medians, since no runs are told."""
+    """Of several processes: means weighted by their runs; the median of medians, since no runs are
+    told.
+    """
     parts = [result.summary for result in found]
     count = sum(part.count for part in parts)
     mean = sum(part.count * part.mean for part in parts) / count
     square = sum(part.count * (part.std**2 + (part.mean - mean) ** 2) for part in parts) / count
     return Summary(
-        count=count, p50=float(np.median([part.p50 for part in parts])), p90=None, p95=None, p99=None, mean=mean,
-        std=square**0.5, min=min(part.min for part in parts), max=max(part.max for part in parts),
-    )  # fmt: skip
+        count=count,
+        p50=float(np.median([part.p50 for part in parts])),
+        p90=None,
+        p95=None,
+        p99=None,
+        mean=mean,
+        std=square**0.5,
+        min=min(part.min for part in parts),
+        max=max(part.max for part in parts),
+    )
 
 
 ADB = Android()

@@ -1,4 +1,6 @@
-"""Order and inner names of a LiteRT file's inputs and outputs: the benchmark tool knows no signatures."""
+"""Order and inner names of a LiteRT file's inputs and outputs: the benchmark tool knows no
+signatures.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,16 @@ def read_edges(path: Path) -> Edges:
     """
     require_modules(("ai_edge_litert.interpreter",), "run")
     found = call_in_child(
-        "unplug.mobile_bench.adb.edges:describe", {"path": str(path)}, what=f"reading {path.name}", timeout=seconds_for(1),
+        "unplug.mobile_bench.adb.edges:describe",
+        {"path": str(path)},
+        what=f"reading {path.name}",
+        timeout=seconds_for(1),
         memory=memory_for(path),
-    ).values  # fmt: skip
-    sides = [[Edge(name, tensor, tuple(shape), dtype) for name, tensor, shape, dtype in found[side]] for side in found]
+    ).values
+    sides = [
+        [Edge(name, tensor, tuple(shape), dtype) for name, tensor, shape, dtype in found[side]]
+        for side in found
+    ]
     return Edges(inputs=tuple(sides[0]), outputs=tuple(sides[1]))
 
 
@@ -52,10 +60,17 @@ def describe(job: Job) -> Reply:
     interpreter.allocate_tensors()
     runner = interpreter.get_signature_runner()
 
-    def listed(details: list[dict[str, Any]], signature: dict[str, Any]) -> list[tuple[str, str, list[int], str]]:
+    def listed(
+        details: list[dict[str, Any]], signature: dict[str, Any]
+    ) -> list[tuple[str, str, list[int], str]]:
         names = {int(item["index"]): name for name, item in signature.items()}
         return [
-            (names[int(item["index"])], item["name"], [int(side) for side in item["shape"]], np.dtype(item["dtype"]).name)
+            (
+                names[int(item["index"])],
+                item["name"],
+                [int(side) for side in item["shape"]],
+                np.dtype(item["dtype"]).name,
+            )
             for item in details
         ]
 

@@ -1,4 +1,6 @@
-"""What a phone says of itself: properties, GPU driver, temperature, battery. Pure functions over what its tools print."""
+"""What a phone says of itself: properties, GPU driver, temperature, battery. Pure functions over
+what its tools print.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,20 @@ from ..devices.bench_device import DeviceInfo, State
 from ..validity import THERMAL_STATES
 
 PROPERTIES = (
-    "ro.product.manufacturer", "ro.product.model", "ro.soc.manufacturer", "ro.soc.model", "ro.board.platform",
-    "ro.build.version.release", "ro.build.version.sdk", "ro.build.id", "ro.product.cpu.abi", "ro.boot.qemu", "ro.kernel.qemu",
-    "ro.hardware", "ro.hardware.vulkan",
-)  # fmt: skip
+    "ro.product.manufacturer",
+    "ro.product.model",
+    "ro.soc.manufacturer",
+    "ro.soc.model",
+    "ro.board.platform",
+    "ro.build.version.release",
+    "ro.build.version.sdk",
+    "ro.build.id",
+    "ro.product.cpu.abi",
+    "ro.boot.qemu",
+    "ro.kernel.qemu",
+    "ro.hardware",
+    "ro.hardware.vulkan",
+)
 GLES = re.compile(r"^GLES: *(.+)$", re.MULTILINE)
 KERNEL = re.compile(r"^Linux \S+$", re.MULTILINE)
 TEMPERATURE = re.compile(r"Temperature\{([^}]*)\}")
@@ -24,7 +36,14 @@ ABIS = {"arm64-v8a": 183, "armeabi-v7a": 40, "x86_64": 62, "x86": 3}
 MARK = "=unplug="
 """On a line of its own between the parts of an answer."""
 _NEXT = f"; echo; echo {MARK}; "
-ASK = _NEXT.join(("getprop", "dumpsys SurfaceFlinger 2>/dev/null | grep '^GLES:'", "dumpsys battery", "uname -sr"))
+ASK = _NEXT.join(
+    (
+        "getprop",
+        "dumpsys SurfaceFlinger 2>/dev/null | grep '^GLES:'",
+        "dumpsys battery",
+        "uname -sr",
+    )
+)
 ASK_STATE = _NEXT.join(("dumpsys thermalservice", "dumpsys battery"))
 EMULATORS = ("goldfish", "ranchu", "cutf_cvm")
 """``ro.hardware`` of virtual phones."""
@@ -51,14 +70,20 @@ def read_info(text: str, clock_mode: str | None) -> DeviceInfo:
     kernel, gles = _first(KERNEL, system, 0), _first(GLES, drivers, 1)
     known = read_properties(properties)
     android = known.get("ro.build.version.release")
-    virtual = "1" in (known.get("ro.boot.qemu"), known.get("ro.kernel.qemu")) or known.get("ro.hardware") in EMULATORS
+    virtual = (
+        "1" in (known.get("ro.boot.qemu"), known.get("ro.kernel.qemu"))
+        or known.get("ro.hardware") in EMULATORS
+    )
     emulated = virtual or not android
     percent, charging = read_battery(battery)
     return DeviceInfo(
         where="emulated" if emulated else "device",
         device=_words(known, "ro.product.manufacturer", "ro.product.model") or kernel or "unknown",
         soc=_words(known, "ro.soc.manufacturer", "ro.soc.model") or known.get("ro.board.platform"),
-        os=f"Android {android} (API {known.get('ro.build.version.sdk')}, {known.get('ro.build.id')})"
+        os=(
+            f"Android {android} (API {known.get('ro.build.version.sdk')}, "
+            f"{known.get('ro.build.id')})"
+        )
         if android
         else kernel or "unknown",
         gpu_driver=gles or known.get("ro.hardware.vulkan"),
@@ -79,9 +104,13 @@ def read_battery(text: str) -> tuple[float | None, bool | None]:
         >>> read_battery("  AC powered: false\\n  USB powered: true\\n  level: 42\\n  scale: 50\\n")
         (84.0, True)
     """
-    level, scale = (re.search(rf"^\s*{name}: (\d+)$", text, re.MULTILINE) for name in ("level", "scale"))
+    level, scale = (
+        re.search(rf"^\s*{name}: (\d+)$", text, re.MULTILINE) for name in ("level", "scale")
+    )
     powered = re.findall(r"^\s*\w+ powered: (true|false)$", text, re.MULTILINE)
-    percent = None if level is None else 100.0 * int(level[1]) / max(int(scale[1]) if scale else 100, 1)
+    percent = (
+        None if level is None else 100.0 * int(level[1]) / max(int(scale[1]) if scale else 100, 1)
+    )
     return percent, "true" in powered if powered else None
 
 
@@ -96,7 +125,8 @@ def read_state(text: str) -> State:
     thermal, battery = _parts(text, 2)
     status = re.search(r"^\s*Thermal Status: (\d+)", thermal, re.MULTILINE)
     number = int(status[1]) if status else -1
-    now = thermal.partition("Current temperatures from HAL")[2] or thermal  # what is cached may be old
+    # what is cached may be old
+    now = thermal.partition("Current temperatures from HAL")[2] or thermal
     found: dict[int, list[float]] = {}
     for fields in TEMPERATURE.findall(now):
         said = dict(re.findall(r"(\w+)=(-?[\d.]+)", fields))
@@ -129,4 +159,8 @@ def elf_machine(head: bytes) -> int | None:
         >>> elf_machine(b"\\x7fELF" + b"\\x00" * 14 + b"\\xb7\\x00"), elf_machine(b"#!/bin/sh")
         (183, None)
     """
-    return int.from_bytes(head[18:20], "little") if head[:4] == b"\x7fELF" and len(head) >= 20 else None
+    return (
+        int.from_bytes(head[18:20], "little")
+        if head[:4] == b"\x7fELF" and len(head) >= 20
+        else None
+    )

@@ -1,8 +1,9 @@
-"""LiteRT's `benchmark_model`: its flags, what it prints, and its two result files in binary protobuf.
+"""LiteRT's `benchmark_model`: its flags, what it prints, and its two result files in binary
+protobuf.
 
 Reference:
-    LiteRT, tflite/tools/benchmark (benchmark_tflite_model.cc, proto/benchmark_result.proto), tflite/profiling/proto/
-    model_runtime_info.proto.
+    LiteRT, tflite/tools/benchmark (benchmark_tflite_model.cc, proto/benchmark_result.proto),
+    tflite/profiling/proto/ model_runtime_info.proto.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from unplug.export import Placement
 from ..statistics import Summary
 
 WHERE = (
-    "Fetch android_aarch64_benchmark_model of LiteRT's nightly builds (ai.google.dev/edge/litert, 'Measurement'), or build "
+    "Fetch android_aarch64_benchmark_model of LiteRT's nightly builds (ai.google.dev/edge/litert, "
+    "'Measurement'), or build "
     "//tflite/tools/benchmark:benchmark_model"
 )
 DELEGATES: dict[str, tuple[str, ...]] = {
@@ -29,11 +31,19 @@ DELEGATES: dict[str, tuple[str, ...]] = {
     "nnapi": ("--use_nnapi=true", "--disable_nnapi_cpu=true", "--nnapi_allow_fp16=false"),
     "nnapi-fp16": ("--use_nnapi=true", "--disable_nnapi_cpu=true", "--nnapi_allow_fp16=true"),
 }
-"""Delegates by the flags that ask for them. "fp16" lets the delegate compute a float32 file in half precision."""
+"""Delegates by the flags that ask for them. "fp16" lets the delegate compute a float32 file in half
+precision.
+"""
 SPOKEN = {"xnnpack": "XNNPACK", "gpu": "GPU", "nnapi": "NNAPI"}
 UNKNOWN = re.compile(r"Unconsumed cmdline flags: (.+)$", re.MULTILINE)
-APPLIED = re.compile(r"Explicitly applied (\w+) delegate, and the model graph will be (completely|partially) executed")
-REPLACED = re.compile(r"Replacing (\d+) out of (\d+) node\(s\) with delegate \((\w+)\) node, yielding (\d+) partitions")
+APPLIED = re.compile(
+    r"Explicitly applied (\w+) delegate, and the model graph will be (completely|partially) "
+    r"executed"
+)
+REPLACED = re.compile(
+    r"Replacing (\d+) out of (\d+) node\(s\) with delegate \((\w+)\) node, yielding (\d+) "
+    r"partitions"
+)
 REFUSED = re.compile(r"^(?:ERROR|FATAL): ?(.+)$", re.MULTILINE)
 MAX_FILE_BYTES = 2**26
 MAX_MS = 1e9
@@ -42,22 +52,50 @@ FIELDS: dict[str, tuple[tuple[int, str, str], ...]] = {
     "LatencyMetrics": tuple(
         (number, name, "float")
         for number, name in enumerate(
-            ("avg_ms", "min_ms", "max_ms", "stddev_ms", "median_ms", "p5_ms", "p95_ms", "init_ms", "first_inference_ms",
-             "average_warm_up_ms"), start=1,
+            (
+                "avg_ms",
+                "min_ms",
+                "max_ms",
+                "stddev_ms",
+                "median_ms",
+                "p5_ms",
+                "p95_ms",
+                "init_ms",
+                "first_inference_ms",
+                "average_warm_up_ms",
+            ),
+            start=1,
         )
     ),
-    "MemoryMetrics": ((1, "init_footprint_kb", "int64"), (2, "overall_footprint_kb", "int64"), (3, "peak_mem_mb", "float")),
-    "MiscMetrics": ((1, "model_size_mb", "float"), (2, "num_runs", "int32"), (3, "num_warmup_runs", "int32")),
+    "MemoryMetrics": (
+        (1, "init_footprint_kb", "int64"),
+        (2, "overall_footprint_kb", "int64"),
+        (3, "peak_mem_mb", "float"),
+    ),
+    "MiscMetrics": (
+        (1, "model_size_mb", "float"),
+        (2, "num_runs", "int32"),
+        (3, "num_warmup_runs", "int32"),
+    ),
     "BenchmarkResult": (
-        (1, "name", "string"), (2, "latency_metrics", "LatencyMetrics"), (3, "memory_metrics", "MemoryMetrics"),
+        (1, "name", "string"),
+        (2, "latency_metrics", "LatencyMetrics"),
+        (3, "memory_metrics", "MemoryMetrics"),
         (4, "misc_metrics", "MiscMetrics"),
     ),
-    "DelegateNodeDetails": ((1, "delegate_name", "string"), (2, "tflite_node_ids_replaced", "int32*")),
-    "Node": ((1, "id", "int32"), (2, "name", "string"), (3, "type", "string"),
-             (8, "delegate_node_details", "DelegateNodeDetails")),
+    "DelegateNodeDetails": (
+        (1, "delegate_name", "string"),
+        (2, "tflite_node_ids_replaced", "int32*"),
+    ),
+    "Node": (
+        (1, "id", "int32"),
+        (2, "name", "string"),
+        (3, "type", "string"),
+        (8, "delegate_node_details", "DelegateNodeDetails"),
+    ),
     "RuntimeSubgraph": ((1, "subgraph_id", "int32"), (3, "nodes", "Node*")),
     "ModelRuntimeDetails": ((1, "model_name", "string"), (2, "subgraphs", "RuntimeSubgraph*")),
-}  # fmt: skip
+}
 """Messages of both files, as far as they are read here; everything else in them is skipped."""
 
 
@@ -83,7 +121,9 @@ def _messages() -> dict[str, Any]:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ImportError as error:
         raise MissingExtraError("protobuf", "bench") from error
-    file = descriptor_pb2.FileDescriptorProto(name="unplug/benchmark_model.proto", package="unplug", syntax="proto2")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="unplug/benchmark_model.proto", package="unplug", syntax="proto2"
+    )
     kinds = descriptor_pb2.FieldDescriptorProto
     for name, fields in FIELDS.items():
         message = file.message_type.add(name=name)
@@ -98,7 +138,10 @@ def _messages() -> dict[str, Any]:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     wanted = ("BenchmarkResult", "ModelRuntimeDetails")
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"unplug.{name}")) for name in wanted}
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"unplug.{name}"))
+        for name in wanted
+    }
 
 
 def _parsed(kind: str, raw: bytes, what: str) -> Any:
@@ -109,7 +152,9 @@ def _parsed(kind: str, raw: bytes, what: str) -> Any:
         message.ParseFromString(raw)
     except DecodeError as error:
         raise ArtifactError(
-            what, f"its result file is broken ({error})", "Run it again; if it stays so, use another build"
+            what,
+            f"its result file is broken ({error})",
+            "Run it again; if it stays so, use another build",
         ) from error
     return message
 
@@ -139,17 +184,26 @@ def read_result(raw: bytes, runs: int | None, what: str) -> AdbResult:
     elif count < 1 or (runs is not None and count != runs):
         problem = f"it made {count} runs where {runs} were asked for"
     if problem is not None:
-        raise ArtifactError(what, problem, "Run it again; if it stays so, use another build of benchmark_model")
+        raise ArtifactError(
+            what, problem, "Run it again; if it stays so, use another build of benchmark_model"
+        )
     peak = message.memory_metrics.peak_mem_mb
     return AdbResult(
         init_ms=latency.init_ms,
         first_inference_ms=latency.first_inference_ms,
         summary=Summary(
-            count=count, p50=latency.median_ms, p90=None, p95=latency.p95_ms if latency.HasField("p95_ms") else None, p99=None,
-            mean=latency.avg_ms, std=latency.stddev_ms, min=latency.min_ms, max=latency.max_ms,
+            count=count,
+            p50=latency.median_ms,
+            p90=None,
+            p95=latency.p95_ms if latency.HasField("p95_ms") else None,
+            p99=None,
+            mean=latency.avg_ms,
+            std=latency.stddev_ms,
+            min=latency.min_ms,
+            max=latency.max_ms,
         ),
         peak_memory_bytes=round(peak * 2**20) if math.isfinite(peak) and peak > 0.0 else None,
-    )  # fmt: skip
+    )
 
 
 def read_placement(log: str, details: bytes | None, asked: str) -> Placement:
@@ -164,40 +218,63 @@ def read_placement(log: str, details: bytes | None, asked: str) -> Placement:
     applied = APPLIED.search(log)
     got = asked if applied is not None and applied[1] == SPOKEN[kind] else "none"
     replaced = next((found for found in REPLACED.finditer(log) if kind in found[3].lower()), None)
-    taken, total, partitions = (int(replaced[1]), int(replaced[2]), int(replaced[4])) if replaced else (None, None, None)
+    taken, total, partitions = (
+        (int(replaced[1]), int(replaced[2]), int(replaced[4])) if replaced else (None, None, None)
+    )
     if details is not None:
-        nodes = [node for graph in _parsed("ModelRuntimeDetails", details, "benchmark_model").subgraphs for node in graph.nodes]
-        delegated = [node.delegate_node_details for node in nodes if node.HasField("delegate_node_details")]
+        nodes = [
+            node
+            for graph in _parsed("ModelRuntimeDetails", details, "benchmark_model").subgraphs
+            for node in graph.nodes
+        ]
+        delegated = [
+            node.delegate_node_details for node in nodes if node.HasField("delegate_node_details")
+        ]
         # XNNPACK takes what another delegate leaves, and stands in the same list.
         own = [item for item in delegated if kind in item.delegate_name.lower()]
         total, partitions = len(nodes) - len(delegated), len(own)
         taken = sum(len(item.tflite_node_ids_replaced) for item in own)
-    return Placement(delegate_asked=asked, delegate_got=got, nodes_delegated=taken, nodes_total=total, partitions=partitions)
+    return Placement(
+        delegate_asked=asked,
+        delegate_got=got,
+        nodes_delegated=taken,
+        nodes_total=total,
+        partitions=partitions,
+    )
 
 
 def check_log(log: str, code: int, what: str) -> None:
     """Raises unless the tool understood every flag and ended well.
 
     Raises:
-        DeviceError: it does not know a flag: it is too old, or the newer tool of the same name that writes no outputs; or it
-            cannot be executed.
+        DeviceError: it does not know a flag: it is too old, or the newer tool of the same name that
+            writes no outputs; or it cannot be executed.
         ArtifactError: it refused the file, or crashed on it.
     """
     if code in (126, 127) or "Exec format error" in log or "not executable" in log:
         raise DeviceError(
-            "benchmark_model", f"the device cannot execute it ({_last(log)})", f"Use a build for its ABI. {WHERE}"
+            "benchmark_model",
+            f"the device cannot execute it ({_last(log)})",
+            f"Use a build for its ABI. {WHERE}",
         )
     if (unknown := UNKNOWN.search(log)) is not None:
         names = ", ".join(re.findall(r"--(\w+)", unknown[1])[:4])
-        why = f"this build does not know {names}: it is too old, or the newer tool of this name, which writes no outputs"
+        why = (
+            f"this build does not know {names}: it is too old, or the newer tool of this name, "
+            "which writes no outputs"
+        )
         raise DeviceError("benchmark_model", why, WHERE)
     if code:
         killed = f"it was killed by signal {code - 128}" if code > 128 else f"it ended with {code}"
         reasons = "; ".join(dict.fromkeys(REFUSED.findall(log)))[:300] or _last(log)
         raise ArtifactError(
-            what, f"benchmark_model does not run it ({killed}: {reasons})", "Export another precision or delegate"
+            what,
+            f"benchmark_model does not run it ({killed}: {reasons})",
+            "Export another precision or delegate",
         )
 
 
 def _last(log: str) -> str:
-    return next((line.strip() for line in reversed(log.splitlines()) if line.strip()), "it said nothing")[:200]
+    return next(
+        (line.strip() for line in reversed(log.splitlines()) if line.strip()), "it said nothing"
+    )[:200]

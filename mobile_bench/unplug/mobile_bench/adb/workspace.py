@@ -1,7 +1,9 @@
-"""The folder on the phone: files pushed and checked by hash, one process at a time, and nothing left behind.
+"""The folder on the phone: files pushed and checked by hash, one process at a time, and nothing
+left behind.
 
-A watchdog runs on the phone itself: where no command has come for a while (a pulled cable, a killed computer), it ends what is
-running, switches fixed-performance mode off and deletes the folder. Each benchmark has a folder of its own.
+A watchdog runs on the phone itself: where no command has come for a while (a pulled cable, a killed
+computer), it ends what is running, switches fixed-performance mode off and deletes the folder. Each
+benchmark has a folder of its own.
 """
 
 from __future__ import annotations
@@ -23,12 +25,17 @@ NAME = "unplug-bench-"
 GRACE_S = 90
 """Beyond what a command may take: for so long the watchdog waits for the next one."""
 STALE_MINUTES = 1440
-"""Folders of benchmarks whose phone was switched off are deleted by the next one when they are that old."""
+"""Folders of benchmarks whose phone was switched off are deleted by the next one when they are that
+old.
+"""
 FIXED = "cmd power set-fixed-performance-mode-enabled"
 MAX_PULL_BYTES = 2**30
 UPTIME = "$(cut -d. -f1 /proc/uptime)"
 """Seconds that nobody sets: a phone's clock may jump."""
-STOP = '[ -f pid ] && grep -q benchmark_model "/proc/$(cat pid)/cmdline" 2>/dev/null && kill -9 "$(cat pid)"; rm -f pid'
+STOP = (
+    '[ -f pid ] && grep -q benchmark_model "/proc/$(cat pid)/cmdline" 2>/dev/null && kill -9 '
+    '"$(cat pid)"; rm -f pid'
+)
 """Ends our process, and no other that has got its number since."""
 WATCHDOG = f"""\
 while sleep 2; do
@@ -58,9 +65,14 @@ class Workspace:
         self._there: set[str] = set()
 
     def open(self) -> None:
-        """Makes the folder and starts the watchdog, and switches fixed-performance mode on again where it was wanted."""
+        """Makes the folder and starts the watchdog, and switches fixed-performance mode on again
+        where it was wanted.
+        """
         self._there.clear()
-        old = f"find {shlex.quote(self.parent)} -maxdepth 1 -name '{NAME}*' -mmin +{STALE_MINUTES} -exec rm -rf {{}} +"
+        old = (
+            f"find {shlex.quote(self.parent)} -maxdepth 1 -name '{NAME}*' -mmin +{STALE_MINUTES} "
+            f"-exec rm -rf {{}} +"
+        )
         self._must(f"{old} 2>/dev/null; mkdir -p {self._quoted()}", "make its folder")
         self.keep(GRACE_S)
         with temporary_folder("unplug-adb-") as local:
@@ -74,28 +86,39 @@ class Workspace:
             self.fix_performance()
 
     def ready(self) -> None:
-        """Sees that the folder is there: while nothing came for long, the watchdog may have deleted it."""
+        """Sees that the folder is there: while nothing came for long, the watchdog may have deleted
+        it.
+        """
         if self.adb.shell(f"[ -f {self._quoted('alive')} ]").code:
             self.open()
         self.keep(GRACE_S)
 
     def close(self) -> None:
-        """Ends what is running, switches the mode off, deletes the folder; what fails here the watchdog does."""
+        """Ends what is running, switches the mode off, deletes the folder; what fails here the
+        watchdog does.
+        """
         try:
             self.stop_running()
             if self._fixing and self.adb.shell(f"{FIXED} false").code:
-                self._say(f"{self.adb.serial}: fixed-performance mode could not be switched off; its watchdog tries again")
+                self._say(
+                    f"{self.adb.serial}: fixed-performance mode could not be switched off; its "
+                    "watchdog tries again"
+                )
                 return
             self.adb.shell(f"rm -rf {self._quoted()}")
         except DeviceError as error:
             self._say(f"{error} Its watchdog cleans up within {GRACE_S} s")
 
     def fix_performance(self) -> None:
-        """Switches fixed-performance mode on, where the phone has it; it is switched off again however this ends."""
+        """Switches fixed-performance mode on, where the phone has it; it is switched off again
+        however this ends.
+        """
         self._fixing = True
         self._must(f"touch {self._quoted('fixed')}", "write into its folder")
         answer = self.adb.shell(f"{FIXED} true")
-        refused = answer.code != 0 or any(word in answer.text.lower() for word in ("fail", "unknown", "error", "not "))
+        refused = answer.code != 0 or any(
+            word in answer.text.lower() for word in ("fail", "unknown", "error", "not ")
+        )
         self.clock_mode = "default" if refused else "fixed-performance"
 
     def put(self, local: Path, name: str, *, executable: bool = False) -> None:
@@ -118,7 +141,9 @@ class Workspace:
                 return
         got = " ".join(found.said.split())[:100] or "nothing"
         raise DeviceError(
-            self.adb.serial, f"{local.name} arrived with another SHA-256 ({got})", "Check the cable and the storage"
+            self.adb.serial,
+            f"{local.name} arrived with another SHA-256 ({got})",
+            "Check the cable and the storage",
         )
 
     def run(self, command: str, seconds: float) -> ShellAnswer:
@@ -126,7 +151,8 @@ class Workspace:
         self.keep(seconds + GRACE_S)
         line = shlex.quote(f"echo $$ > pid; exec {command}")
         answer = self.adb.shell(
-            f"cd {self._quoted()} && rm -f result.pb info.pb out.bin && sh -c {line}; rc=$?; rm -f pid; exit $rc",
+            f"cd {self._quoted()} && rm -f result.pb info.pb out.bin && sh -c {line}; rc=$?; rm -f "
+            "pid; exit $rc",
             seconds=seconds,
         )
         self.keep(GRACE_S)
@@ -151,12 +177,18 @@ class Workspace:
 
     def keep(self, seconds: float) -> None:
         """Tells the watchdog to wait so long for the next command."""
-        self._must(f"echo $(({UPTIME} + {int(seconds)})) > {self._quoted('alive')}", "write into its folder")
+        self._must(
+            f"echo $(({UPTIME} + {int(seconds)})) > {self._quoted('alive')}",
+            "write into its folder",
+        )
 
     def keep_if_there(self) -> None:
         """The same where the folder is; while it is away nothing has to be kept."""
         with suppress(DeviceError):
-            self.adb.shell(f"[ -f {self._quoted('alive')} ] && echo $(({UPTIME} + {GRACE_S})) > {self._quoted('alive')}")
+            self.adb.shell(
+                f"[ -f {self._quoted('alive')} ] && echo $(({UPTIME} + {GRACE_S})) > "
+                f"{self._quoted('alive')}"
+            )
 
     def _must(self, command: str, what: str) -> None:
         answer = self.adb.shell(command)

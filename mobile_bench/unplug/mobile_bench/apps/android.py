@@ -35,9 +35,10 @@ class AndroidApp:
 
 class _AndroidApp:
     runs = RunsFiles(
-        name="the app", by_suffix={".tflite": "litert-app", ".onnx": "onnx-app"},
+        name="the app",
+        by_suffix={".tflite": "litert-app", ".onnx": "onnx-app"},
         by_runtime={"litert-app": ("xnnpack", "gpu"), "onnx-app": ("cpu",)},
-    )  # fmt: skip
+    )
 
     def __init__(self, adb: Adb) -> None:
         self._adb = adb
@@ -55,29 +56,44 @@ class _AndroidApp:
         remote = shlex.quote(self._folder)
         made = self._adb.shell(f"mkdir -p {remote}")
         if made.code:
-            raise DeviceError(self._adb.serial, f"the app's folder cannot be made ({made.said[-200:]})", INSTALL)
+            raise DeviceError(
+                self._adb.serial, f"the app's folder cannot be made ({made.said[-200:]})", INSTALL
+            )
         self._adb.push(archive, f"{self._folder}/bench.tar")
         unpacked = self._adb.shell(f"cd {remote} && tar -xf bench.tar && rm bench.tar")
         if unpacked.code:
-            raise DeviceError(self._adb.serial, f"its folder takes no files ({unpacked.said[-200:]})", "Free some space")
+            raise DeviceError(
+                self._adb.serial,
+                f"its folder takes no files ({unpacked.said[-200:]})",
+                "Free some space",
+            )
         said = self._adb.shell(f"am start -W -n {ACTIVITY} --es folder {remote}").said
         # Its exit code means nothing: an unknown activity ends with 0 up to Android 13.
         if "Error" in said or "Exception" in said:
             why = " ".join(said.split()).partition("Error: ")[2] or " ".join(said.split())
-            raise DeviceError(self._adb.serial, f"the benchmark does not start ({why[:200]})", INSTALL)
+            raise DeviceError(
+                self._adb.serial, f"the benchmark does not start ({why[:200]})", INSTALL
+            )
 
     def poll(self, report: Path) -> bool:
         """The app renames its report when it is whole."""
-        ended = self._adb.shell(f"pidof {PACKAGE}").code == 1  # asked first: it may end when the report is written
+        # asked first: it may end when the report is written
+        ended = self._adb.shell(f"pidof {PACKAGE}").code == 1
         remote = f"{self._folder}/report.json"
         size = self._adb.size(remote)
         if size is not None:
             if size > MAX_REPORT_BYTES:
-                raise DeviceError(self._adb.serial, f"the app's report has {size} bytes", "Look at what the app writes")
+                raise DeviceError(
+                    self._adb.serial,
+                    f"the app's report has {size} bytes",
+                    "Look at what the app writes",
+                )
             self._adb.pull(remote, report)
             return True
         if ended:
-            said = self._adb.shell(f"head -c 500 {shlex.quote(self._folder)}/failed.txt 2>/dev/null").text
+            said = self._adb.shell(
+                f"head -c 500 {shlex.quote(self._folder)}/failed.txt 2>/dev/null"
+            ).text
             line = "".join(letter for letter in " ".join(said.split()) if letter.isprintable())
             why = f"the app stopped ({line})" if line else "the app ended without a report"
             raise DeviceError(self._adb.serial, why, "See: adb logcat")

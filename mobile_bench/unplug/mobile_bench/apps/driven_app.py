@@ -1,4 +1,6 @@
-"""One benchmark by an app: the folder goes out, the report comes back, and nothing in it is believed that can be checked."""
+"""One benchmark by an app: the folder goes out, the report comes back, and nothing in it is
+believed that can be checked.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,16 @@ from ..jobs import RunsFiles, expected_outputs, plan_jobs
 from ..rows import stopped_row
 
 START_S = 120.0
-"""That one cold start may take, beside a sustained run's own; an app that sent nothing for all of them is given up."""
+"""That one cold start may take, beside a sustained run's own; an app that sent nothing for all of
+them is given up.
+"""
 POLL_S = 2.0
 
 
 class AppEnded(DeviceError):
-    """The app is gone and left no report; what it had measured, if it kept that, lies where the report would."""
+    """The app is gone and left no report; what it had measured, if it kept that, lies where the
+    report would.
+    """
 
 
 class App(Protocol):
@@ -43,7 +49,9 @@ class App(Protocol):
         ...
 
     def poll(self, report: Path) -> bool:
-        """Fetches the report if it is there; raises `DeviceError`, `AppEnded` say, where the app ended without."""
+        """Fetches the report if it is there; raises `DeviceError`, `AppEnded` say, where the app
+        ended without.
+        """
         ...
 
     def returned(self, seconds: float) -> bool:
@@ -70,7 +78,10 @@ def bench_by_app(app: App, order: DeviceOrder) -> tuple[BenchRow, ...]:
             finally:
                 _clean(app, order)
     rows = [exchange.final(number, why) for number in range(len(jobs))]
-    return tuple(row or stopped_row(info, job, order.plan, job.not_run or why) for row, job in zip(rows, jobs, strict=True))
+    return tuple(
+        row or stopped_row(info, job, order.plan, job.not_run or why)
+        for row, job in zip(rows, jobs, strict=True)
+    )
 
 
 def write_folder(exchange: Exchange, folder: Path) -> Path:
@@ -119,7 +130,10 @@ def _wait(app: App, exchange: Exchange, report: Path, order: DeviceOrder) -> str
         except DeviceLost as error:
             order.say(f"{error} Waiting for it, {plan.away_s:.0f} s at most; the app goes on")
             if not app.returned(plan.away_s):
-                return f"the device vanished ({error.why}) and did not come back within {plan.away_s:.0f} s"
+                return (
+                    f"the device vanished ({error.why}) and did not come back within "
+                    f"{plan.away_s:.0f} s"
+                )
         if time.monotonic() > until:
             return f"the app sent no report within {seconds:.0f} s"
         if order.cancel.wait(POLL_S):

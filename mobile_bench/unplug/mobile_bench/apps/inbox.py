@@ -30,13 +30,23 @@ def push_to_app(files: Mapping[str, Path], place: str | None = None) -> str:
     with claimed(place) as adb:
         made = adb.shell(f"mkdir -p {shlex.quote(inbox)}")
         if made.code:
-            raise DeviceError(adb.serial, f"the app's folder cannot be made ({made.said[-200:]})", INSTALL)
+            raise DeviceError(
+                adb.serial, f"the app's folder cannot be made ({made.said[-200:]})", INSTALL
+            )
         for name, path in files.items():
             adb.push(path, f"{inbox}/{name}.part")
-            named = adb.shell(f"cd {shlex.quote(inbox)} && mv {shlex.quote(name)}.part {shlex.quote(name)}")
+            named = adb.shell(
+                f"cd {shlex.quote(inbox)} && mv {shlex.quote(name)}.part {shlex.quote(name)}"
+            )
             if named.code:
-                raise DeviceError(adb.serial, f"its folder takes no files ({named.said[-200:]})", "Free some space")
+                raise DeviceError(
+                    adb.serial,
+                    f"its folder takes no files ({named.said[-200:]})",
+                    "Free some space",
+                )
         said = adb.shell(f"am start -W -n {PACKAGE}/.MainActivity").said
         if "Error" in said or "Exception" in said:  # its exit code means nothing up to Android 13
-            raise DeviceError(adb.serial, "the files are there, and the app does not start", INSTALL)
+            raise DeviceError(
+                adb.serial, "the files are there, and the app does not start", INSTALL
+            )
         return adb.serial

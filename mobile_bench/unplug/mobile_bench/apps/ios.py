@@ -1,4 +1,5 @@
-"""The iOS demo app's benchmark: driven through Apple's `devicectl` on a Mac with Xcode 15 or later, its report pulled.
+"""The iOS demo app's benchmark: driven through Apple's `devicectl` on a Mac with Xcode 15 or later,
+its report pulled.
 
 Nothing of it has run on a Mac here; its commands are tested against a stand-in.
 """
@@ -23,10 +24,13 @@ from .driven_app import AppEnded, bench_by_app
 
 BUNDLE = "dev.unplug.demo"
 FOLDER = "Documents/bench-"
-"""With a token behind it: devicectl deletes nothing, and a report of the last benchmark must not be taken for this one's."""
+"""With a token behind it: devicectl deletes nothing, and a report of the last benchmark must not be
+taken for this one's.
+"""
 PARTIAL, FAILED = "partial.json", "failed.txt"
 LOOK_EVERY = 5
-"""Polls between two looks at whether the app still runs: every call wakes the phone that measures."""
+"""Polls between two looks at whether the app still runs: every call wakes the phone that measures.
+"""
 SECONDS = 300.0
 AGAIN_S = 5.0
 MAX_REPORT_BYTES = 64 * 2**20
@@ -46,7 +50,11 @@ class Ios:
         """
         if not on_a_mac():
             why = f"devicectl drives iPhones from macOS only, and this is {sys.platform}"
-            raise DeviceError("ios", why, "Run it on a Mac, open the page of `on=web` on the phone, or import a report")
+            raise DeviceError(
+                "ios",
+                why,
+                "Run it on a Mac, open the page of `on=web` on the phone, or import a report",
+            )
         return bench_by_app(_IosApp(_choose(place)), order)
 
 
@@ -65,47 +73,80 @@ def devicectl(*words: str) -> dict[str, Any]:
     with temporary_folder("unplug-devicectl-") as folder:
         answer = folder / "answer.json"
         verb = 3 if words[0] == "device" else 2  # behind a bundle's name options would be the app's
-        command = ["xcrun", "devicectl", *words[:verb], "--json-output", str(answer), "--quiet", *words[verb:]]
+        command = [
+            "xcrun",
+            "devicectl",
+            *words[:verb],
+            "--json-output",
+            str(answer),
+            "--quiet",
+            *words[verb:],
+        ]
         try:
             done = subprocess.run(
-                command, capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL, text=True
-            )  # fmt: skip
+                command,
+                capture_output=True,
+                timeout=SECONDS,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                text=True,
+            )
         except FileNotFoundError as error:
             raise DeviceError("xcrun", "it is not on PATH", "Install Xcode 15 or later") from error
         except subprocess.TimeoutExpired as error:
             raise DeviceLost(
-                "devicectl", f"{words[1]} took over {SECONDS:.0f} s", "Look at the cable, unlock the phone"
+                "devicectl",
+                f"{words[1]} took over {SECONDS:.0f} s",
+                "Look at the cable, unlock the phone",
             ) from error
         if done.returncode:
             said = " ".join((done.stderr or done.stdout).split())[-300:]
             kind = DeviceLost if "not connected" in said or "unavailable" in said else DeviceError
             raise kind(
-                "devicectl", f"{' '.join(words[:3])} failed ({said})", "Unlock the phone, and see: xcrun devicectl list devices"
+                "devicectl",
+                f"{' '.join(words[:3])} failed ({said})",
+                "Unlock the phone, and see: xcrun devicectl list devices",
             )
         try:
             found = json.loads(answer.read_text(encoding="utf-8")) if answer.is_file() else {}
         except ValueError as error:
-            raise DeviceError("devicectl", "its answer is not JSON", "Install Xcode 15 or later") from error
+            raise DeviceError(
+                "devicectl", "its answer is not JSON", "Install Xcode 15 or later"
+            ) from error
         return found if isinstance(found, dict) else {}
 
 
 def _choose(place: str | None) -> Mapping[str, Any]:
     listed = devicectl("list", "devices").get("result", {}).get("devices", [])
-    names = [str(item.get("hardwareProperties", {}).get("udid") or item.get("identifier")) for item in listed]
-    matching = [item for item, name in zip(listed, names, strict=True) if place in (None, name, item.get("identifier"))]
+    names = [
+        str(item.get("hardwareProperties", {}).get("udid") or item.get("identifier"))
+        for item in listed
+    ]
+    matching = [
+        item
+        for item, name in zip(listed, names, strict=True)
+        if place in (None, name, item.get("identifier"))
+    ]
     if not matching:
-        raise DeviceError("ios", f"there is no such device (paired: {', '.join(names) or 'none'})", "Pair it in Xcode")
+        raise DeviceError(
+            "ios",
+            f"there is no such device (paired: {', '.join(names) or 'none'})",
+            "Pair it in Xcode",
+        )
     if len(matching) > 1:
-        raise DeviceError("ios", f"there are {len(matching)} devices ({', '.join(names)})", "Write `on=ios:UDID`")
+        raise DeviceError(
+            "ios", f"there are {len(matching)} devices ({', '.join(names)})", "Write `on=ios:UDID`"
+        )
     found: Mapping[str, Any] = matching[0]
     return found
 
 
 class _IosApp:
     runs = RunsFiles(
-        name="the app", by_suffix={".mlpackage": "coreml-app", ".tflite": "litert-app"},
+        name="the app",
+        by_suffix={".mlpackage": "coreml-app", ".tflite": "litert-app"},
         by_runtime={"coreml-app": UNITS, "litert-app": ("xnnpack", "gpu")},
-    )  # fmt: skip
+    )
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self._facts, self._id = facts, str(facts["identifier"])
@@ -114,18 +155,28 @@ class _IosApp:
         self._polls = 0
 
     def describe(self) -> DeviceInfo:
-        hardware, system = self._facts.get("hardwareProperties", {}), self._facts.get("deviceProperties", {})
+        hardware, system = (
+            self._facts.get("hardwareProperties", {}),
+            self._facts.get("deviceProperties", {}),
+        )
         simulated = hardware.get("reality") not in (None, "physical")
         return DeviceInfo(
             where="emulated" if simulated else "device",
-            device=str(hardware.get("marketingName") or hardware.get("productType") or "iOS device"),
+            device=str(
+                hardware.get("marketingName") or hardware.get("productType") or "iOS device"
+            ),
             soc=hardware.get("cpuType", {}).get("name"),
-            os=f"{hardware.get('platform', 'iOS')} {system.get('osVersionNumber', '?')} ({system.get('osBuildUpdate', '?')})",
+            os=(
+                f"{hardware.get('platform', 'iOS')} {system.get('osVersionNumber', '?')} "
+                f"({system.get('osBuildUpdate', '?')})"
+            ),
         )
 
     def start(self, folder: Path) -> None:
         self._device("copy", "to", "--source", str(folder), "--destination", self._folder, *DOMAIN)
-        launched = self._device("process", "launch", "--terminate-existing", BUNDLE, "--benchmark", self._folder)
+        launched = self._device(
+            "process", "launch", "--terminate-existing", BUNDLE, "--benchmark", self._folder
+        )
         pid = launched.get("result", {}).get("process", {}).get("processIdentifier")
         self._pid = pid if isinstance(pid, int) else None
 
@@ -139,32 +190,52 @@ class _IosApp:
             said = " ".join(report.read_text(encoding="utf-8", errors="replace").split())
             report.unlink()
             raise DeviceError(
-                self._id, f"the app stopped ({''.join(filter(str.isprintable, said))[:300]})", "Look at the phone"
+                self._id,
+                f"the app stopped ({''.join(filter(str.isprintable, said))[:300]})",
+                "Look at the phone",
             )
         if ended:
             self._copied(PARTIAL, report)
             raise AppEnded(
-                self._id, "the app ended before its benchmark did", "Look at its crash log in Xcode's Devices window"
+                self._id,
+                "the app ended before its benchmark did",
+                "Look at its crash log in Xcode's Devices window",
             )
         return False
 
     def _ended(self) -> bool:
-        """Whether the app is gone; where devicectl did not say which process it is, only the time limit ends the wait."""
+        """Whether the app is gone; where devicectl did not say which process it is, only the time
+        limit ends the wait.
+        """
         if self._pid is None:
             return False
         found = self._device("info", "processes").get("result", {}).get("runningProcesses")
-        return isinstance(found, list) and not any({"processIdentifier": self._pid}.items() <= item.items() for item in found)
+        return isinstance(found, list) and not any(
+            {"processIdentifier": self._pid}.items() <= item.items() for item in found
+        )
 
     def _copied(self, name: str, target: Path) -> bool:
         """Whether a file of the benchmark's folder is there, and is now here."""
         try:
-            self._device("copy", "from", "--source", f"{self._folder}/{name}", "--destination", str(target), *DOMAIN)
+            self._device(
+                "copy",
+                "from",
+                "--source",
+                f"{self._folder}/{name}",
+                "--destination",
+                str(target),
+                *DOMAIN,
+            )
         except DeviceLost:
             raise
         except DeviceError:  # it is not there, or not yet
             return False
         if target.stat().st_size > MAX_REPORT_BYTES:
-            raise DeviceError(self._id, f"the app's {name} has {target.stat().st_size} bytes", "Look at what the app writes")
+            raise DeviceError(
+                self._id,
+                f"the app's {name} has {target.stat().st_size} bytes",
+                "Look at what the app writes",
+            )
         return True
 
     def returned(self, seconds: float) -> bool:
@@ -173,7 +244,9 @@ class _IosApp:
         return True
 
     def clean(self) -> None:
-        """devicectl cannot delete files: the app removes this folder when it begins the next benchmark."""
+        """devicectl cannot delete files: the app removes this folder when it begins the next
+        benchmark.
+        """
 
     def _device(self, noun: str, verb: str, *words: str) -> dict[str, Any]:
         return devicectl("device", noun, verb, "--device", self._id, *words)

@@ -1,7 +1,9 @@
-"""Xcode's Core ML performance reports (``NAME.mlperf/report.json``): one latency of a file on a phone, taken by Apple's tool.
+"""Xcode's Core ML performance reports (``NAME.mlperf/report.json``): one latency of a file on a
+phone, taken by Apple's tool.
 
-Apple documents neither its fields nor their units, and no such file could be looked at here. So nothing is guessed: the caller
-says which number it is and in what unit, and where he does not, the candidates are listed.
+Apple documents neither its fields nor their units, and no such file could be looked at here. So
+nothing is guessed: the caller says which number it is and in what unit, and where he does not, the
+candidates are listed.
 """
 
 from __future__ import annotations
@@ -32,14 +34,22 @@ def find_report(path: Path) -> Path:
 
 
 def read_xcode(
-    path: Path, artifact: Artifact, *, at: str | None, unit: str | None, device: str, os: str, units: str = "all"
+    path: Path,
+    artifact: Artifact,
+    *,
+    at: str | None,
+    unit: str | None,
+    device: str,
+    os: str,
+    units: str = "all",
 ) -> BenchRow:
     """One row of a performance report; it is never ranked, since nobody has seen its outputs.
 
     Args:
         path: ``NAME.mlperf``, or its report.json.
         artifact: the Core ML file that was measured.
-        at: where the latency stands: keys and list positions with dots between them; a number, or a list of runs.
+        at: where the latency stands: keys and list positions with dots between them; a number, or a
+            list of runs.
         unit: of it, key of `TO_MS`.
         device, os: what it was measured on.
         units: Core ML's compute units that it was given.
@@ -49,25 +59,58 @@ def read_xcode(
     """
     raw = read_json(find_report(path), max_bytes=MAX_BYTES)
     if at is None or unit is None:
-        likely = ", ".join(f"{name} = {value:g}" for name, value in _candidates(raw)) or "none found"
+        likely = (
+            ", ".join(f"{name} = {value:g}" for name, value in _candidates(raw)) or "none found"
+        )
         why = "Apple documents neither its fields nor their units"
-        raise InputError(path.name, why, f"Say which number it is: `at` PATH, `unit` s|ms|us|ns. Candidates: {likely}")
+        raise InputError(
+            path.name,
+            why,
+            f"Say which number it is: `at` PATH, `unit` s|ms|us|ns. Candidates: {likely}",
+        )
     runs = [value * TO_MS[unit] for value in _numbers(raw, at, path.name)]
     if not all(0.0 < value < MAX_MS for value in runs):
         raise InputError(f"`at={at}`", f"{runs[0]:g} ms is no latency", "Look at the unit")
     card = artifact.card
     if card.target != "coreml":
-        raise InputError(artifact.path.name, f"it is a file for {card.target}", "Give the .mlpackage that was measured")
+        raise InputError(
+            artifact.path.name,
+            f"it is a file for {card.target}",
+            "Give the .mlpackage that was measured",
+        )
     repeat = Repeat(
-        init_ms=None, first_inference_ms=None, latencies_ms=tuple(runs) if len(runs) > 1 else (), summary=summarize(runs),
-        parity_db=None, parity_reason=None,
-    )  # fmt: skip
+        init_ms=None,
+        first_inference_ms=None,
+        latencies_ms=tuple(runs) if len(runs) > 1 else (),
+        summary=summarize(runs),
+        parity_db=None,
+        parity_reason=None,
+    )
     row = BenchRow(
-        file=card.file, model_type=card.model_type, model_sha256=card.checkpoint_sha256, artifact_sha256=card.sha256,
-        target=card.target, precision=card.precision, bytes=card.bytes, where="device", device=device, os=os, runtime="xcode",
-        runtime_version=None, threads=1, delegate_asked=units, status="ok", valid=False, reasons=(), warmup=0,
-        iterations=len(runs), repeats=(repeat,), parity_reference="first_run", inputs_sha256="", flops=card.flops,
-    )  # fmt: skip
+        file=card.file,
+        model_type=card.model_type,
+        model_sha256=card.checkpoint_sha256,
+        artifact_sha256=card.sha256,
+        target=card.target,
+        precision=card.precision,
+        bytes=card.bytes,
+        where="device",
+        device=device,
+        os=os,
+        runtime="xcode",
+        runtime_version=None,
+        threads=1,
+        delegate_asked=units,
+        status="ok",
+        valid=False,
+        reasons=(),
+        warmup=0,
+        iterations=len(runs),
+        repeats=(repeat,),
+        parity_reference="first_run",
+        inputs_sha256="",
+        flops=card.flops,
+    )
     return derived(row, reasons=(UNCHECKED,))
 
 
@@ -78,18 +121,32 @@ def _numbers(raw: Any, at: str, what: str) -> list[float]:
             value = value[int(part)] if isinstance(value, list) else value[part]
         except (KeyError, ValueError, IndexError, TypeError) as error:
             raise InputError(
-                f"`at={at}`", f"{what} has nothing there ({part!r})", "Leave `at` out to see what it has"
+                f"`at={at}`",
+                f"{what} has nothing there ({part!r})",
+                "Leave `at` out to see what it has",
             ) from error
     found = value if isinstance(value, list) else [value]
-    if not found or not all(isinstance(item, int | float) and not isinstance(item, bool) for item in found):
-        raise InputError(f"`at={at}`", "it is neither a number nor a list of numbers", "Leave `at` out to see what it has")
+    if not found or not all(
+        isinstance(item, int | float) and not isinstance(item, bool) for item in found
+    ):
+        raise InputError(
+            f"`at={at}`",
+            "it is neither a number nor a list of numbers",
+            "Leave `at` out to see what it has",
+        )
     return [float(item) for item in found]
 
 
 def _candidates(raw: Any) -> list[tuple[str, float]]:
     """Numbers under names that sound like a prediction's time, the likeliest first."""
-    found = [(name, value) for name, value in _leaves(raw, "", 0) if any(word in name.lower() for word in LIKELY)]
-    return sorted(found, key=lambda item: -sum(word in item[0].lower() for word in LIKELY))[:MAX_CANDIDATES]
+    found = [
+        (name, value)
+        for name, value in _leaves(raw, "", 0)
+        if any(word in name.lower() for word in LIKELY)
+    ]
+    return sorted(found, key=lambda item: -sum(word in item[0].lower() for word in LIKELY))[
+        :MAX_CANDIDATES
+    ]
 
 
 def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, float]]:

@@ -1,4 +1,6 @@
-"""What a device must do. Most are driven from here, one cold start at a time; an app runs the protocol by itself."""
+"""What a device must do. Most are driven from here, one cold start at a time; an app runs the
+protocol by itself.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,10 @@ class Plan:
         warmup: untimed runs behind the first one of each cold start, at least 0.
         iterations: timed runs of each cold start, at least 1.
         repeats: cold starts, at least 1.
-        sustain_s: seconds at full load, in one cold start, instead of iterations and repeats; or None.
-        max_temperature_c: cold starts wait until the device is at or below it, where it tells; None waits for its status alone.
+        sustain_s: seconds at full load, in one cold start, instead of iterations and repeats; or
+            None.
+        max_temperature_c: cold starts wait until the device is at or below it, where it tells; None
+            waits for its status alone.
         cool_down_s: for at most this long.
         away_s: how long a device that vanished is waited for.
         seed: of the order of the repeats.
@@ -57,7 +61,8 @@ class BenchJob:
         runtime_version: or None where that is told later, by the device.
         delegate: one of the runtime's.
         inputs: name to array of N samples, taken in turn.
-        reference: the checkpoint's outputs of them, or None to compare with the artifact's own untimed run.
+        reference: the checkpoint's outputs of them, or None to compare with the artifact's own
+            untimed run.
         not_run: why this device cannot run it, or None.
     """
 
@@ -73,7 +78,14 @@ class BenchJob:
         """What makes it the same job another time."""
         expected = None if self.reference is None else self.reference.checkpoint_sha256
         card = self.artifact.card
-        return card.sha256, self.runtime, self.runtime_version, self.delegate, digest_inputs(self.inputs), expected
+        return (
+            card.sha256,
+            self.runtime,
+            self.runtime_version,
+            self.delegate,
+            digest_inputs(self.inputs),
+            expected,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +98,10 @@ class DeviceOrder:
         delegates: names, or none for the device's choice: the runtime's first, or in a browser all.
         plan: how they are timed.
         inputs_of: name to array of N samples, of an artifact.
-        reference_of: the checkpoint's outputs of those inputs, or None where no checkpoint was given.
-        journal: a file that keeps what was measured, so that a run that ended early goes on; or None.
+        reference_of: the checkpoint's outputs of those inputs, or None where no checkpoint was
+            given.
+        journal: a file that keeps what was measured, so that a run that ended early goes on; or
+            None.
         progress: called with (cold starts done, cold starts in all, file name).
         say: takes a line for the user.
         cancel: set where the user has stopped the benchmark; nothing more is begun then.
@@ -120,7 +134,9 @@ class Device(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceInfo:
-    """What a device says of itself; None where it does not tell. The fields are those of `BenchRow`."""
+    """What a device says of itself; None where it does not tell. The fields are those of
+    `BenchRow`.
+    """
 
     where: Where
     device: str
@@ -158,7 +174,8 @@ class DeviceTiming:
         latencies_ms: every timed run; none where the tool tells no more than `summary`.
         summary: of the runs, or None to take it from `latencies_ms`.
         placement: what ran the operators.
-        outputs: sample and named outputs of runs that must be compared, see `unplug.mobile_bench.parity.ParityWatch`.
+        outputs: sample and named outputs of runs that must be compared, see
+            `unplug.mobile_bench.parity.ParityWatch`.
         compared: runs whose outputs were looked at.
         curve: of a sustained run.
     """
@@ -224,7 +241,9 @@ class Driven(Runs, Protocol):
         ...
 
     def peak_flops(self, artifact: Artifact, plan: Plan, delegate: str) -> float | None:
-        """Floating-point operations a second that the device cannot exceed, or None where that is unknown."""
+        """Floating-point operations a second that the device cannot exceed, or None where that is
+        unknown.
+        """
         ...
 
     def untimed(self, job: BenchJob, plan: Plan) -> Untimed:

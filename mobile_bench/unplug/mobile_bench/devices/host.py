@@ -1,4 +1,6 @@
-"""This computer as a device: each repeat is a fresh child process. Its numbers say nothing about a phone."""
+"""This computer as a device: each repeat is a fresh child process. Its numbers say nothing about a
+phone.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from .bench_device import BenchJob, DeviceInfo, DeviceOrder, DeviceTiming, Plan,
 from .host_child import unpacked
 
 NEVER_TIMED = ("mil", "litert-web", "onnx-web")
-"""Runtimes for numbers: behind each of their calls stands more than the work. A browser is timed by ``--on web``."""
+"""Runtimes for numbers: behind each of their calls stands more than the work. A browser is timed by
+``--on web``.
+"""
 GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal")
 MARGIN_S = 600.0
@@ -54,21 +58,28 @@ class Host:
         import psutil
 
         sensors = psutil.sensors_temperatures() if hasattr(psutil, "sensors_temperatures") else {}
-        hottest = [item.current for name in CPU_SENSORS for item in sensors.get(name, ()) if item.current]
+        hottest = [
+            item.current for name in CPU_SENSORS for item in sensors.get(name, ()) if item.current
+        ]
         battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
         return State(
-            temperature_c=max(hottest, default=None), clock_mode=_read(GOVERNOR),
+            temperature_c=max(hottest, default=None),
+            clock_mode=_read(GOVERNOR),
             battery_percent=None if battery is None else float(battery.percent),
             charging=None if battery is None else battery.power_plugged,
-        )  # fmt: skip
+        )
 
     def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
-        """The runtime of the artifact's target, then others that run files of its kind; PyTorch of a checkpoint."""
+        """The runtime of the artifact's target, then others that run files of its kind; PyTorch of
+        a checkpoint.
+        """
         if artifact.card.target == UNEXPORTED:
             return ("torch",)
         own = TARGETS.get(artifact.card.target).runtime
         others = [
-            name for name in RUNTIMES if name not in (own, *NEVER_TIMED) and RUNTIMES.get(name).suffix == artifact.path.suffix
+            name
+            for name in RUNTIMES
+            if name not in (own, *NEVER_TIMED) and RUNTIMES.get(name).suffix == artifact.path.suffix
         ]
         return own, *others
 
@@ -117,12 +128,20 @@ class Host:
         return True
 
     def _call(self, function: str, job: BenchJob, plan: Plan) -> Reply:
-        values = {**run_values(job.artifact), **asdict(plan), "runtime": job.runtime, "delegate": job.delegate}
+        values = {
+            **run_values(job.artifact),
+            **asdict(plan),
+            "runtime": job.runtime,
+            "delegate": job.delegate,
+        }
         return call_in_child(
-            f"unplug.mobile_bench.devices.host_child:{function}", values, job.inputs,
-            what=f"{job.artifact.path.name} on the host", timeout=seconds_for(0, MARGIN_S + (plan.sustain_s or 0.0)),
+            f"unplug.mobile_bench.devices.host_child:{function}",
+            values,
+            job.inputs,
+            what=f"{job.artifact.path.name} on the host",
+            timeout=seconds_for(0, MARGIN_S + (plan.sustain_s or 0.0)),
             memory=memory_for(job.artifact.path),
-        )  # fmt: skip
+        )
 
 
 def cpu_name() -> str:

@@ -1,4 +1,6 @@
-"""The child process of the host: loads an artifact, runs it, times it, and watches that every run did its work."""
+"""The child process of the host: loads an artifact, runs it, times it, and watches that every run
+did its work.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,13 @@ def measure_memory(job: Job) -> Reply:
         runner.feed(sample)
         runner.invoke()
         parts.append(runner.read())
-    outputs = {tensor.name: np.concatenate([part[tensor.name] for part in parts]) for tensor in iospec.outputs}
-    return Reply(values={"peak_memory_bytes": peak_rss_bytes(), "base_memory_bytes": base}, arrays=outputs)
+    outputs = {
+        tensor.name: np.concatenate([part[tensor.name] for part in parts])
+        for tensor in iospec.outputs
+    }
+    return Reply(
+        values={"peak_memory_bytes": peak_rss_bytes(), "base_memory_bytes": base}, arrays=outputs
+    )
 
 
 def time_runs(job: Job) -> Reply:
@@ -66,7 +73,9 @@ def time_runs(job: Job) -> Reply:
         "first_inference_ms": 1e3 * (first - opened),
         "latencies_ms": [] if sustained else list(runs.latencies),
         "summary": asdict(summarize(runs.latencies)) if sustained else None,
-        "curve": [asdict(window) for window in windows(runs.ends, runs.latencies)] if sustained else [],
+        "curve": [asdict(window) for window in windows(runs.ends, runs.latencies)]
+        if sustained
+        else [],
         "enqueue_ms": median(runs.enqueue),
         "read_back_ms": median(runs.read_back),
         "pending_ms": pending_ms(runner, samples[0]),
@@ -82,7 +91,9 @@ def time_runs(job: Job) -> Reply:
 class ChildRuns:
     """Timed runs of a loaded artifact, outputs read and looked at between them."""
 
-    def __init__(self, runner: Runner, samples: Sequence[Mapping[str, Array]], watch: ParityWatch) -> None:
+    def __init__(
+        self, runner: Runner, samples: Sequence[Mapping[str, Array]], watch: ParityWatch
+    ) -> None:
         self._runner, self._samples, self._watch = runner, samples, watch
         self.enqueue, self.latencies, self.read_back, self.ends = (array("d") for _ in range(4))
         self._begun = time.perf_counter()
@@ -113,11 +124,15 @@ class ChildRuns:
 def packed(kept: Sequence[tuple[int, Mapping[str, Array]]]) -> tuple[list[int], dict[str, Array]]:
     """Outputs of several runs as named arrays, and the samples that they are of."""
     return [sample for sample, _ in kept], {
-        f"{place}/{name}": value for place, (_, found) in enumerate(kept) for name, value in found.items()
+        f"{place}/{name}": value
+        for place, (_, found) in enumerate(kept)
+        for name, value in found.items()
     }
 
 
-def unpacked(samples: Sequence[int], arrays: Mapping[str, Array]) -> list[tuple[int, dict[str, Array]]]:
+def unpacked(
+    samples: Sequence[int], arrays: Mapping[str, Array]
+) -> list[tuple[int, dict[str, Array]]]:
     """The inverse of `packed`.
 
     Example:
@@ -132,10 +147,11 @@ def unpacked(samples: Sequence[int], arrays: Mapping[str, Array]) -> list[tuple[
 
 
 def pending_ms(runner: Runner, sample: Mapping[str, Array]) -> float:
-    """How much longer reading takes behind a run than behind another reading, in milliseconds: work that the call left.
+    """How much longer reading takes behind a run than behind another reading, in milliseconds: work
+    that the call left.
 
-    A call that returns early makes the first reading wait; the second one only copies. The smallest of a few runs, so that a
-    busy machine is not taken for it.
+    A call that returns early makes the first reading wait; the second one only copies. The smallest
+    of a few runs, so that a busy machine is not taken for it.
     """
     waits = []
     for _ in range(PENDING_RUNS):
@@ -150,7 +166,12 @@ def pending_ms(runner: Runner, sample: Mapping[str, Array]) -> float:
 
 
 def _open(runtime: Runtime, iospec: IOSpec, job: Job) -> Runner:
-    return runtime.open(Path(job.values["path"]), iospec, threads=job.values["threads"], delegate=job.values["delegate"])
+    return runtime.open(
+        Path(job.values["path"]),
+        iospec,
+        threads=job.values["threads"],
+        delegate=job.values["delegate"],
+    )
 
 
 def _runtime(job: Job) -> Runtime:
@@ -163,7 +184,10 @@ def _runtime(job: Job) -> Runtime:
 
 def _samples(job: Job) -> list[dict[str, Any]]:
     count = len(next(iter(job.arrays.values())))
-    return [{name: np.array(array[index : index + 1]) for name, array in job.arrays.items()} for index in range(count)]
+    return [
+        {name: np.array(array[index : index + 1]) for name, array in job.arrays.items()}
+        for index in range(count)
+    ]
 
 
 POWERCAP = Path("/sys/class/powercap")
@@ -180,10 +204,14 @@ class ProcessMeter:
 
     def __init__(self, folder: Path = POWERCAP) -> None:
         zones = [zone for zone in sorted(folder.glob(ZONE)) if zone.name.count(":") == 1]
-        self._begun = {zone: value for zone in zones if (value := _counted(zone / "energy_uj")) is not None}
+        self._begun = {
+            zone: value for zone in zones if (value := _counted(zone / "energy_uj")) is not None
+        }
 
     def millijoules(self) -> float | None:
-        """Of all packages since the beginning, other work on the machine included; None where nothing is counted."""
+        """Of all packages since the beginning, other work on the machine included; None where
+        nothing is counted.
+        """
         total, known = 0.0, False
         for zone, begun in self._begun.items():
             now, around = _counted(zone / "energy_uj"), _counted(zone / "max_energy_range_uj")

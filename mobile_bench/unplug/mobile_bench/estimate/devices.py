@@ -8,12 +8,15 @@ from collections.abc import Iterable
 
 from unplug.core import InputError
 
-MAKERS = frozenset({"google", "samsung", "apple", "qualcomm", "xiaomi", "oneplus", "motorola", "nvidia"})
+MAKERS = frozenset(
+    {"google", "samsung", "apple", "qualcomm", "xiaomi", "oneplus", "motorola", "nvidia"}
+)
 HOST = "host"
 
 
 def device_slug(name: str) -> str:
-    """A device's name in small letters and dashes, without its maker and without what stands in brackets.
+    """A device's name in small letters and dashes, without its maker and without what stands in
+    brackets.
 
     Example:
         >>> device_slug("Google Pixel 7"), device_slug("Samsung Galaxy S24 (8 Gen 3)"), device_slug("iPhone 14 Pro")
@@ -44,4 +47,8 @@ def pick_device(asked: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(slug, names, n=3)
     listed = f"Known: {', '.join(names)}" if names else "Give measured rows of it as `rows`"
     hint = f"Did you mean {' or '.join(near)}? {listed}" if near else listed
-    raise InputError(f"device {asked[:60]!r}", "no measured row that was given and no published number is of it", hint)
+    raise InputError(
+        f"device {asked[:60]!r}",
+        "no measured row that was given and no published number is of it",
+        hint,
+    )

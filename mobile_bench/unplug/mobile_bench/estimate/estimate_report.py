@@ -1,4 +1,6 @@
-"""The estimates of one call, ``unplug-estimate/1``: never rows of a benchmark, and never read as such."""
+"""The estimates of one call, ``unplug-estimate/1``: never rows of a benchmark, and never read as
+such.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,15 @@ LABEL = "ESTIMATE, not a measurement"
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
-    """The error on rows that the fit did not see: each model's rows predicted from the other models'.
+    """The error on rows that the fit did not see: each model's rows predicted from the other
+    models'.
 
     Args:
         low, high: smallest and largest of measured over predicted.
         median_error: median of |measured / predicted - 1|.
         rows, models: how many.
-        coverage: probability that the next model of the same kind lies in between: (models - 1) / (models + 1).
+        coverage: probability that the next model of the same kind lies in between: (models - 1) /
+            (models + 1).
     """
 
     low: float
@@ -88,7 +92,8 @@ class EstimateReport:
         calibration: those rows: files with their hash, or published models.
         sources: where published numbers stand; none for measured rows.
         left_out: rows of the device that could not be used, and why.
-        costs_ms: of the fit, by column of `unplug.mobile_bench.estimate.model.COLUMNS`, or one a multiply-accumulate.
+        costs_ms: of the fit, by column of `unplug.mobile_bench.estimate.model.COLUMNS`, or one a
+            multiply-accumulate.
         held_out: None where fewer than two models are known.
         estimates: one a file.
         versions: of Python, unplug and numpy.
@@ -115,16 +120,22 @@ class EstimateReport:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> EstimateReport:
-        """Reads a report; raises `ReportError` if the file is missing or does not follow the schema."""
+        """Reads a report; raises `ReportError` if the file is missing or does not follow the
+        schema.
+        """
         return read_dataclass(cls, Path(path), ReportError)
 
     def error_text(self) -> str:
         """What is known of the error, for a terminal."""
         if self.held_out is None:
-            return "error on held-out rows unknown: fewer than two models are known for this device and setting"
+            return (
+                "error on held-out rows unknown: fewer than two models are known for this device "
+                "and setting"
+            )
         found = self.held_out
         return (
             f"held-out error: measured is x{found.low:.2f} to x{found.high:.2f} of predicted "
-            f"(median off by {found.median_error:.0%}), from {found.rows} held-out rows of {found.models} models; "
+            f"(median off by {found.median_error:.0%}), from {found.rows} held-out rows of "
+            f"{found.models} models; "
             f"the next model of their kind lies inside with probability {found.coverage:.0%}"
         )

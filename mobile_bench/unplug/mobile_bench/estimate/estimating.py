@@ -19,7 +19,9 @@ from .model import fit
 from .operators import Features, read_features
 
 FAR = 2.0
-"""Times as much work as the largest known model, or as little as the smallest, from which an estimate extrapolates."""
+"""Times as much work as the largest known model, or as little as the smallest, from which an
+estimate extrapolates.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,9 @@ class Calibration:
 def known_devices(reports: Sequence[BenchReport], baselines: Baselines) -> dict[str, str]:
     """Short names of the devices that an estimate can be made for, each with what supports it."""
     found = {
-        device_slug(row.device): "published numbers" for row in baselines.rows if row.device is not None and row.calibrates
+        device_slug(row.device): "published numbers"
+        for row in baselines.rows
+        if row.device is not None and row.calibrates
     }
     rows = (row for report in reports for row in report.rows if row.valid)
     return found | {name: "measured rows" for row in rows for name in measured.slugs(row)}
@@ -63,7 +67,8 @@ def estimate_artifacts(
         artifacts: LiteRT files of one precision.
         device: short name.
         rows: bench reports; valid rows of the device calibrate, where there are any.
-        files: the artifacts of those rows, or folders with them; those beside the reports are found without.
+        files: the artifacts of those rows, or folders with them; those beside the reports are found
+            without.
         delegate, threads: of the rows to calibrate on; default: those of most rows.
         baselines: published numbers, for a device without rows; default: those that ship.
 
@@ -83,10 +88,17 @@ def estimate_artifacts(
     )
     found = zip(artifacts, read_features(artifacts), strict=True)
     return EstimateReport(
-        device=slug, source=calibration.source, setting=calibration.setting, calibration=calibration.rows,
-        sources=calibration.sources, left_out=tuple(left_out), costs_ms=calibration.costs_ms, held_out=calibration.held_out,
-        estimates=tuple(_estimate(*pair, calibration) for pair in found), versions=installed_versions(["numpy", "scipy"]),
-    )  # fmt: skip
+        device=slug,
+        source=calibration.source,
+        setting=calibration.setting,
+        calibration=calibration.rows,
+        sources=calibration.sources,
+        left_out=tuple(left_out),
+        costs_ms=calibration.costs_ms,
+        held_out=calibration.held_out,
+        estimates=tuple(_estimate(*pair, calibration) for pair in found),
+        versions=installed_versions(["numpy", "scipy"]),
+    )
 
 
 def _precision(artifacts: Sequence[Artifact]) -> str:
@@ -102,28 +114,44 @@ def _device(asked: str, reports: Sequence[BenchReport], baselines: Baselines) ->
     try:
         return pick_device(asked, known)
     except InputError as error:
-        unread = [row for row in baselines.rows if row.device and device_slug(row.device) == device_slug(asked)]
+        unread = [
+            row
+            for row in baselines.rows
+            if row.device and device_slug(row.device) == device_slug(asked)
+        ]
         if not unread:
             raise
-        why = f"{error.why}; what {baselines.sources[unread[0].source].title} says of it could not be read or has no MACs"
+        why = (
+            f"{error.why}; what {baselines.sources[unread[0].source].title} says of it could not "
+            "be read or has no MACs"
+        )
         fix = "Measure a few models on it (`unplug bench --on adb`) and give that report as `rows`"
         raise InputError(error.what, why, fix) from error
 
 
-def _from_rows(known: Sequence[measured.Known], precision: str, delegate: str | None, threads: int | None) -> Calibration:
+def _from_rows(
+    known: Sequence[measured.Known], precision: str, delegate: str | None, threads: int | None
+) -> Calibration:
     found = measured.settings(known, precision, delegate, threads)
     if not found:
         have = "; ".join(sorted({_name(measured.setting_of(item.row)) for item in known}))
         raise InputError(
-            f"{precision} on {delegate or 'any delegate'}", f"the device's rows are of other settings: {have}", "Ask for these"
+            f"{precision} on {delegate or 'any delegate'}",
+            f"the device's rows are of other settings: {have}",
+            "Ask for these",
         )
     chosen = [item for item in known if measured.setting_of(item.row) == found[0]]
     predictor = fit([item.features for item in chosen], [item.median_ms for item in chosen])
-    others = f"rows of {len(found) - 1} other settings were left aside: `delegate` and `threads` choose"
+    others = (
+        f"rows of {len(found) - 1} other settings were left aside: `delegate` and `threads` choose"
+    )
     return Calibration(
         source="measured rows",
         setting=found[0],
-        rows=tuple(f"{item.row.file} {item.row.artifact_sha256[:12]}: {item.median_ms:.3f} ms" for item in chosen),
+        rows=tuple(
+            f"{item.row.file} {item.row.artifact_sha256[:12]}: {item.median_ms:.3f} ms"
+            for item in chosen
+        ),
         measured_ms={item.row.artifact_sha256: item.median_ms for item in chosen},
         macs=tuple(item.features.total_macs for item in chosen),
         costs_ms=predictor.costs,
@@ -134,17 +162,28 @@ def _from_rows(known: Sequence[measured.Known], precision: str, delegate: str | 
 
 
 def _from_published(
-    slug: str, baselines: Baselines, precision: str, delegate: str | None, threads: int | None, left_out: Sequence[str]
+    slug: str,
+    baselines: Baselines,
+    precision: str,
+    delegate: str | None,
+    threads: int | None,
+    left_out: Sequence[str],
 ) -> Calibration:
     rows = published.of_device(baselines, slug)
     found = published.settings(rows, precision, delegate, threads)
     if not found:
         have = "; ".join(sorted({_name(published.setting_of(row)) for row in rows})) or "none"
         why = f"no published number of {slug} is for this setting (there are: {have})"
-        raise InputError(f"{precision} on {delegate or slug}", "; ".join([why, *left_out]), "Ask for one of these, or measure")
+        raise InputError(
+            f"{precision} on {delegate or slug}",
+            "; ".join([why, *left_out]),
+            "Ask for one of these, or measure",
+        )
     chosen = [row for row in rows if published.setting_of(row) == found[0]]
     cost = published.throughput(chosen)
-    warnings = ["calibrated on published networks by their arithmetic alone: no bytes, no kinds of operator"]
+    warnings = [
+        "calibrated on published networks by their arithmetic alone: no bytes, no kinds of operator"
+    ]
     if any(row.precision is None for row in chosen):
         warnings.append("the source does not state the precision; floating point is assumed")
     return Calibration(
@@ -164,19 +203,33 @@ def _estimate(artifact: Artifact, features: Features, calibration: Calibration) 
     latency, error = calibration.predict(features), calibration.held_out
     warnings = list(calibration.warnings)
     if (own := calibration.measured_ms.get(artifact.card.sha256)) is not None:
-        warnings.append(f"{artifact.card.file} was measured ({own:.3g} ms) and is among the rows of the fit: use that number")
-    if features.total_macs > FAR * max(calibration.macs) or FAR * features.total_macs < min(calibration.macs):
-        smallest, largest = (f"{number / 1e6:.3g} M" for number in (min(calibration.macs), max(calibration.macs)))
         warnings.append(
-            f"it extrapolates: {features.total_macs / 1e6:.3g} M multiply-accumulates, where the known models have "
+            f"{artifact.card.file} was measured ({own:.3g} ms) and is among the rows of the fit: "
+            "use that number"
+        )
+    if features.total_macs > FAR * max(calibration.macs) or FAR * features.total_macs < min(
+        calibration.macs
+    ):
+        smallest, largest = (
+            f"{number / 1e6:.3g} M" for number in (min(calibration.macs), max(calibration.macs))
+        )
+        warnings.append(
+            f"it extrapolates: {features.total_macs / 1e6:.3g} M multiply-accumulates, where the "
+            "known models have "
             f"{smallest} to {largest}"
         )
     return LatencyEstimate(
-        file=artifact.card.file, artifact_sha256=artifact.card.sha256, precision=artifact.card.precision,
-        macs=features.total_macs, bytes=features.total_bytes, operators=features.operators, latency_ms=latency,
-        low_ms=None if error is None else latency * error.low, high_ms=None if error is None else latency * error.high,
+        file=artifact.card.file,
+        artifact_sha256=artifact.card.sha256,
+        precision=artifact.card.precision,
+        macs=features.total_macs,
+        bytes=features.total_bytes,
+        operators=features.operators,
+        latency_ms=latency,
+        low_ms=None if error is None else latency * error.low,
+        high_ms=None if error is None else latency * error.high,
         warnings=tuple(warnings),
-    )  # fmt: skip
+    )
 
 
 def _name(setting: Setting) -> str:

@@ -35,7 +35,9 @@ class Known:
 
     @property
     def model(self) -> tuple[str, int]:
-        """What it is a row of: networks that do the same work are one model, whatever their weights and precision."""
+        """What it is a row of: networks that do the same work are one model, whatever their weights
+        and precision.
+        """
         return self.row.model_type, self.features.total_macs
 
 
@@ -70,17 +72,25 @@ def find_files(reports: Sequence[Path], given: Iterable[Path]) -> dict[str, Arti
 def _in_folder(folder: Path) -> list[Artifact]:
     cards = sorted([*folder.glob("*.tflite.json"), *folder.glob("*/*.tflite.json")])
     if len(cards) > MAX_FILES:
-        raise InputError(str(folder), f"more than {MAX_FILES} artifacts in it", "Name those that were timed as `artifacts`")
+        raise InputError(
+            str(folder),
+            f"more than {MAX_FILES} artifacts in it",
+            "Name those that were timed as `artifacts`",
+        )
     found = []
     for card in cards:
         try:
             found.append(load_artifact(card))
         except ArtifactError:
-            continue  # nobody named it: a broken neighbour is not ours to report, and its row is listed as without a file
+            # nobody named it: a broken neighbour is not ours to report, and its row is listed as
+            # without a file
+            continue
     return found
 
 
-def usable(reports: Sequence[BenchReport], device: str, files: dict[str, Artifact]) -> tuple[list[Known], list[str]]:
+def usable(
+    reports: Sequence[BenchReport], device: str, files: dict[str, Artifact]
+) -> tuple[list[Known], list[str]]:
     """The rows of a device that can calibrate, and why the others cannot.
 
     Args:
@@ -94,7 +104,11 @@ def usable(reports: Sequence[BenchReport], device: str, files: dict[str, Artifac
     machines = {row.device for report in reports for row in report.rows if device in slugs(row)}
     if len(machines) > 1:
         listed = ", ".join(sorted(device_slug(name) for name in machines))
-        raise InputError(f"device {device!r}", f"these reports have {len(machines)} of them", f"Name one: {listed}")
+        raise InputError(
+            f"device {device!r}",
+            f"these reports have {len(machines)} of them",
+            f"Name one: {listed}",
+        )
     rows: list[BenchRow] = []
     left: Counter[str] = Counter()
     for row in (row for report in reports for row in report.rows if device in slugs(row)):
@@ -120,17 +134,24 @@ def usable(reports: Sequence[BenchReport], device: str, files: dict[str, Artifac
 def setting_of(row: BenchRow) -> Setting:
     """What a row was measured with."""
     return Setting(
-        runtime=row.runtime, delegate=row.delegate_got or row.delegate_asked, threads=row.threads, precision=row.precision
+        runtime=row.runtime,
+        delegate=row.delegate_got or row.delegate_asked,
+        threads=row.threads,
+        precision=row.precision,
     )
 
 
-def settings(known: Sequence[Known], precision: str, delegate: str | None, threads: int | None) -> list[Setting]:
+def settings(
+    known: Sequence[Known], precision: str, delegate: str | None, threads: int | None
+) -> list[Setting]:
     """The settings of rows that fit, the one with the most rows first."""
     found = Counter(setting_of(item.row) for item in known)
     return [
         setting
         for setting, _ in found.most_common()
-        if setting.precision == precision and delegate in (None, setting.delegate) and threads in (None, setting.threads)
+        if setting.precision == precision
+        and delegate in (None, setting.delegate)
+        and threads in (None, setting.threads)
     ]
 
 
@@ -138,6 +159,13 @@ def error_of(rows: Sequence[Known]) -> HeldOut | None:
     """The held-out error of the fit on these rows."""
 
     def predicted(kept: Sequence[Known], row: Known) -> float:
-        return fit([item.features for item in kept], [item.median_ms for item in kept]).latency_ms(row.features)
+        return fit([item.features for item in kept], [item.median_ms for item in kept]).latency_ms(
+            row.features
+        )
 
-    return leave_one_out(rows, model_of=lambda item: item.model, measured=lambda item: item.median_ms, predicted=predicted)
+    return leave_one_out(
+        rows,
+        model_of=lambda item: item.model,
+        measured=lambda item: item.median_ms,
+        predicted=predicted,
+    )

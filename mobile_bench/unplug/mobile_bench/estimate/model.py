@@ -1,4 +1,5 @@
-"""The predictor: a latency is a fixed cost, a cost an operator, and for each kind a cost a multiply-accumulate and a byte.
+"""The predictor: a latency is a fixed cost, a cost an operator, and for each kind a cost a
+multiply-accumulate and a byte.
 
 Its error is that on networks that were held out. Shapes: N rows, P coefficients.
 """
@@ -17,13 +18,21 @@ from .estimate_report import HeldOut
 from .operators import KINDS, MAC_KINDS, Features
 
 Array = NDArray[np.float64]
-COLUMNS = ("call", "operators", *(f"{kind} MACs" for kind in MAC_KINDS), *(f"{kind} bytes" for kind in KINDS))
+COLUMNS = (
+    "call",
+    "operators",
+    *(f"{kind} MACs" for kind in MAC_KINDS),
+    *(f"{kind} bytes" for kind in KINDS),
+)
 GROUPS = np.array([0, 1, *(2 for _ in MAC_KINDS), *(3 for _ in KINDS)])
-"""Columns of one group share a coefficient until rows say otherwise: call, operators, MACs, bytes."""
+"""Columns of one group share a coefficient until rows say otherwise: call, operators, MACs, bytes.
+"""
 PRIOR_SHARES = (0.05, 0.15, 0.5, 0.3)
 """Of the latency, by group, before anything is known."""
 SHRINK_GROUPS, SHRINK_KINDS = 0.01, 0.03
-"""Weight of the prior: a coefficient that is off by its own size costs as much as one row that is off by the root of it."""
+"""Weight of the prior: a coefficient that is off by its own size costs as much as one row that is
+off by the root of it.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +54,22 @@ def columns(features: Features) -> Array:
     """Features as one row of the design, P numbers."""
     return np.array(
         [
-            1.0, float(features.operators), *(float(features.macs[kind]) for kind in MAC_KINDS),
+            1.0,
+            float(features.operators),
+            *(float(features.macs[kind]) for kind in MAC_KINDS),
             *(float(features.bytes[kind]) for kind in KINDS),
         ]
-    )  # fmt: skip
+    )
 
 
 def fit(features_N: Sequence[Features], latencies_N: Sequence[float]) -> LatencyModel:
     """Fits the costs to measured latencies.
 
-    min over c >= 0 of sum_i ((x_i c - t_i) / t_i)^2 + lambda sum_p ((c_p - m_p) / m_p)^2, twice: first with one coefficient a
-    group (m: what `PRIOR_SHARES` says), then with one a column (m: what the first gave). Relative errors, so that a small
-    model counts as much as a large one; the prior makes one row enough for one throughput, and leaves a kind of operator that
-    no row has at the common cost.
+    min over c >= 0 of sum_i ((x_i c - t_i) / t_i)^2 + lambda sum_p ((c_p - m_p) / m_p)^2, twice:
+    first with one coefficient a group (m: what `PRIOR_SHARES` says), then with one a column (m:
+    what the first gave). Relative errors, so that a small model counts as much as a large one; the
+    prior makes one row enough for one throughput, and leaves a kind of operator that no row has at
+    the common cost.
 
     Args:
         features_N: of each row's file.
@@ -73,31 +85,47 @@ def fit(features_N: Sequence[Features], latencies_N: Sequence[float]) -> Latency
         2.0
 
     Reference:
-        Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23 (nonnegative least squares).
+        Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23 (nonnegative least
+        squares).
     """
     times_N = np.asarray(latencies_N, np.float64)
     if not len(times_N) or not np.all(times_N > 0.0):
         raise ValueError("a fit needs rows, each with a latency above 0")
     design_NP = np.stack([columns(features) for features in features_N])
-    grouped = np.stack([design_NP[:, group == GROUPS].sum(axis=1) for group in range(len(PRIOR_SHARES))], axis=1)
-    prior = np.array([_share(grouped[:, group], times_N, share) for group, share in enumerate(PRIOR_SHARES)])
+    grouped = np.stack(
+        [design_NP[:, group == GROUPS].sum(axis=1) for group in range(len(PRIOR_SHARES))], axis=1
+    )
+    prior = np.array(
+        [_share(grouped[:, group], times_N, share) for group, share in enumerate(PRIOR_SHARES)]
+    )
     shared = _shrunk(grouped, times_N, prior, prior, SHRINK_GROUPS)
     costs = _shrunk(design_NP, times_N, shared[GROUPS], prior[GROUPS], SHRINK_KINDS)
     return LatencyModel(costs=dict(zip(COLUMNS, costs.tolist(), strict=True)))
 
 
 def _share(amounts_N: Array, times_N: Array, share: float) -> float:
-    """What one unit costs when `share` of each latency goes with this column: the geometric mean over the rows."""
+    """What one unit costs when `share` of each latency goes with this column: the geometric mean
+    over the rows.
+    """
     known = amounts_N > 0.0
-    return share * float(np.exp(np.mean(np.log(times_N[known] / amounts_N[known])))) if known.any() else 0.0
+    return (
+        share * float(np.exp(np.mean(np.log(times_N[known] / amounts_N[known]))))
+        if known.any()
+        else 0.0
+    )
 
 
-def _shrunk(design_NP: Array, times_N: Array, mean_P: Array, scale_P: Array, weight: float) -> Array:
-    """Nonnegative least squares of relative errors with a ridge towards `mean_P`, in units of `scale_P`."""
+def _shrunk(
+    design_NP: Array, times_N: Array, mean_P: Array, scale_P: Array, weight: float
+) -> Array:
+    """Nonnegative least squares of relative errors with a ridge towards `mean_P`, in units of
+    `scale_P`.
+    """
     from scipy.optimize import nnls
 
     used = scale_P > 0.0
-    # A coefficient in units of its scale is of the order of one, so that both parts of the sum can be weighed.
+    # A coefficient in units of its scale is of the order of one, so that both parts of the sum can
+    # be weighed.
     rows = design_NP[:, used] * scale_P[used] / times_N[:, None]
     ridge = np.sqrt(weight) * np.eye(int(used.sum()))
     wanted = np.concatenate([np.ones(len(times_N)), np.sqrt(weight) * mean_P[used] / scale_P[used]])
@@ -121,7 +149,8 @@ def leave_one_out(
 
     Args:
         rows: of one setting.
-        model_of: what is left out together; the same network in another precision or trained anew is no new model.
+        model_of: what is left out together; the same network in another precision or trained anew
+            is no new model.
         measured: milliseconds of a row.
         predicted: from the rows kept, milliseconds of a row that was not.
 

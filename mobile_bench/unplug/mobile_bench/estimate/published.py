@@ -17,7 +17,8 @@ ORDER = ("cpu", "gpu", "npu", "coreml", "nnapi")
 
 
 def numeric_of(precision: str) -> Literal["float", "int8"] | None:
-    """The arithmetic of an artifact's precision: weights alone in integers compute in floating point.
+    """The arithmetic of an artifact's precision: weights alone in integers compute in floating
+    point.
 
     Example:
         >>> numeric_of("fp16"), numeric_of("int8-weight"), numeric_of("int8-static"), numeric_of("int4-mixed")
@@ -30,20 +31,35 @@ def numeric_of(precision: str) -> Literal["float", "int8"] | None:
 
 def of_device(baselines: Baselines, device: str) -> list[PublishedRow]:
     """Rows of a device that may calibrate."""
-    return [row for row in baselines.rows if row.calibrates and row.device and device_slug(row.device) == device]
+    return [
+        row
+        for row in baselines.rows
+        if row.calibrates and row.device and device_slug(row.device) == device
+    ]
 
 
-def settings(rows: Sequence[PublishedRow], precision: str, delegate: str | None, threads: int | None) -> list[Setting]:
+def settings(
+    rows: Sequence[PublishedRow], precision: str, delegate: str | None, threads: int | None
+) -> list[Setting]:
     """The settings of rows that fit; the CPU first, then the one with the most rows."""
     numeric = numeric_of(precision)
     found = Counter(setting_of(row) for row in rows if row.numeric == numeric)
-    fitting = [item for item in found if delegate in (None, item.delegate) and threads in (None, item.threads)]
+    fitting = [
+        item
+        for item in found
+        if delegate in (None, item.delegate) and threads in (None, item.threads)
+    ]
     return sorted(fitting, key=lambda item: (ORDER.index(item.delegate), -found[item]))
 
 
 def setting_of(row: PublishedRow) -> Setting:
     """What a row was published for."""
-    return Setting(runtime=row.software, delegate=row.accelerator or "", threads=row.threads, precision=row.numeric)
+    return Setting(
+        runtime=row.software,
+        delegate=row.accelerator or "",
+        threads=row.threads,
+        precision=row.numeric,
+    )
 
 
 def throughput(rows: Sequence[PublishedRow]) -> float:
@@ -71,4 +87,7 @@ def error_of(rows: Sequence[PublishedRow]) -> HeldOut | None:
 def citation(row: PublishedRow, baselines: Baselines) -> str:
     """Where a published row stands: title, date and address."""
     source = baselines.sources[row.source]
-    return f"{source.title}, {source.published or f'undated, read {baselines.retrieved}'}, {source.url}"
+    return (
+        f"{source.title}, {source.published or f'undated, read {baselines.retrieved}'}, "
+        f"{source.url}"
+    )

@@ -17,11 +17,15 @@ LEFT_OUT = ("node_modules", "dist", ".gitignore")
 INSTALL = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 BUILD = ("npm", "exec", "--offline", "--", "vite", "build")
 SECONDS = 600
-HELP = f"Install Node.js 20.19 or newer, or set {PAGE_VARIABLE} to a folder that was built elsewhere (docs/web.md)"
+HELP = (
+    f"Install Node.js 20.19 or newer, or set {PAGE_VARIABLE} to a folder that was built elsewhere "
+    "(docs/web.md)"
+)
 
 
 def built_page() -> Path:
-    """The built page: ``$UNPLUG_WEB_PAGE``, or the cache's, or built now (half a minute, with npm's registry).
+    """The built page: ``$UNPLUG_WEB_PAGE``, or the cache's, or built now (half a minute, with npm's
+    registry).
 
     Raises:
         DeviceError: npm is missing or fails, or the given folder holds no page.
@@ -30,7 +34,9 @@ def built_page() -> Path:
         page = Path(given)
         if not (page / "index.html").is_file():
             raise DeviceError(
-                f"{PAGE_VARIABLE}={given}", "there is no index.html in it", "Give the dist folder of a built page"
+                f"{PAGE_VARIABLE}={given}",
+                "there is no index.html in it",
+                "Give the dist folder of a built page",
             )
         return page.resolve()
     page = use_cache() / "web-page" / sources_digest()[:12]
@@ -45,12 +51,15 @@ def sources_digest() -> str:
     for file in sorted(item for item in SOURCES.rglob("*") if item.is_file()):
         path = file.relative_to(SOURCES)
         if not set(path.parts) & set(LEFT_OUT):
-            digest.update(f"{path.as_posix()}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+            digest.update(
+                f"{path.as_posix()}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode()
+            )
     return digest.hexdigest()
 
 
 def build_in(folder: Path, *, tools: bool = False) -> Path:
-    """Copies the sources into a folder, installs what they need there and builds them; gives the built page.
+    """Copies the sources into a folder, installs what they need there and builds them; gives the
+    built page.
 
     Args:
         folder: does not exist yet.
@@ -75,15 +84,23 @@ def _publish(page: Path) -> None:
             built.rename(page)
         except OSError as error:
             if not (page / "index.html").is_file():  # another process was faster
-                raise DeviceError("the web page", error.strerror or str(error), f"Look at {page.parent}") from error
+                raise DeviceError(
+                    "the web page", error.strerror or str(error), f"Look at {page.parent}"
+                ) from error
 
 
 def _npm(command: tuple[str, ...], folder: Path) -> None:
     what = f"`{' '.join(command[:2])}` for the web page"
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DeviceError(what, str(error), HELP) from error
     if done.returncode:
-        lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if "error" in line.lower()]
+        lines = [
+            line.strip()
+            for line in (done.stderr + done.stdout).splitlines()
+            if "error" in line.lower()
+        ]
         raise DeviceError(what, (lines or [f"it ended with {done.returncode}"])[0][:300], HELP)

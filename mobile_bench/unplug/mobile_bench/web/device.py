@@ -1,4 +1,6 @@
-"""A browser as a device (`web`, `web:PORT`, `web:HOST:PORT`, `web:headless`): the page runs the protocol and sends its rows."""
+"""A browser as a device (`web`, `web:PORT`, `web:HOST:PORT`, `web:headless`): the page runs the
+protocol and sends its rows.
+"""
 
 from __future__ import annotations
 
@@ -63,16 +65,21 @@ def parse_place(text: str | None) -> PagePlace:
 class _Runs(RunsFiles):
     def version(self, runtime: str) -> str | None:
         """The npm package's version that the page is built with."""
-        found = json.loads((SOURCES / "package.json").read_text(encoding="utf-8"))["dependencies"].get(PACKAGES[runtime])
+        found = json.loads((SOURCES / "package.json").read_text(encoding="utf-8"))[
+            "dependencies"
+        ].get(PACKAGES[runtime])
         return None if found is None else str(found)
 
     def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
         """Files of other targets, and of other numbers than go through the page."""
         spec = artifact.card.iospec
-        odd = {tensor.dtype for tensor in spec.inputs} - {"float32", "int32"} | {tensor.dtype for tensor in spec.outputs} - {
-            "float32"
-        }
-        other = f"it has tensors of {', '.join(sorted(odd))}, and only float32, and int32 as an input, goes through the page"
+        odd = {tensor.dtype for tensor in spec.inputs} - {"float32", "int32"} | {
+            tensor.dtype for tensor in spec.outputs
+        } - {"float32"}
+        other = (
+            f"it has tensors of {', '.join(sorted(odd))}, and only float32, and int32 as an input, "
+            "goes through the page"
+        )
         return super().unavailable(artifact, runtime) or (other if odd else None)
 
 
@@ -86,7 +93,8 @@ class WebDevice:
         """See `Device.bench`.
 
         Raises:
-            DeviceError: the page cannot be built or served, nobody opens it, or the browser does not start.
+            DeviceError: the page cannot be built or served, nobody opens it, or the browser does
+                not start.
             InputError, OutputError: see `unplug.mobile_bench.drive.drive`.
         """
         where = parse_place(place)
@@ -94,15 +102,27 @@ class WebDevice:
         told: Where | None = "emulated" if where.headless else None
         why = "the browser did not report"
         with JsonLines(order.journal, rows_head(jobs, order.plan, told), order.say) as journal:
-            exchange = Exchange(jobs, expected_outputs(jobs), order.plan, where=told, journal=journal, auto=where.headless)
+            exchange = Exchange(
+                jobs,
+                expected_outputs(jobs),
+                order.plan,
+                where=told,
+                journal=journal,
+                auto=where.headless,
+            )
             if exchange.rows:
-                order.say(f"{order.journal}: {counted(len(exchange.rows), 'row')} of an earlier run kept")
+                order.say(
+                    f"{order.journal}: {counted(len(exchange.rows), 'row')} of an earlier run kept"
+                )
             if exchange.missing():
                 with PageServer(built_page(), exchange, where.host, where.port) as server:
                     why = _run(server, exchange, where, order)
         info = _last_info(exchange)
         rows = [exchange.final(number, why) for number in range(len(jobs))]
-        return tuple(row or stopped_row(info, job, order.plan, job.not_run or why) for row, job in zip(rows, jobs, strict=True))
+        return tuple(
+            row or stopped_row(info, job, order.plan, job.not_run or why)
+            for row, job in zip(rows, jobs, strict=True)
+        )
 
 
 WEB = WebDevice()
@@ -112,7 +132,9 @@ def _last_info(exchange: Exchange) -> DeviceInfo:
     """The device as its rows have it."""
     for row in exchange.rows.values():
         return DeviceInfo(where=row.where, device=row.device, os=row.os, gpu_driver=row.gpu_driver)
-    return DeviceInfo(where=exchange.where or "device", device="a browser that did not report", os="unknown")
+    return DeviceInfo(
+        where=exchange.where or "device", device="a browser that did not report", os="unknown"
+    )
 
 
 def _run(server: PageServer, exchange: Exchange, where: PagePlace, order: DeviceOrder) -> str:
@@ -122,13 +144,17 @@ def _run(server: PageServer, exchange: Exchange, where: PagePlace, order: Device
 
 
 @contextlib.contextmanager
-def _browser_for(server: PageServer, where: PagePlace, order: DeviceOrder) -> Iterator[subprocess.Popen[bytes] | None]:
+def _browser_for(
+    server: PageServer, where: PagePlace, order: DeviceOrder
+) -> Iterator[subprocess.Popen[bytes] | None]:
     if not where.headless:
         invite(server, where, order.say)
         yield None
         return
     if find_browser() is None:
-        raise DeviceError("web:headless", "there is no Chromium", f"Install one, or set {BROWSER_VARIABLE}")
+        raise DeviceError(
+            "web:headless", "there is no Chromium", f"Install one, or set {BROWSER_VARIABLE}"
+        )
     with opened_browser(server.url()) as process:
         yield process
 
@@ -141,10 +167,16 @@ def invite(server: PageServer, where: PagePlace, say: Callable[[str], None]) -> 
     if not here:
         if drawn := _qr(url):
             say(drawn)
-        say("Over plain http a browser has neither WebGPU nor a camera: see docs/web.md for https and cables")
+        say(
+            "Over plain http a browser has neither WebGPU nor a camera: see docs/web.md for https "
+            "and cables"
+        )
     if here or where.host == "0.0.0.0":
         port = server.port
-        say(f"On a phone with a cable: adb reverse tcp:{port} tcp:{port}, then open {server.url('localhost')}")
+        say(
+            f"On a phone with a cable: adb reverse tcp:{port} tcp:{port}, then open "
+            f"{server.url('localhost')}"
+        )
 
 
 def _qr(url: str) -> str | None:
@@ -163,14 +195,18 @@ def _wait(exchange: Exchange, order: DeviceOrder, process: subprocess.Popen[byte
     total, started = len(exchange.jobs) * plan.starts, time.monotonic()
     while not exchange.reported.wait(POLL_S):
         if order.progress is not None:
-            order.progress(min(round(exchange.progress.share * total), total), total, exchange.progress.text)
+            order.progress(
+                min(round(exchange.progress.share * total), total), total, exchange.progress.text
+            )
         if process is not None and process.poll() is not None:
             return "the browser ended"
         if exchange.begun and exchange.silent_s > plan.away_s:
             return f"the browser was not heard of for {plan.away_s:.0f} s"
         if not exchange.begun and time.monotonic() - started > OPEN_S:
             raise DeviceError(
-                "the page", f"nobody opened it within {OPEN_S / 60:.0f} minutes", "Run it again, and open its address"
+                "the page",
+                f"nobody opened it within {OPEN_S / 60:.0f} minutes",
+                "Run it again, and open its address",
             )
     if order.progress is not None:
         order.progress(total, total, "report")

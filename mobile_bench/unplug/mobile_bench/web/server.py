@@ -1,6 +1,8 @@
-"""The server of the page: one address with a secret in it, a handful of routes, bounded uploads, and nothing logged.
+"""The server of the page: one address with a secret in it, a handful of routes, bounded uploads,
+and nothing logged.
 
-It serves a benchmark, which has a plan and takes rows, or a generator, whose files lie beside the page.
+It serves a benchmark, which has a plan and takes rows, or a generator, whose files lie beside the
+page.
 """
 
 from __future__ import annotations
@@ -23,14 +25,21 @@ from unplug.core import DeviceError, UnplugError
 from ..exchange import Exchange
 
 TYPES = {
-    ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css",
-    ".wasm": "application/wasm", ".svg": "image/svg+xml", ".json": "application/json",
-}  # fmt: skip
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".css": "text/css",
+    ".wasm": "application/wasm",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+}
 MAX_POSTS = {"progress": 4 * 2**10, "row": 16 * 2**20, "report": 64 * 2**20}
 HEAD_S, SOCKET_S, UPLOAD_S = 5.0, 30.0, 120.0
 """Of silence before a request is known, of silence behind it, and for a whole upload."""
 MAX_CONNECTIONS, MAX_STRANGERS = 64, 8
-"""At once, and of one peer whose requests have not named the secret yet: the oldest of those makes room for a new one."""
+"""At once, and of one peer whose requests have not named the secret yet: the oldest of those makes
+room for a new one.
+"""
 HEADERS = {
     # Isolated pages get a finer clock and threads.
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -39,7 +48,8 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Content-Security-Policy": "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self' blob:; "
-    "style-src 'self'; connect-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; form-action 'none'; "
+    "style-src 'self'; connect-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; "
+    "form-action 'none'; "
     "base-uri 'none'; frame-ancestors 'none'",
 }
 
@@ -53,7 +63,8 @@ class PageRefused(Exception):
 
 
 class PageServer:
-    """Serves the page below a secret path: with the plan and files of a benchmark, whose rows it takes, or with files alone.
+    """Serves the page below a secret path: with the plan and files of a benchmark, whose rows it
+    takes, or with files alone.
 
     Args:
         page: the built page.
@@ -66,9 +77,14 @@ class PageServer:
     """
 
     def __init__(
-        self, page: Path, exchange: Exchange | None, host: str = "127.0.0.1", port: int = 0, *,
+        self,
+        page: Path,
+        exchange: Exchange | None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
         files: Mapping[str, Path] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.page, self.exchange, self.files = page.resolve(), exchange, dict(files or {})
         self.token = secrets.token_urlsafe(16)
         self.used = False
@@ -81,8 +97,12 @@ class PageServer:
             self._http = _Server((host, port), PageHandler)
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            raise DeviceError(f"{host}:{port}", why, "Name another port: `on=web:HOST:PORT`") from error
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+            raise DeviceError(
+                f"{host}:{port}", why, "Name another port: `on=web:HOST:PORT`"
+            ) from error
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True
+        )
 
     def __enter__(self) -> PageServer:
         self._thread.start()
@@ -104,7 +124,9 @@ class PageServer:
 
 
 class _Server(ThreadingHTTPServer):
-    """One thread a connection, and a bounded number; a browser that knows the secret never waits for those who say nothing."""
+    """One thread a connection, and a bounded number; a browser that knows the secret never waits
+    for those who say nothing.
+    """
 
     daemon_threads = True
 
@@ -120,7 +142,9 @@ class _Server(ThreadingHTTPServer):
             same = [other for other, peer in self._strangers.items() if peer == client_address[0]]
             full = len(self._strangers) + len(self._known) >= MAX_CONNECTIONS
             if len(same) >= MAX_STRANGERS or (full and self._strangers):
-                self._hang_up(same[0] if len(same) >= MAX_STRANGERS else next(iter(self._strangers)))
+                self._hang_up(
+                    same[0] if len(same) >= MAX_STRANGERS else next(iter(self._strangers))
+                )
             elif full:
                 self.shutdown_request(request)
                 return
@@ -186,7 +210,9 @@ class _PageHandler(BaseHTTPRequestHandler):
             raise PageRefused(404, "nothing is here")
         self.server.know(self.connection)
         if self.own.used:
-            raise PageRefused(410, "this address has been used; run unplug bench again for a new one")
+            raise PageRefused(
+                410, "this address has been used; run unplug bench again for a new one"
+            )
         if self.own.exchange is not None:
             self.own.exchange.sign()
         return rest
@@ -207,7 +233,11 @@ class _PageHandler(BaseHTTPRequestHandler):
             self._file(self._exchange.jobs[self._number(found[1])].artifact.path)
         elif found := re.fullmatch(r"vectors/(\d{1,6})/([A-Za-z0-9_.-]{1,200})", path):
             exchange, number, name = self._exchange, self._number(found[1]), found[2]
-            body = exchange.vectors_json(number) if name == "vectors.json" else exchange.vector(number, name)
+            body = (
+                exchange.vectors_json(number)
+                if name == "vectors.json"
+                else exchange.vector(number, name)
+            )
             if body is None:
                 raise PageRefused(404, "there is no such test vector")
             self._send(body, ".json" if name == "vectors.json" else "")
@@ -248,7 +278,11 @@ class _PageHandler(BaseHTTPRequestHandler):
     def _body(self, limit: int) -> bytes:
         """As many bytes as the upload says, and never more than the limit."""
         told = self.headers.get_all("Content-Length") or []
-        if self.headers.get("Transfer-Encoding") or len(told) != 1 or not re.fullmatch(r"[0-9]{1,18}", told[0].strip()):
+        if (
+            self.headers.get("Transfer-Encoding")
+            or len(told) != 1
+            or not re.fullmatch(r"[0-9]{1,18}", told[0].strip())
+        ):
             raise PageRefused(411, "an upload must tell its size, once, in Content-Length")
         size, begun = int(told[0]), time.monotonic()
         if size > limit:
@@ -260,7 +294,11 @@ class _PageHandler(BaseHTTPRequestHandler):
             except (TimeoutError, OSError):
                 part = b""
             if not part or time.monotonic() - begun > UPLOAD_S:
-                raise PageRefused(400, f"the upload said {size} bytes and {size - left} came; nothing was taken, send it again")
+                raise PageRefused(
+                    400,
+                    f"the upload said {size} bytes and {size - left} came; nothing was taken, send "
+                    "it again",
+                )
             parts.append(part)
             left -= len(part)
         return b"".join(parts)

@@ -1,4 +1,6 @@
-"""The page with a generator or a signed bundle beside it: served from here, or written as a folder for any web server."""
+"""The page with a generator or a signed bundle beside it: served from here, or written as a folder
+for any web server.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,19 @@ POLL_S = 0.25
 
 
 def serve_site(
-    files: Mapping[str, Path], place: str | None, say: Callable[[str], None], *, seconds: float | None = None,
+    files: Mapping[str, Path],
+    place: str | None,
+    say: Callable[[str], None],
+    *,
+    seconds: float | None = None,
     guard: Guard | None = None,
-) -> None:  # fmt: skip
-    """Serves the page with a generator's files, or with a guard, and nothing else, below a secret address.
+) -> None:
+    """Serves the page with a generator's files, or with a guard, and nothing else, below a secret
+    address.
 
     Args:
-        files: by their paths inside the generator's folder, ``pipeline.json`` among them; none with a guard.
+        files: by their paths inside the generator's folder, ``pipeline.json`` among them; none with
+            a guard.
         place: PORT or HOST:PORT; default: a free port, for this machine only.
         say: told where to open it.
         seconds: how long; default: until Ctrl-C.
@@ -80,7 +88,9 @@ def write_site(files: Mapping[str, Path], out: Path, guard: Guard | None = None)
         shutil.copytree(page, folder, dirs_exist_ok=True)
         beside = {f"{FOLDER}/{path}": file for path, file in files.items()}
         if guard is not None:
-            beside |= {name: file for name, file in _guarded(page, guard, folder).items() if name == BUNDLE}
+            beside |= {
+                name: file for name, file in _guarded(page, guard, folder).items() if name == BUNDLE
+            }
         for path, file in beside.items():
             place = folder / path
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -47,10 +47,16 @@ class Guard:
     bundle: Path | None = None
 
     def pages(self, page: Path) -> dict[str, bytes]:
-        """The two files that differ from a page without it: ``index.html``, which names the other by its hash."""
+        """The two files that differ from a page without it: ``index.html``, which names the other
+        by its hash.
+        """
         raw = json.dumps(asdict(self.trust), indent=1, sort_keys=True).encode()
         html = (page / "index.html").read_text(encoding="utf-8")
         if html.count(_END) != 1:
-            raise DeviceError(str(page), f"its index.html has no {_END} to put the trusted key before", "Build the page again")
+            raise DeviceError(
+                str(page),
+                f"its index.html has no {_END} to put the trusted key before",
+                "Build the page again",
+            )
         mark = f'<meta name="unplug-trust" content="{hashlib.sha256(raw).hexdigest()}" />'
         return {"index.html": html.replace(_END, f"{mark}{_END}").encode(), TRUST: raw}

@@ -46,7 +46,9 @@ class Canny(Condition):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.high) and 0.0 <= self.low <= self.high):
-            raise InputError(f"canny low={self.low} high={self.high}", "out of range", "Use 0 <= low <= high")
+            raise InputError(
+                f"canny low={self.low} high={self.high}", "out of range", "Use 0 <= low <= high"
+            )
 
     def __call__(self, image_HWC: Picture) -> Picture:
         """(H, W, 3), 255 on edges and 0 elsewhere. Raises `DataError` for what is no picture."""

@@ -14,26 +14,45 @@ from unplug.core import InputError, Registry, sha256_tree
 from .picture import Picture, centre_square
 
 Parallel = Literal["process", "thread", "none"]
-OPENCV = ("opencv-python-headless", "opencv-contrib-python", "opencv-python", "opencv-contrib-python-headless")
+OPENCV = (
+    "opencv-python-headless",
+    "opencv-contrib-python",
+    "opencv-python",
+    "opencv-contrib-python-headless",
+)
 PILLOW = ("pillow",)
 """For `Condition.packages`."""
-TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+TRUTH = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
 
 
 class Condition(ABC):
     """A frozen dataclass of settings that turns a picture into the picture that steers a plugin.
 
-    What is slow to open (a landmarker, a network) is opened with the first picture and kept until `close`.
+    What is slow to open (a landmarker, a network) is opened with the first picture and kept until
+    `close`.
 
-    A field's metadata say what of it belongs to this machine alone: ``path`` (a file or folder, where it is one), ``machine``.
+    A field's metadata say what of it belongs to this machine alone: ``path`` (a file or folder,
+    where it is one), ``machine``.
 
     Attributes:
         kind: name in the registry.
         description: one line for ``unplug list conditions``.
-        version: of the drawing; raised with every change that draws another picture, so that what is cached is drawn again.
-        parallel: how a whole data set is drawn: "process" in child processes (foreign runtimes, which must not share a
-            process with torch), "thread", or "none", one picture after the other.
-        packages: distributions whose versions decide the result; the first name installed of each counts.
+        version: of the drawing; raised with every change that draws another picture, so that what
+            is cached is drawn again.
+        parallel: how a whole data set is drawn: "process" in child processes (foreign runtimes,
+            which must not share a process with torch), "thread", or "none", one picture after the
+            other.
+        packages: distributions whose versions decide the result; the first name installed of each
+            counts.
     """
 
     kind: ClassVar[str]
@@ -58,15 +77,21 @@ class Condition(ABC):
         """
 
     def render(self, image_HWC: Picture, size: int) -> Picture:
-        """The condition of the centre square, as a network takes it: (size, size, 3). Raises what a call raises."""
+        """The condition of the centre square, as a network takes it: (size, size, 3). Raises what a
+        call raises.
+        """
         return self(centre_square(image_HWC, size))
 
     def resolve(self) -> Self:
-        """These settings with what the environment adds; raises before any work where a file is missing."""
+        """These settings with what the environment adds; raises before any work where a file is
+        missing.
+        """
         return self
 
     def close(self) -> None:
-        """Frees what was opened (a subclass caches it as ``_opened``); the next picture opens it again."""
+        """Frees what was opened (a subclass caches it as ``_opened``); the next picture opens it
+        again.
+        """
         opened = self.__dict__.pop("_opened", None)
         if hasattr(opened, "close"):
             opened.close()
@@ -105,20 +130,29 @@ def build_condition(kind: str, options: Mapping[str, str] | None = None) -> Cond
     values: dict[str, Any] = {}
     for key, text in (options or {}).items():
         if key not in known:
-            raise InputError(f"condition {kind}", f"it has no setting {key!r}", f"Known: {', '.join(known) or 'none'}")
+            raise InputError(
+                f"condition {kind}",
+                f"it has no setting {key!r}",
+                f"Known: {', '.join(known) or 'none'}",
+            )
         kind_of_value = type(getattr(condition, key))
         try:
-            values[key] = TRUTH[text.strip().lower()] if kind_of_value is bool else kind_of_value(text)
+            values[key] = (
+                TRUTH[text.strip().lower()] if kind_of_value is bool else kind_of_value(text)
+            )
         except (ValueError, TypeError, KeyError) as error:
             why = f"not a value of type {kind_of_value.__name__}"
-            fix = f"Write {key}=true or {key}=false" if kind_of_value is bool else "Write KEY=NUMBER"
+            fix = (
+                f"Write {key}=true or {key}=false" if kind_of_value is bool else "Write KEY=NUMBER"
+            )
             raise InputError(f"{kind} {key}={text}", why, fix) from error
     built: Condition = replace(condition, **values)
     return built
 
 
 def identity(condition: Condition) -> dict[str, Any]:
-    """What decides a condition's result, ready for JSON: settings, versions, files by their SHA-256.
+    """What decides a condition's result, ready for JSON: settings, versions, files by their
+    SHA-256.
 
     No path is in it, so that it may be written into results.
 
@@ -138,13 +172,20 @@ def identity(condition: Condition) -> dict[str, Any]:
         if not item.metadata.get("machine"):
             settings[item.name] = value
     versions = dict(filter(None, (_installed(names) for names in condition.packages)))
-    return {"kind": condition.kind, "version": condition.version, "settings": settings, "versions": versions}
+    return {
+        "kind": condition.kind,
+        "version": condition.version,
+        "settings": settings,
+        "versions": versions,
+    }
 
 
 def portable(condition: Condition) -> dict[str, str]:
-    """The settings that differ from the defaults, as `build_condition` reads them, without what belongs to this machine.
+    """The settings that differ from the defaults, as `build_condition` reads them, without what
+    belongs to this machine.
 
-    With what the other machine's environment names, they build the same condition there; `identity` tells whether they did.
+    With what the other machine's environment names, they build the same condition there; `identity`
+    tells whether they did.
 
     Example:
         >>> portable(build_condition("canny", {"low": "50", "high": "200"}))
@@ -155,7 +196,11 @@ def portable(condition: Condition) -> dict[str, str]:
     found = {}
     for item in fields(resolved):
         value = getattr(resolved, item.name)
-        if value != getattr(usual, item.name) and not item.metadata.get("machine") and not _is_path(item, value):
+        if (
+            value != getattr(usual, item.name)
+            and not item.metadata.get("machine")
+            and not _is_path(item, value)
+        ):
             found[item.name] = str(value)
     return found
 

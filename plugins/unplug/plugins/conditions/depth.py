@@ -1,6 +1,7 @@
 """Depth by a transformers depth-estimation network, near and far as the network has them, in grey.
 
-Reference: Ranftl et al., "Vision Transformers for Dense Prediction", ICCV 2021 (DPT); Yang et al., "Depth Anything", CVPR 2024.
+Reference: Ranftl et al., "Vision Transformers for Dense Prediction", ICCV 2021 (DPT); Yang et al.,
+    "Depth Anything", CVPR 2024.
 """
 
 from __future__ import annotations
@@ -15,14 +16,23 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import CheckpointError, DataError, InputError, MissingExtraError, check_contents, quiet
+from unplug.core import (
+    CheckpointError,
+    DataError,
+    InputError,
+    MissingExtraError,
+    check_contents,
+    quiet,
+)
 
 from .condition import PILLOW, Condition, Parallel
 from .picture import Picture, centre_square, checked, checked_size
 
 VARIABLE = "UNPLUG_DEPTH_MODEL"
 EXACT = "renderer:exact"
-"""The model's name where no network estimates: the exact depth of the renderer that drew the pictures."""
+"""The model's name where no network estimates: the exact depth of the renderer that drew the
+pictures.
+"""
 FIX = (
     "Name a folder or hub id of a transformers depth-estimation model with model.safetensors: "
     f"give `model=NAME`, or set {VARIABLE}"
@@ -30,7 +40,8 @@ FIX = (
 
 
 def grey(depth_HW: NDArray[np.floating[Any]]) -> Picture:
-    """Depth as three equal channels: v = round(255 (d - min d) / (max d - min d)); 0 everywhere where d is constant.
+    """Depth as three equal channels: v = round(255 (d - min d) / (max d - min d)); 0 everywhere
+    where d is constant.
 
     Raises:
         DataError: a depth is no number.
@@ -40,21 +51,29 @@ def grey(depth_HW: NDArray[np.floating[Any]]) -> Picture:
         [0, 128, 255]
     """
     if not np.isfinite(depth_HW).all():
-        raise DataError("picture", "the depth model gave something that is no number", "Use another model")
+        raise DataError(
+            "picture", "the depth model gave something that is no number", "Use another model"
+        )
     span = float(depth_HW.max() - depth_HW.min())
-    scaled_HW = np.zeros(depth_HW.shape) if span == 0.0 else 255.0 * (depth_HW.astype(np.float64) - depth_HW.min()) / span
+    scaled_HW = (
+        np.zeros(depth_HW.shape)
+        if span == 0.0
+        else 255.0 * (depth_HW.astype(np.float64) - depth_HW.min()) / span
+    )
     return np.repeat(np.round(scaled_HW).astype(np.uint8)[:, :, None], 3, axis=2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Depth(Condition):
-    """Estimated depth, scaled to 0..255 picture by picture, as MediaPipe's Image Generator scales it.
+    """Estimated depth, scaled to 0..255 picture by picture, as MediaPipe's Image Generator scales
+    it.
 
     Args:
-        model: folder or hub id; only safetensors are read, and no code that a model brings is run. "" takes the
-            environment's ``UNPLUG_DEPTH_MODEL``. `EXACT` is the depth that drawn faces come with: it is no network, and
-            of any other picture there is none.
-        revision: of a hub id, "" for its newest; `resolve` puts the commit here. Of `EXACT`, the renderer's.
+        model: folder or hub id; only safetensors are read, and no code that a model brings is run.
+            "" takes the environment's ``UNPLUG_DEPTH_MODEL``. `EXACT` is the depth that drawn faces
+            come with: it is no network, and of any other picture there is none.
+        revision: of a hub id, "" for its newest; `resolve` puts the commit here. Of `EXACT`, the
+            renderer's.
         device: torch device; "auto" takes CUDA where it is.
     """
 
@@ -105,11 +124,17 @@ class Depth(Condition):
     def render(self, image_HWC: Picture, size: int) -> Picture:
         """(size, size, 3) of the centre square; the network sees it before it is shrunk."""
         side = min(checked(image_HWC).shape[:2])
-        return grey(self._depth(centre_square(image_HWC, min(side, 4096)), checked_size(size), size))
+        return grey(
+            self._depth(centre_square(image_HWC, min(side, 4096)), checked_size(size), size)
+        )
 
     def _depth(self, image_HWC: Picture, height: int, width: int) -> NDArray[np.float32]:
         if self.named == EXACT:
-            raise InputError("condition depth", f"{EXACT} is known of drawn faces (synth:) only, not of a picture", FIX)
+            raise InputError(
+                "condition depth",
+                f"{EXACT} is known of drawn faces (synth:) only, not of a picture",
+                FIX,
+            )
         import torch
 
         processor, network, device = self._opened
@@ -134,15 +159,30 @@ class Depth(Condition):
         library: Any = transformers
         resolved = self.resolve()
         name, revision = resolved.model, resolved.revision or "main"
-        device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
+        device = (
+            ("cuda" if torch.cuda.is_available() else "cpu")
+            if self.device == "auto"
+            else self.device
+        )
         if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
-            raise InputError(f"depth device={device}", "there is no such device here", "Use auto, cpu or cuda")
+            raise InputError(
+                f"depth device={device}", "there is no such device here", "Use auto, cpu or cuda"
+            )
         how = {"revision": revision, "trust_remote_code": False}
         with quiet():
             try:
                 processor = library.AutoImageProcessor.from_pretrained(name, backend="pil", **how)
-                network = library.AutoModelForDepthEstimation.from_pretrained(name, use_safetensors=True, **how)
-            except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+                network = library.AutoModelForDepthEstimation.from_pretrained(
+                    name, use_safetensors=True, **how
+                )
+            except (
+                OSError,
+                ValueError,
+                KeyError,
+                TypeError,
+                RuntimeError,
+                SafetensorError,
+            ) as error:
                 raise _unreadable(name, error) from error
         return processor, network.eval().to(device), device
 
@@ -162,6 +202,8 @@ def _commit(name: str, revision: str) -> str:
 
 
 def _unreadable(name: str, error: Exception) -> CheckpointError:
-    check_contents(item for item in sorted(Path(name).glob("*")) if item.suffix in (".safetensors", ".json"))
+    check_contents(
+        item for item in sorted(Path(name).glob("*")) if item.suffix in (".safetensors", ".json")
+    )
     reason = (" ".join(str(error).split()) or type(error).__name__)[:300]
     return CheckpointError(name, f"no depth-estimation model can be read from it ({reason})", FIX)

@@ -1,7 +1,9 @@
 """Face landmarks by MediaPipe's Face Landmarker, as coloured lines on black.
 
-Reference: Kartynnik et al., "Real-time Facial Surface Geometry from Monocular Video on Mobile GPUs", CV4ARVR 2019; irises:
-Ablavatski et al., "Real-time Pupil Tracking from Monocular Video for Digital Puppetry", CV4ARVR 2020.
+Reference: Kartynnik et al., "Real-time Facial Surface Geometry from Monocular Video on Mobile
+    GPUs", CV4ARVR 2019; irises:
+Ablavatski et al., "Real-time Pupil Tracking from Monocular Video for Digital Puppetry", CV4ARVR
+2020.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from .picture import Picture, PictureWindow, checked, whole
 
 VARIABLE = "UNPLUG_FACE_LANDMARKER"
 FILE = "face_landmarker.task"
-PAGE = "MediaPipe's Face Landmarker page (ai.google.dev/edge/mediapipe/solutions/vision/face_landmarker, Models)"
+PAGE = (
+    "MediaPipe's Face Landmarker page "
+    "(ai.google.dev/edge/mediapipe/solutions/vision/face_landmarker, Models)"
+)
 POINTS = 478
 MAX_FACES = 8  # looked for at most
 
@@ -32,16 +37,26 @@ Style = Literal["unplug", "mediapipe"]
 WHITE, GREEN, BLUE = (255, 255, 255), (0, 255, 0), (0, 0, 255)
 COLOURS: Mapping[str, Mapping[str, Colour]] = {
     "unplug": {
-        "FACE_OVAL": WHITE, "LIPS": (255, 64, 64),
-        "LEFT_EYE": GREEN, "LEFT_EYEBROW": (255, 255, 0), "LEFT_IRIS": (255, 128, 0),
-        "RIGHT_EYE": (0, 128, 255), "RIGHT_EYEBROW": (255, 0, 255), "RIGHT_IRIS": (0, 255, 255),
+        "FACE_OVAL": WHITE,
+        "LIPS": (255, 64, 64),
+        "LEFT_EYE": GREEN,
+        "LEFT_EYEBROW": (255, 255, 0),
+        "LEFT_IRIS": (255, 128, 0),
+        "RIGHT_EYE": (0, 128, 255),
+        "RIGHT_EYEBROW": (255, 0, 255),
+        "RIGHT_IRIS": (0, 255, 255),
     },
     "mediapipe": {
-        "FACE_OVAL": WHITE, "LIPS": WHITE,
-        "LEFT_EYE": GREEN, "LEFT_EYEBROW": GREEN, "LEFT_IRIS": GREEN,
-        "RIGHT_EYE": BLUE, "RIGHT_EYEBROW": BLUE, "RIGHT_IRIS": BLUE,
+        "FACE_OVAL": WHITE,
+        "LIPS": WHITE,
+        "LEFT_EYE": GREEN,
+        "LEFT_EYEBROW": GREEN,
+        "LEFT_IRIS": GREEN,
+        "RIGHT_EYE": BLUE,
+        "RIGHT_EYEBROW": BLUE,
+        "RIGHT_IRIS": BLUE,
     },
-}  # fmt: skip
+}
 """Groups in drawing order; left and right are the person's own, as MediaPipe counts."""
 
 
@@ -61,10 +76,13 @@ class FaceLandmark(LineDrawing):
     """Contour, mouth, eyes, brows and irises of a face.
 
     Args:
-        task: MediaPipe's face_landmarker.task; "" takes the environment's ``UNPLUG_FACE_LANDMARKER``.
-        faces: "one" refuses a picture of several, "largest" takes the one with the largest box, "all" draws all (up to 8).
-        style: "unplug" gives each part a colour of its own; "mediapipe" is the rendering of MediaPipe's Image Generator
-            (oval and lips white, left eye, brow and iris green, right ones blue), for plugins trained on that.
+        task: MediaPipe's face_landmarker.task; "" takes the environment's
+            ``UNPLUG_FACE_LANDMARKER``.
+        faces: "one" refuses a picture of several, "largest" takes the one with the largest box,
+            "all" draws all (up to 8).
+        style: "unplug" gives each part a colour of its own; "mediapipe" is the rendering of
+            MediaPipe's Image Generator (oval and lips white, left eye, brow and iris green, right
+            ones blue), for plugins trained on that.
 
     Raises:
         InputError: an unknown choice.
@@ -75,12 +93,19 @@ class FaceLandmark(LineDrawing):
     style: Style = "unplug"
 
     kind: ClassVar[str] = "face_landmark"
-    description: ClassVar[str] = "contour, mouth, eyes, brows and irises of a face by MediaPipe's Face Landmarker"
+    description: ClassVar[str] = (
+        "contour, mouth, eyes, brows and irises of a face by MediaPipe's Face Landmarker"
+    )
 
     def __post_init__(self) -> None:
-        for name, value, choices in (("faces", self.faces, get_args(Faces)), ("style", self.style, get_args(Style))):
+        for name, value, choices in (
+            ("faces", self.faces, get_args(Faces)),
+            ("style", self.style, get_args(Style)),
+        ):
             if value not in choices:
-                raise InputError(f"face_landmark {name}={value}", "no such choice", f"Use {', '.join(choices)}")
+                raise InputError(
+                    f"face_landmark {name}={value}", "no such choice", f"Use {', '.join(choices)}"
+                )
 
     @property
     def nearest(self) -> bool:
@@ -109,12 +134,17 @@ class FaceLandmark(LineDrawing):
         """One figure for each face that was found, in the detector's order."""
         lines = face_lines(self.style)
         everything = np.ones(POINTS, bool)
-        return [DrawnFigure(points_K2=face, visible_K=everything, lines=lines) for face in self._chosen(image_HWC, window)]
+        return [
+            DrawnFigure(points_K2=face, visible_K=everything, lines=lines)
+            for face in self._chosen(image_HWC, window)
+        ]
 
     def _chosen(self, image_HWC: Picture, window: PictureWindow) -> list[NDArray[np.float32]]:
         return self.choose(faces_of(self._opened, image_HWC, self.task or FILE), window)
 
-    def choose(self, found: Sequence[NDArray[np.float64]], window: PictureWindow) -> list[NDArray[np.float32]]:
+    def choose(
+        self, found: Sequence[NDArray[np.float64]], window: PictureWindow
+    ) -> list[NDArray[np.float32]]:
         """Faces whose middle the window holds, the largest first, as `faces` says.
 
         Args:
@@ -125,12 +155,20 @@ class FaceLandmark(LineDrawing):
             NoFaceError, SeveralFacesError: no face, or several where `faces` is "one".
         """
         faces = [face.astype(np.float32) for face in found]
-        faces = sorted((face for face in faces if window.holds(face.mean(axis=0))), key=_area, reverse=True)
+        faces = sorted(
+            (face for face in faces if window.holds(face.mean(axis=0))), key=_area, reverse=True
+        )
         if not faces:
             where = " in its centre square" if found else ""
-            raise NoFaceError("picture", f"no face found{where}", "Give a picture that shows a face, upright and large enough")
+            raise NoFaceError(
+                "picture",
+                f"no face found{where}",
+                "Give a picture that shows a face, upright and large enough",
+            )
         if self.faces == "one" and len(faces) > 1:
-            number = f"{len(faces)} faces" if len(found) < MAX_FACES else f"{len(faces)} faces or more"
+            number = (
+                f"{len(faces)} faces" if len(found) < MAX_FACES else f"{len(faces)} faces or more"
+            )
             fix = 'Crop it to one, or choose with faces="largest" or "all" (`faces=largest`)'
             raise SeveralFacesError("picture", f"{number} found", fix)
         return faces if self.faces == "all" else faces[:1]
@@ -151,8 +189,12 @@ def open_face_landmarker(task: str) -> Any:
     return open_task(task, PAGE, create)
 
 
-def faces_of(landmarker: Any, image_HWC: Picture, task: str, *, enlarge: bool = True) -> list[NDArray[np.float64]]:
-    """Landmarks (478, 2) of each face in a picture, in its pixels, in the detector's order; see `detect`."""
+def faces_of(
+    landmarker: Any, image_HWC: Picture, task: str, *, enlarge: bool = True
+) -> list[NDArray[np.float64]]:
+    """Landmarks (478, 2) of each face in a picture, in its pixels, in the detector's order; see
+    `detect`.
+    """
     found = detect(landmarker, image_HWC, task, PAGE, enlarge=enlarge).face_landmarks
     return [placed(face, image_HWC) for face in found]
 

@@ -1,6 +1,8 @@
-"""Body pose, both hands and the face of one person by MediaPipe's Holistic Landmarker, as coloured lines on black.
+"""Body pose, both hands and the face of one person by MediaPipe's Holistic Landmarker, as coloured
+lines on black.
 
-Reference: Grishchenko and Bazarevsky, "MediaPipe Holistic", 2020; Bazarevsky et al., "BlazePose", CV4ARVR 2020; Zhang et
+Reference: Grishchenko and Bazarevsky, "MediaPipe Holistic", 2020; Bazarevsky et al., "BlazePose",
+    CV4ARVR 2020; Zhang et
 al., "MediaPipe Hands", CV4ARVR 2020.
 """
 
@@ -22,7 +24,10 @@ from .picture import Picture, PictureWindow, checked
 
 VARIABLE = "UNPLUG_HOLISTIC_LANDMARKER"
 FILE = "holistic_landmarker.task"
-PAGE = "MediaPipe's Holistic Landmarker page (ai.google.dev/edge/mediapipe/solutions/vision/holistic_landmarker, Models)"
+PAGE = (
+    "MediaPipe's Holistic Landmarker page "
+    "(ai.google.dev/edge/mediapipe/solutions/vision/holistic_landmarker, Models)"
+)
 PARTS = {"pose": 33, "left_hand": 21, "right_hand": 21, "face": 478}
 """Parts in drawing order, and the number of points of each."""
 
@@ -38,7 +43,9 @@ POSE_RIGHT = frozenset({4, 5, 6, 8, 10, *range(12, 33, 2)})
 @cache
 def pose_lines(found: frozenset[str]) -> tuple[DrawnLine, ...]:
     """The connections of the pose, without those that a part in `found` shows more finely."""
-    finer = frozenset(POSE_FACE if "face" in found else ()).union(*(POSE_FINGERS[hand] for hand in HANDS if hand in found))
+    finer = frozenset(POSE_FACE if "face" in found else ()).union(
+        *(POSE_FINGERS[hand] for hand in HANDS if hand in found)
+    )
     return tuple(
         DrawnLine(start=item.start, end=item.end, colour=_side(item.start, item.end))
         for item in vision().PoseLandmarksConnections.POSE_LANDMARKS
@@ -56,25 +63,31 @@ def _side(start: int, end: int) -> Colour:
 def hand_lines(hand: str) -> tuple[DrawnLine, ...]:
     """The connections of a hand."""
     connections = vision().HandLandmarksConnections.HAND_CONNECTIONS
-    return tuple(DrawnLine(start=item.start, end=item.end, colour=HANDS[hand]) for item in connections)
+    return tuple(
+        DrawnLine(start=item.start, end=item.end, colour=HANDS[hand]) for item in connections
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Holistic(LineDrawing):
     """One person's pose, hands and face; parts that are not found are not drawn.
 
-    The pose's own rough face and fingers are left out where the finer ones were found. Each picture has a landmarker of its
-    own (about 0.2 s to open): MediaPipe's keeps tracking from one picture to the next even in image mode, so that a picture
-    would come out differently after another, and it refuses one of another size.
+    The pose's own rough face and fingers are left out where the finer ones were found. Each picture
+    has a landmarker of its own (about 0.2 s to open): MediaPipe's keeps tracking from one picture
+    to the next even in image mode, so that a picture would come out differently after another, and
+    it refuses one of another size.
 
     Args:
-        task: MediaPipe's holistic_landmarker.task; "" takes the environment's ``UNPLUG_HOLISTIC_LANDMARKER``.
+        task: MediaPipe's holistic_landmarker.task; "" takes the environment's
+            ``UNPLUG_HOLISTIC_LANDMARKER``.
     """
 
     task: str = field(default="", metadata={"path": True})
 
     kind: ClassVar[str] = "holistic"
-    description: ClassVar[str] = "body pose, both hands and face of a person by MediaPipe's Holistic Landmarker"
+    description: ClassVar[str] = (
+        "body pose, both hands and face of a person by MediaPipe's Holistic Landmarker"
+    )
 
     def resolve(self) -> Self:
         """With the task file's absolute path. Raises `InputError` where there is none."""
@@ -87,7 +100,8 @@ class Holistic(LineDrawing):
             image_HWC: (H, W, 3) RGB, uint8.
 
         Returns:
-            Any of ``pose`` (33, 2), ``left_hand`` and ``right_hand`` (21, 2) and ``face`` (478, 2), in pixels.
+            Any of ``pose`` (33, 2), ``left_hand`` and ``right_hand`` (21, 2) and ``face`` (478, 2),
+            in pixels.
 
         Raises:
             NoFaceError: nothing of a person was found.
@@ -101,22 +115,27 @@ class Holistic(LineDrawing):
         lines = {"pose": pose_lines(frozenset(found)), "face": face_lines("unplug")}
         return [
             DrawnFigure(
-                points_K2=pixels(points, image_HWC), visible_K=visible(points),
+                points_K2=pixels(points, image_HWC),
+                visible_K=visible(points),
                 lines=lines[part] if part in lines else hand_lines(part),
             )
             for part, points in found.items()
-        ]  # fmt: skip
+        ]
 
     def _found(self, image_HWC: Picture) -> dict[str, Any]:
         module, task = vision(), self.resolve().task
 
         def create(base: Any) -> Any:
-            return module.HolisticLandmarker.create_from_options(module.HolisticLandmarkerOptions(base_options=base))
+            return module.HolisticLandmarker.create_from_options(
+                module.HolisticLandmarkerOptions(base_options=base)
+            )
 
         with open_task(task, PAGE, create) as landmarker:
             result = detect(landmarker, image_HWC, task, PAGE)
         found = {part: getattr(result, f"{part}_landmarks") for part in PARTS}
         found = {part: points for part, points in found.items() if points}
         if not found:
-            raise NoFaceError("picture", "no person found", "Give a picture that shows a person, large enough")
+            raise NoFaceError(
+                "picture", "no person found", "Give a picture that shows a person, large enough"
+            )
         return found

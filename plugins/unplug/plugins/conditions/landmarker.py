@@ -1,7 +1,9 @@
-"""What the conditions that MediaPipe finds share: its import, its task files, its landmarks as arrays.
+"""What the conditions that MediaPipe finds share: its import, its task files, its landmarks as
+arrays.
 
-MediaPipe is a foreign runtime. In a process that later imports a converter it can crash the interpreter, so that data
-sets and commands draw these conditions in child processes (`unplug.sdk.drawing.conditions`).
+MediaPipe is a foreign runtime. In a process that later imports a converter it can crash the
+interpreter, so that data sets and commands draw these conditions in child processes
+(`unplug.sdk.drawing.conditions`).
 """
 
 from __future__ import annotations
@@ -22,11 +24,14 @@ from .picture import Picture
 ENLARGE_BELOW = 256
 """Longest side below which a picture is enlarged before landmarks are sought in it.
 
-The landmark network looks at 256x256 pixels. On 60 synthetic faces shrunk to 32 / 64 / 128 px this takes the error (by the
-distance of the outer eye corners) from 10.8 / 3.9 / 1.2 % to 5.8 / 1.7 / 0.5 %, and at 20 px finds 51 of them instead of 45.
+The landmark network looks at 256x256 pixels. On 60 synthetic faces shrunk to 32 / 64 / 128 px this
+takes the error (by the distance of the outer eye corners) from 10.8 / 3.9 / 1.2 % to 5.8 / 1.7 /
+0.5 %, and at 20 px finds 51 of them instead of 45.
 """
 VISIBLE = 0.5  # MediaPipe's drawing utilities leave out points below it, too
-LIBRARIES = "Install the system library that it names (on Debian: libgl1 libegl1 libgles2 libglib2.0-0)"
+LIBRARIES = (
+    "Install the system library that it names (on Debian: libgl1 libegl1 libgles2 libglib2.0-0)"
+)
 
 
 def vision() -> Any:
@@ -60,7 +65,9 @@ def resolve_task(kind: str, task: str, variable: str, file: str, page: str) -> s
     name = task or os.environ.get(variable, "")
     fix = f"Get {file} from {page} and set {variable} to it, or give `task=FILE`"
     if not name:
-        raise InputError(f"condition {kind}", "it needs a MediaPipe task file and none is named", fix)
+        raise InputError(
+            f"condition {kind}", "it needs a MediaPipe task file and none is named", fix
+        )
     check_content(Path(name))
     if not Path(name).is_file():
         raise InputError(name, "no such task file", fix)
@@ -86,10 +93,14 @@ def open_task(task: str, page: str, create: Callable[[Any], Any]) -> Any:
         reason = " ".join(str(error).split())[:200]
         if isinstance(error, OSError) and ".so" in reason:
             raise InputError("MediaPipe", f"it does not load ({reason})", LIBRARIES) from error
-        raise InputError(task, f"MediaPipe cannot use it ({reason})", f"Get it again from {page}") from error
+        raise InputError(
+            task, f"MediaPipe cannot use it ({reason})", f"Get it again from {page}"
+        ) from error
 
 
-def detect(landmarker: Any, image_HWC: Picture, task: str, page: str, *, enlarge: bool = True) -> Any:
+def detect(
+    landmarker: Any, image_HWC: Picture, task: str, page: str, *, enlarge: bool = True
+) -> Any:
     """What a landmarker finds in a picture; with `enlarge` a small one is enlarged first.
 
     Raises:
@@ -99,11 +110,15 @@ def detect(landmarker: Any, image_HWC: Picture, task: str, page: str, *, enlarge
         return landmarker.detect(mediapipe_image(enlarged(image_HWC) if enlarge else image_HWC))
     except (RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise InputError(task, f"MediaPipe stops on a picture ({reason})", f"Get it again from {page}") from error
+        raise InputError(
+            task, f"MediaPipe stops on a picture ({reason})", f"Get it again from {page}"
+        ) from error
 
 
 def enlarged(image_HWC: Picture) -> Picture:
-    """A small picture enlarged (landmarks are relative, so nothing else changes); a larger one as it is."""
+    """A small picture enlarged (landmarks are relative, so nothing else changes); a larger one as
+    it is.
+    """
     height, width = image_HWC.shape[:2]
     if max(height, width) >= ENLARGE_BELOW:
         return image_HWC
@@ -123,7 +138,9 @@ def mediapipe_image(image_HWC: Picture) -> Any:
 
 def placed(landmarks: Sequence[Any], image_HWC: Picture) -> NDArray[np.float64]:
     """Landmarks as (K, 2), x and y in pixels of the picture; the left edge of the first pixel is 0."""
-    relative_K2 = np.array([(point.x, point.y) for point in landmarks], dtype=np.float64).reshape(-1, 2)
+    relative_K2 = np.array([(point.x, point.y) for point in landmarks], dtype=np.float64).reshape(
+        -1, 2
+    )
     return relative_K2 * (image_HWC.shape[1], image_HWC.shape[0])
 
 
@@ -133,7 +150,14 @@ def pixels(landmarks: Sequence[Any], image_HWC: Picture) -> NDArray[np.float32]:
 
 
 def visible(landmarks: Sequence[Any]) -> NDArray[np.bool_]:
-    """Which landmarks MediaPipe takes for visible and present (K,); those that it does not rate count as both."""
+    """Which landmarks MediaPipe takes for visible and present (K,); those that it does not rate
+    count as both.
+    """
     return np.array(
-        [all(rating is None or rating >= VISIBLE for rating in (point.visibility, point.presence)) for point in landmarks]
+        [
+            all(
+                rating is None or rating >= VISIBLE for rating in (point.visibility, point.presence)
+            )
+            for point in landmarks
+        ]
     )

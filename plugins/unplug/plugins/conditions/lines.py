@@ -1,8 +1,9 @@
 """Line drawings of landmarks by MediaPipe's drawing utilities, fine enough for small networks.
 
-A network at 128 px would lose what a line's integer end points round away. So the lines are drawn on a canvas of 512 px
-or more, a whole multiple of the size wanted, as much thicker, and shrunk by area: the grey of a line's edge then says
-where it is to a fraction of a pixel. From 512 px on it is MediaPipe's plain line of one pixel.
+A network at 128 px would lose what a line's integer end points round away. So the lines are drawn
+on a canvas of 512 px or more, a whole multiple of the size wanted, as much thicker, and shrunk by
+area: the grey of a line's edge then says where it is to a fraction of a pixel. From 512 px on it is
+MediaPipe's plain line of one pixel.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from .condition import OPENCV, PILLOW, Condition, Parallel
 from .picture import Picture, PictureWindow, checked, checked_size, square_window, whole
 
 CANVAS = 512
-REACH = 512  # pixels of the canvas; a line with an end farther outside is left out, a nearer one is cut at the edge
+# pixels of the canvas; a line with an end farther outside is left out, a nearer one is cut at the
+# edge
+REACH = 512
 ELSEWHERE = "Give a picture with it in the middle"
 Colour = tuple[int, int, int]
 
@@ -50,14 +53,22 @@ class DrawnFigure:
     lines: tuple[DrawnLine, ...]
 
 
-def draw(figures: Sequence[DrawnFigure], window: PictureWindow, height: int, width: int, *, nearest: bool = False) -> Picture:
+def draw(
+    figures: Sequence[DrawnFigure],
+    window: PictureWindow,
+    height: int,
+    width: int,
+    *,
+    nearest: bool = False,
+) -> Picture:
     """Figures within a window of their picture, on black.
 
     Args:
         figures: in drawing order.
         window: the part of the picture that is shown.
         height, width: of the result.
-        nearest: the pixel of a coordinate is round(x), as in MediaPipe's C++ renderer, not the one that the point lies in.
+        nearest: the pixel of a coordinate is round(x), as in MediaPipe's C++ renderer, not the one
+            that the point lies in.
 
     Returns:
         (height, width, 3) RGB.
@@ -74,11 +85,17 @@ def draw(figures: Sequence[DrawnFigure], window: PictureWindow, height: int, wid
     canvas_HWC = _cut(figures, placed, height * factor, width * factor, factor)
     if factor == 1:
         return canvas_HWC
-    return np.asarray(cv2.resize(canvas_HWC, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8)
+    return np.asarray(
+        cv2.resize(canvas_HWC, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8
+    )
 
 
 def _cut(
-    figures: Sequence[DrawnFigure], placed: Sequence[NDArray[np.int64]], height: int, width: int, thickness: int
+    figures: Sequence[DrawnFigure],
+    placed: Sequence[NDArray[np.int64]],
+    height: int,
+    width: int,
+    thickness: int,
 ) -> Picture:
     """Draws with a margin and cuts it off: the utilities drop whole lines that leave the canvas."""
     margin = _margin(figures, placed, height, width)
@@ -88,7 +105,9 @@ def _cut(
     return np.ascontiguousarray(larger[margin : margin + height, margin : margin + width])
 
 
-def _margin(figures: Sequence[DrawnFigure], placed: Sequence[NDArray[np.int64]], height: int, width: int) -> int:
+def _margin(
+    figures: Sequence[DrawnFigure], placed: Sequence[NDArray[np.int64]], height: int, width: int
+) -> int:
     outside = [0]
     for figure, points_K2 in zip(figures, placed, strict=True):
         shown_V2 = points_K2[figure.visible_K]
@@ -97,7 +116,9 @@ def _margin(figures: Sequence[DrawnFigure], placed: Sequence[NDArray[np.int64]],
     return min(REACH, max(outside))
 
 
-def _lines(canvas_HWC: Picture, figure: DrawnFigure, points_K2: NDArray[np.int64], thickness: int) -> None:
+def _lines(
+    canvas_HWC: Picture, figure: DrawnFigure, points_K2: NDArray[np.int64], thickness: int
+) -> None:
     from mediapipe.tasks.python.components.containers.landmark import NormalizedLandmark
     from mediapipe.tasks.python.vision import drawing_utils
 
@@ -108,21 +129,28 @@ def _lines(canvas_HWC: Picture, figure: DrawnFigure, points_K2: NDArray[np.int64
         for (x, y), seen in zip(points_K2.tolist(), figure.visible_K.tolist(), strict=True)
     ]
     styles: dict[tuple[int, int], Any] = {
-        (line.start, line.end): drawing_utils.DrawingSpec(color=line.colour, thickness=thickness) for line in figure.lines
+        (line.start, line.end): drawing_utils.DrawingSpec(color=line.colour, thickness=thickness)
+        for line in figure.lines
     }
     # It says BGR, but only counts the channels: with colours in RGB the canvas is RGB.
-    drawing_utils.draw_landmarks(canvas_HWC, landmarks, figure.lines, None, styles, is_drawing_landmarks=False)
+    drawing_utils.draw_landmarks(
+        canvas_HWC, landmarks, figure.lines, None, styles, is_drawing_landmarks=False
+    )
 
 
 class LineDrawing(Condition):
-    """A condition that finds landmarks in the whole picture, at its own resolution, and draws lines between them."""
+    """A condition that finds landmarks in the whole picture, at its own resolution, and draws lines
+    between them.
+    """
 
     parallel: ClassVar[Parallel] = "process"
     packages: ClassVar[tuple[tuple[str, ...], ...]] = (("mediapipe",), OPENCV, PILLOW)
 
     @property
     def nearest(self) -> bool:
-        """Whether a point is drawn at the nearest pixel instead of in the one that it lies in; see `draw`."""
+        """Whether a point is drawn at the nearest pixel instead of in the one that it lies in; see
+        `draw`.
+        """
         return False
 
     @abstractmethod
@@ -135,12 +163,18 @@ class LineDrawing(Condition):
         return self._draw(image_HWC, whole(image_HWC), *image_HWC.shape[:2])
 
     def render(self, image_HWC: Picture, size: int) -> Picture:
-        """(size, size, 3): lines in the centre square; the landmarks are found before anything is shrunk."""
+        """(size, size, 3): lines in the centre square; the landmarks are found before anything is
+        shrunk.
+        """
         image_HWC = checked(image_HWC)
         return self._draw(image_HWC, square_window(image_HWC), checked_size(size), size)
 
     def _draw(self, image_HWC: Picture, window: PictureWindow, height: int, width: int) -> Picture:
-        drawn_HWC = draw(self.figures(image_HWC, window), window, height, width, nearest=self.nearest)
+        drawn_HWC = draw(
+            self.figures(image_HWC, window), window, height, width, nearest=self.nearest
+        )
         if not drawn_HWC.any():
-            raise NoFaceError("picture", f"nothing that {self.kind} draws lies inside it", ELSEWHERE)
+            raise NoFaceError(
+                "picture", f"nothing that {self.kind} draws lies inside it", ELSEWHERE
+            )
         return drawn_HWC

@@ -37,11 +37,18 @@ def checked(image_HWC: Picture) -> Picture:
         DataError: not (H, W, 3) of uint8, or a side under 16 pixels.
     """
     if image_HWC.ndim != 3 or image_HWC.shape[2] != 3 or image_HWC.dtype != np.uint8:
-        why = f"it has the shape {image_HWC.shape} and the type {image_HWC.dtype}, not (height, width, 3) of uint8"
+        why = (
+            f"it has the shape {image_HWC.shape} and the type {image_HWC.dtype}, not (height, "
+            "width, 3) of uint8"
+        )
         raise DataError("picture", why, "Convert it to 8-bit RGB")
     height, width = image_HWC.shape[:2]
     if min(height, width) < MIN_SIDE:
-        raise DataError("picture", f"{width}x{height} pixels are too few", f"Give one of {MIN_SIDE} pixels or more a side")
+        raise DataError(
+            "picture",
+            f"{width}x{height} pixels are too few",
+            f"Give one of {MIN_SIDE} pixels or more a side",
+        )
     return np.ascontiguousarray(image_HWC)
 
 
@@ -58,7 +65,9 @@ def checked_size(size: int) -> int:
 
 def whole(image_HWC: Picture) -> PictureWindow:
     """The box that holds all of a picture, for conditions that crop nothing."""
-    return PictureWindow(left=0.0, top=0.0, width=float(image_HWC.shape[1]), height=float(image_HWC.shape[0]))
+    return PictureWindow(
+        left=0.0, top=0.0, width=float(image_HWC.shape[1]), height=float(image_HWC.shape[0])
+    )
 
 
 def square_window(image_HWC: Picture) -> PictureWindow:
@@ -74,6 +83,10 @@ def square_window(image_HWC: Picture) -> PictureWindow:
 
 
 def centre_square(image_HWC: Picture, size: int) -> Picture:
-    """The centre square of a picture, resized to (size, size, 3), as `unplug.sdk.learning.data` shows it to networks."""
-    fitted = ImageOps.fit(Image.fromarray(checked(image_HWC)), (checked_size(size), size), Image.Resampling.BILINEAR)
+    """The centre square of a picture, resized to (size, size, 3), as `unplug.sdk.learning.data`
+    shows it to networks.
+    """
+    fitted = ImageOps.fit(
+        Image.fromarray(checked(image_HWC)), (checked_size(size), size), Image.Resampling.BILINEAR
+    )
     return np.asarray(fitted, dtype=np.uint8)

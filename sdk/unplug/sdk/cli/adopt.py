@@ -13,30 +13,60 @@ from .options import data_option, out_option
 from .options_of import ConfiguredCommand
 
 
-@click.command(cls=ConfiguredCommand, config="unplug.sdk.learning.training:Recipe", skip=("size", "dropout"))
+@click.command(
+    cls=ConfiguredCommand, config="unplug.sdk.learning.training:Recipe", skip=("size", "dropout")
+)
 @click.argument("factory", metavar="FACTORY")
 @data_option
 @out_option("Checkpoint folder to write.")
 @click.option(
-    "--weights", type=click.Path(path_type=Path), help="Safetensors of the trained network; without, it is trained here."
+    "--weights",
+    type=click.Path(path_type=Path),
+    help="Safetensors of the trained network; without, it is trained here.",
 )
-@click.option("--split", "split_file", type=click.Path(path_type=Path), help="Who trained it: a file of `unplug data split`.")
-@click.option("--edges", metavar="A,B,...", help="Borders of its age groups in years, or yearly (0,1,...,100); default: ours.")
-@click.option("--mean", default="0.5,0.5,0.5", show_default=True, help="It sees (RGB in [0, 1] - mean) / std.")
+@click.option(
+    "--split",
+    "split_file",
+    type=click.Path(path_type=Path),
+    help="Who trained it: a file of `unplug data split`.",
+)
+@click.option(
+    "--edges",
+    metavar="A,B,...",
+    help="Borders of its age groups in years, or yearly (0,1,...,100); default: ours.",
+)
+@click.option(
+    "--mean", default="0.5,0.5,0.5", show_default=True, help="It sees (RGB in [0, 1] - mean) / std."
+)
 @click.option("--std", default="0.5,0.5,0.5", show_default=True, help="See --mean.")
 @click.option(
-    "--argument", "pairs", multiple=True, metavar="KEY=VALUE", help="What the factory is called with; may be repeated."
+    "--argument",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What the factory is called with; may be repeated.",
 )
 @command
 def adopt(
-    factory: str, spec: str, on_bad: Any, out: Path, weights: Path | None, split_file: Path | None, edges: str | None,
-    mean: str, std: str, pairs: tuple[str, ...], common: Common, **recipe_options: Any,
-) -> Outcome:  # fmt: skip
+    factory: str,
+    spec: str,
+    on_bad: Any,
+    out: Path,
+    weights: Path | None,
+    split_file: Path | None,
+    edges: str | None,
+    mean: str,
+    std: str,
+    pairs: tuple[str, ...],
+    common: Common,
+    **recipe_options: Any,
+) -> Outcome:
     """Make a network of your own an age predictor that every command works on.
 
-    FACTORY is timm:NAME, torchvision:NAME, or package.module:factory, which is code of yours: calling this command says that it
-    may run here. The network takes pictures (B, 3, H, W) and answers one logit an age group. Nobody but you knows who trained
-    it, so --weights needs --split (or data with official parts). The recipe's options say how it would be trained again.
+    FACTORY is timm:NAME, torchvision:NAME, or package.module:factory, which is code of yours:
+    calling this command says that it may run here. The network takes pictures (B, 3, H, W) and
+    answers one logit an age group. Nobody but you knows who trained it, so --weights needs --split
+    (or data with official parts). The recipe's options say how it would be trained again.
     """
     from unplug.core import InputError
     from unplug.plugins import ADOPTED, AGE_EDGES, Adopted, is_trusted
@@ -49,7 +79,9 @@ def adopt(
     borders = tuple(map(float, AGE_EDGES)) if edges is None else parse_edges(edges)
     recipe = Recipe(**chosen, size=ADOPTED, dropout=0.0, edges=borders)
     arguments = {name: _value(text) for name, text in settings(pairs).items()}
-    adopted = Adopted(factory=factory, arguments=arguments, mean=_three("--mean", mean), std=_three("--std", std))
+    adopted = Adopted(
+        factory=factory, arguments=arguments, mean=_three("--mean", mean), std=_three("--std", std)
+    )
     check_new(out)
     check = check_network if adopted.is_code and is_trusted(adopted.call) else check_and_trust
     check(adopted, recipe.image_size, borders, weights=weights, device=common.device)
@@ -59,22 +91,46 @@ def adopt(
     elif weights is None or {"train", "test"} <= {sample.partition for sample in dataset.samples}:
         split = make_split(dataset, seed=common.seed)
     else:
-        fix = "`unplug data split SPEC --out FILE` makes one, if it was trained on that; or give data with a column partition"
+        fix = (
+            "`unplug data split SPEC --out FILE` makes one, if it was trained on that; or give "
+            "data with a column partition"
+        )
         raise InputError("--split", "nobody said which of these pictures trained the network", fix)
     if weights is None:
-        common.say(f"training {factory} at {recipe.image_size} px on {len(split.retain)} of {len(dataset)} samples")
+        common.say(
+            f"training {factory} at {recipe.image_size} px on {len(split.retain)} of "
+            f"{len(dataset)} samples"
+        )
         done = train_age(
-            dataset, split, recipe, out, seed=common.seed, device=common.device, show=common.show, adopted=adopted.to_dict()
-        )  # fmt: skip
+            dataset,
+            split,
+            recipe,
+            out,
+            seed=common.seed,
+            device=common.device,
+            show=common.show,
+            adopted=adopted.to_dict(),
+        )
     else:
-        done = adopt_weights(adopted, weights, dataset, split, recipe, out, seed=common.seed, device=common.device)
+        done = adopt_weights(
+            adopted, weights, dataset, split, recipe, out, seed=common.seed, device=common.device
+        )
     metrics = done.record["metrics"]
     count = sum(parameter.numel() for parameter in done.model.parameters())
     lines = [f"saved {out}: {factory}, {count / 1e6:.2f} M parameters"]
-    lines += [f"{name:<11}{row['n']:>6} samples  MAE {row['mae']:5.2f} years" for name, row in metrics.items()]
+    lines += [
+        f"{name:<11}{row['n']:>6} samples  MAE {row['mae']:5.2f} years"
+        for name, row in metrics.items()
+    ]
     notes = done.record["adopted"]["notes"]
     lines += [f"note: {note}" for note in notes]
-    value = {"out": str(out), "sha256": done.sha256, "parameters": count, "metrics": metrics, "split_sha256": split.sha256}
+    value = {
+        "out": str(out),
+        "sha256": done.sha256,
+        "parameters": count,
+        "metrics": metrics,
+        "split_sha256": split.sha256,
+    }
     return Outcome(value=value | {"notes": notes}, text="\n".join(lines))
 
 
@@ -92,5 +148,7 @@ def _three(option: str, text: str) -> tuple[float, float, float]:
     try:
         first, second, third = map(float, text.split(","))
     except ValueError as error:
-        raise InputError(f"{option} {text[:60]}", "it is not three numbers", "Write them with commas between") from error
+        raise InputError(
+            f"{option} {text[:60]}", "it is not three numbers", "Write them with commas between"
+        ) from error
     return first, second, third

@@ -24,80 +24,158 @@ HEADS = {"artifact": "file"}
 @click.argument("subjects", nargs=-1, required=True, type=click.Path(path_type=Path))
 @data_option
 @forget_option
-@click.option("--original", type=click.Path(path_type=Path), help="The model before forgetting (default: from the record).")
-@click.option("--retrained", type=click.Path(path_type=Path), help="The oracle: retrained without the forget set.")
 @click.option(
-    "--references", multiple=True, type=click.Path(path_type=Path), help="Reference models for RMIA and LiRA; may be repeated."
+    "--original",
+    type=click.Path(path_type=Path),
+    help="The model before forgetting (default: from the record).",
 )
 @click.option(
-    "--train-references", type=click.IntRange(0, 64), default=0, show_default=True,
+    "--retrained",
+    type=click.Path(path_type=Path),
+    help="The oracle: retrained without the forget set.",
+)
+@click.option(
+    "--references",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Reference models for RMIA and LiRA; may be repeated.",
+)
+@click.option(
+    "--train-references",
+    type=click.IntRange(0, 64),
+    default=0,
+    show_default=True,
     help="Train this many reference models (each costs a retraining) into OUT's folder.",
-)  # fmt: skip
+)
 @fleet_option
 @click.option("--attacks", default="", help="Comma-separated (default: all that can run).")
 @click.option(
-    "--original-artifact", "original_artifacts", multiple=True, type=click.Path(path_type=Path),
-    help="The original's export, to compare an exported file of the same form with (default: made now); may be repeated.",
-)  # fmt: skip
-@click.option(
-    "--retrained-artifact", "retrained_artifacts", multiple=True, type=click.Path(path_type=Path),
-    help="The same of the retrained model; may be repeated.",
-)  # fmt: skip
-@click.option("--rounding/--no-rounding", default=True, show_default=True, help="Measure what export did to the edit.")
-@click.option(
-    "--others", help="Data spec of other pictures of the same people, which no model saw (procedural faces are drawn)."
+    "--original-artifact",
+    "original_artifacts",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help=(
+        "The original's export, to compare an exported file of the same form with (default: made "
+        "now); may be repeated."
+    ),
 )
-@click.option("--relearn", is_flag=True, help="Measure how soon each model learns the forget set again (slow).")
+@click.option(
+    "--retrained-artifact",
+    "retrained_artifacts",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="The same of the retrained model; may be repeated.",
+)
+@click.option(
+    "--rounding/--no-rounding",
+    default=True,
+    show_default=True,
+    help="Measure what export did to the edit.",
+)
+@click.option(
+    "--others",
+    help=(
+        "Data spec of other pictures of the same people, which no model saw (procedural faces are "
+        "drawn)."
+    ),
+)
+@click.option(
+    "--relearn",
+    is_flag=True,
+    help="Measure how soon each model learns the forget set again (slow).",
+)
 @base_option
 @out_option("Audit report to write (JSON).")
 @command
 def audit(
-    subjects: tuple[Path, ...], spec: str, on_bad: Any, forget_file: Path, original: Path | None, retrained: Path | None,
-    references: tuple[Path, ...], train_references: int, fleet: Path | None, attacks: str, original_artifacts: tuple[Path, ...],
-    retrained_artifacts: tuple[Path, ...], rounding: bool, others: str | None, relearn: bool, base: str | None, out: Path,
+    subjects: tuple[Path, ...],
+    spec: str,
+    on_bad: Any,
+    forget_file: Path,
+    original: Path | None,
+    retrained: Path | None,
+    references: tuple[Path, ...],
+    train_references: int,
+    fleet: Path | None,
+    attacks: str,
+    original_artifacts: tuple[Path, ...],
+    retrained_artifacts: tuple[Path, ...],
+    rounding: bool,
+    others: str | None,
+    relearn: bool,
+    base: str | None,
+    out: Path,
     common: Common,
-) -> Outcome:  # fmt: skip
-    """Measure what SUBJECTS (checkpoints, exported files or bundles) still remember of a forget set.
+) -> Outcome:
+    """Measure what SUBJECTS (checkpoints, exported files or bundles) still remember of a forget
+    set.
 
-    Attacks tell the forget set from unseen samples; the same numbers for the original and for the retrained model
-    stand beside every one of the subjects'. Exported files are compared with the original's export in the same form as
-    well: rounding can undo a part of an edit.
+    Attacks tell the forget set from unseen samples; the same numbers for the original and for the
+    retrained model stand beside every one of the subjects'. Exported files are compared with the
+    original's export in the same form as well: rounding can undo a part of an edit.
     """
     from unplug.sdk.evidence.auditing import AuditConfig, run_audit
 
     config = AuditConfig(
-        subjects=subjects, spec=spec, on_bad=on_bad, forget_file=forget_file, original=original, retrained=retrained,
-        references=references, train_references=train_references, attacks=names(attacks) or None, seed=common.seed,
-        work=out.parent, original_artifacts=original_artifacts, retrained_artifacts=retrained_artifacts, rounding=rounding,
-        relearn=relearn, base=base, fleet=fleet, others=others,
-    )  # fmt: skip
+        subjects=subjects,
+        spec=spec,
+        on_bad=on_bad,
+        forget_file=forget_file,
+        original=original,
+        retrained=retrained,
+        references=references,
+        train_references=train_references,
+        attacks=names(attacks) or None,
+        seed=common.seed,
+        work=out.parent,
+        original_artifacts=original_artifacts,
+        retrained_artifacts=retrained_artifacts,
+        rounding=rounding,
+        relearn=relearn,
+        base=base,
+        fleet=fleet,
+        others=others,
+    )
     report = run_audit(config, common.device, common.say, common.show)
     report.save(out)
     return Outcome(
         value=report.to_dict(),
-        text="\n".join([*summary(report), f"saved {out}; `unplug report {out} -o report.html` draws it"]),
+        text="\n".join(
+            [*summary(report), f"saved {out}; `unplug report {out} -o report.html` draws it"]
+        ),
     )
 
 
 def summary(report: AuditReport) -> Iterator[str]:
-    """What a reader wants first, in lines of 80 columns: each attack beside retraining, then use; the rest is in the file."""
+    """What a reader wants first, in lines of 80 columns: each attack beside retraining, then use;
+    the rest is in the file.
+    """
     from unplug.sdk.evidence.auditing import EQUIVALENCE, NEVER_SAW, untested
 
-    before, oracle = ([model for model in report.models if model.role == role] for role in ("original", "retrained"))
+    before, oracle = (
+        [model for model in report.models if model.role == role]
+        for role in ("original", "retrained")
+    )
     judged = [model for model in report.models if model.role == "unlearned"] or [
         model for model in report.models if model.role == "artifact"
     ]
     for model in judged or before:
         shown = [*(item for item in before if item is not model), model, *oracle]
-        stand_in = next((f"; retrained: models that {item.name}" for item in oracle if item.name == NEVER_SAW), "")
+        stand_in = next(
+            (f"; retrained: models that {item.name}" for item in oracle if item.name == NEVER_SAW),
+            "",
+        )
         yield f"{plain(model.name, 26)}: what attacks see of the forget set (AUC){stand_in}"
         yield _attacks(model, shown, report.too_few)
     if judged and oracle:
         yield folded(
-            f"equal: the interval, of all attacks at once, lies within {EQUIVALENCE:g} of retraining on both sides; "
+            f"equal: the interval, of all attacks at once, lies within {EQUIVALENCE:g} of "
+            "retraining on both sides; "
             "above: still recognized; below: over-forgotten; open: too few people to say"
         )
-    yield from (folded(f"ALARM {alarm.kind} ({alarm.model}): {alarm.message}") for alarm in report.alarms)
+    yield from (
+        folded(f"ALARM {alarm.kind} ({alarm.model}): {alarm.message}") for alarm in report.alarms
+    )
     yield ""
     rows = [_use(model, report) for model in report.models]
     yield _table_of(rows)
@@ -105,7 +183,9 @@ def summary(report: AuditReport) -> Iterator[str]:
         yield from map(folded, _more(model))
     for row in report.rounding:
         changed = (
-            "" if row.codes is None or row.codes.changed is None else f"{100 * row.codes.changed:.1f} % of codes changed. "
+            ""
+            if row.codes is None or row.codes.changed is None
+            else f"{100 * row.codes.changed:.1f} % of codes changed. "
         )
         yield folded(f"{row.model}: {changed}{row.sentence()}")
     if open_ends := untested(report.threats):
@@ -114,14 +194,18 @@ def summary(report: AuditReport) -> Iterator[str]:
 
 
 def _attacks(model: ModelAudit, shown: Sequence[ModelAudit], too_few: str | None) -> str:
-    """A row an attack: its AUC on the models, and the model's minus the retrained one's with its interval."""
+    """A row an attack: its AUC on the models, and the model's minus the retrained one's with its
+    interval.
+    """
     from unplug.sdk.evidence.auditing import against
 
     rows = []
     for name in dict.fromkeys(name for item in shown for name in item.attacks):
         row = {"attack": plain(name, 14)}
         for item in shown:
-            row[HEADS.get(item.role, item.role)] = f"{item.attacks[name].auc.value:.3f}" if name in item.attacks else NONE
+            row[HEADS.get(item.role, item.role)] = (
+                f"{item.attacks[name].auc.value:.3f}" if name in item.attacks else NONE
+            )
         if name in model.attacks and (gap := model.attacks[name].gap) is not None:
             row |= {"minus retrained (95 %)": _span(gap, sign=True), "": against(gap, too_few)}
         rows.append(row)
@@ -134,7 +218,9 @@ def _table_of(rows: Sequence[dict[str, str]]) -> str:
 
 
 def _use(model: ModelAudit, report: AuditReport) -> dict[str, str]:
-    """What a model is worth, in years where it has any; of a file also how far an attack's AUC is from its checkpoint's."""
+    """What a model is worth, in years where it has any; of a file also how far an attack's AUC is
+    from its checkpoint's.
+    """
     test, forget = model.utility["test"], model.utility["forget"]
     row = {"model": plain(model.name, 26)}
     if test.accuracy is not None:
@@ -152,30 +238,54 @@ def _use(model: ModelAudit, report: AuditReport) -> dict[str, str]:
 def _more(model: ModelAudit) -> Iterator[str]:
     """What was measured on a model beside attacks and use, a sentence each."""
     if (worst := model.worst_subject) is not None and model.role in ("unlearned", "retrained"):
-        who = "person" if worst.subjects == 1 else f"of {worst.subjects} people the one who stands out most"
-        chance = f"chance gives {worst.null_low:.1f} to {worst.null_high:.1f}; p = {worst.p_value:.3g}"
+        who = (
+            "person"
+            if worst.subjects == 1
+            else f"of {worst.subjects} people the one who stands out most"
+        )
+        chance = (
+            f"chance gives {worst.null_low:.1f} to {worst.null_high:.1f}; p = {worst.p_value:.3g}"
+        )
         yield f"{model.name}: {who}: by {worst.value:.1f} standard errors; {chance}"
     if (privacy := model.retain_privacy) and privacy.minus_original:
         yield (
-            f"{model.name}: retain against unseen AUC {_span(privacy.auc)}, {_span(privacy.minus_original, sign=True)} "
+            f"{model.name}: retain against unseen AUC {_span(privacy.auc)}, "
+            f"{_span(privacy.minus_original, sign=True)} "
             "against the original"
         )
     if (again := model.relearning) is not None:
-        yield f"{model.name}: relearned after {_span(again.mean, 0) if again.mean else again.reason} sample passes"
+        yield (
+            f"{model.name}: relearned after {_span(again.mean, 0) if again.mean else again.reason} "
+            "sample passes"
+        )
     if (share := model.usage) is not None:
         yield (
-            f"{model.name}: still uses {_span(share.forget, 2)} of what the original used of the forget set, "
+            f"{model.name}: still uses {_span(share.forget, 2)} of what the original used of the "
+            "forget set, "
             f"{_span(share.retain, 2)} of the retain set"
         )
     if (found := model.most_standing_out) is not None:
         row, together = found
-        places = [("confidence", row.confidence), *(() if row.error is None else (("error", row.error),))]
-        ranks = ", ".join(f"{name} rank {place.rank} of {place.models + 1}" for name, place in places)
-        who = "the person" if len(model.people) == 1 else f"of {len(model.people)} people the one who stands out most"
+        places = [
+            ("confidence", row.confidence),
+            *(() if row.error is None else (("error", row.error),)),
+        ]
+        ranks = ", ".join(
+            f"{name} rank {place.rank} of {place.models + 1}" for name, place in places
+        )
+        who = (
+            "the person"
+            if len(model.people) == 1
+            else f"of {len(model.people)} people the one who stands out most"
+        )
         yield f"{model.name}: {who} among models that never saw her: {ranks}; p = {together:.3g}"
 
 
 def _span(item: Estimate, digits: int = 3, *, sign: bool = False) -> str:
     form = f"{'+' if sign else ''}z.{digits}f"  # z: no negative zero
-    ends = "" if item.low is None or item.high is None else f" ({item.low:{form}} to {item.high:{form}})"
+    ends = (
+        ""
+        if item.low is None or item.high is None
+        else f" ({item.low:{form}} to {item.high:{form}})"
+    )
     return f"{item.value:{form}}{ends}"

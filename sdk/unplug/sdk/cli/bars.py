@@ -12,7 +12,9 @@ from .base import Common
 
 
 class progress_bar:  # noqa: N801 (used as a function)
-    """A tqdm bar as the (done, total, text) callback that lower layers call; off a terminal a line a text, with its time."""
+    """A tqdm bar as the (done, total, text) callback that lower layers call; off a terminal a line
+    a text, with its time.
+    """
 
     def __init__(self, label: str, common: Common) -> None:
         from tqdm import tqdm

@@ -92,26 +92,43 @@ class Common:
 
 
 def tell_foreign(loras: Iterable[Path], base: str, common: Common) -> list[str]:
-    """Says of LoRA weights that they were trained on another base, see `foreign_loras`; returns them ready for JSON."""
+    """Says of LoRA weights that they were trained on another base, see `foreign_loras`; returns
+    them ready for JSON.
+    """
     found = [str(path) for path in loras]
     for path in found:
-        common.say(f"warning: {path} was trained on other weights than those of {base}: pictures may be worse")
+        common.say(
+            f"warning: {path} was trained on other weights than those of {base}: pictures may be "
+            "worse"
+        )
     return found
 
 
 def command(function: Callable[..., Outcome]) -> Callable[..., None]:
     """Adds the shared options, prints the outcome, turns errors into one line and an exit code."""
 
-    @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
-    @click.option("--seed", type=click.IntRange(0, MAX_SEED), default=0, show_default=True, help="Seed of everything random.")
-    @click.option("--device", "device_name", default="auto", show_default=True, help="auto, cpu or cuda.")
+    @click.option(
+        "--json", "as_json", is_flag=True, help="Print the result as JSON on standard output."
+    )
+    @click.option(
+        "--seed",
+        type=click.IntRange(0, MAX_SEED),
+        default=0,
+        show_default=True,
+        help="Seed of everything random.",
+    )
+    @click.option(
+        "--device", "device_name", default="auto", show_default=True, help="auto, cpu or cuda."
+    )
     @functools.wraps(function)
     def wrapped(*args: Any, as_json: bool, seed: int, device_name: str, **kwargs: Any) -> None:
         common = Common(as_json=as_json, seed=seed, device_name=device_name)
         try:
             with _terminable(), nullcontext() if kwargs.get("out") is None else hold(kwargs["out"]):
                 outcome = function(*args, common=common, **kwargs)
-            echo(_json(clean(outcome.value), sort_keys=True) if as_json else with_flags(outcome.text))
+            echo(
+                _json(clean(outcome.value), sort_keys=True) if as_json else with_flags(outcome.text)
+            )
         except UnplugError as error:
             _fail(error, as_json)
         except KeyboardInterrupt:
@@ -122,15 +139,34 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
             _fail(InputError("out of memory", "", OUT_OF_MEMORY), as_json)
         except OSError as error:
             why = error.strerror or str(error)
-            _fail(InputError(str(error.filename or "writing"), why, "Check the path and the space on its disk"), as_json)
+            _fail(
+                InputError(
+                    str(error.filename or "writing"),
+                    why,
+                    "Check the path and the space on its disk",
+                ),
+                as_json,
+            )
         except ModuleNotFoundError as error:
             name = click.get_current_context().find_root().invoked_subcommand
             _fail(missing_for(name, error) or _bug(error), as_json)
         except _weights_errors() as error:
-            _fail(OutputError("weights", str(error), "Free space or change --out; nothing was left half-written"), as_json)
+            _fail(
+                OutputError(
+                    "weights",
+                    str(error),
+                    "Free space or change --out; nothing was left half-written",
+                ),
+                as_json,
+            )
         except Exception as error:  # noqa: BLE001 (a bug must not leave with 1, which means that a gate failed)
             if "allocate memory" in str(error) or "out of memory" in str(error):
-                _fail(InsufficientMemoryError("out of memory", str(error).splitlines()[0], OUT_OF_MEMORY), as_json)
+                _fail(
+                    InsufficientMemoryError(
+                        "out of memory", str(error).splitlines()[0], OUT_OF_MEMORY
+                    ),
+                    as_json,
+                )
             _fail(_refused_by_python(error) or _bug(error), as_json)
         sys.exit(0 if outcome.ok else 1)
 
@@ -138,7 +174,9 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
 
 
 class _Termination(BaseException):
-    """SIGTERM as an exception, so that every temporary folder goes and every child ends on the way out."""
+    """SIGTERM as an exception, so that every temporary folder goes and every child ends on the way
+    out.
+    """
 
 
 @contextlib.contextmanager
@@ -160,7 +198,9 @@ def _terminable() -> Iterator[None]:
 
 
 def _weights_errors() -> tuple[type[Exception], ...]:
-    """What safetensors raises on a full disk (it is no `OSError`); asked for only once an error is there."""
+    """What safetensors raises on a full disk (it is no `OSError`); asked for only once an error is
+    there.
+    """
     module = sys.modules.get("safetensors")
     return () if module is None else (module.SafetensorError,)
 
@@ -176,7 +216,11 @@ def _refused_by_python(error: Exception) -> UnplugError | None:
 def _bug(error: Exception) -> UnplugError:
     """What to say of an error that nobody foresaw, after its traceback."""
     echo("".join(traceback.format_exception(error)).rstrip("\n"), err=True)
-    return UnplugError("this is a bug in unplug", f"{type(error).__name__}: {error}", "Please report the lines above")
+    return UnplugError(
+        "this is a bug in unplug",
+        f"{type(error).__name__}: {error}",
+        "Please report the lines above",
+    )
 
 
 def _fail(error: UnplugError, as_json: bool) -> NoReturn:
@@ -188,24 +232,33 @@ def _fail(error: UnplugError, as_json: bool) -> NoReturn:
 
 
 def _json(value: Any, *, sort_keys: bool = False) -> str:
-    """In ASCII. JSON leaves one control character as it is, which `echo` would write as no JSON does."""
-    return json.dumps(value, indent=1, sort_keys=sort_keys, allow_nan=False).replace("\x7f", "\\u007f")
+    """In ASCII. JSON leaves one control character as it is, which `echo` would write as no JSON
+    does.
+    """
+    return json.dumps(value, indent=1, sort_keys=sort_keys, allow_nan=False).replace(
+        "\x7f", "\\u007f"
+    )
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """The one way to a terminal: what it shows may come from anybody, and can do nothing but be read."""
+    """The one way to a terminal: what it shows may come from anybody, and can do nothing but be
+    read.
+    """
     click.echo(printable(text), file=sys.stderr if err else sys.stdout)
 
 
 def folded(text: str, indent: int = 2) -> str:
-    """A sentence in lines of `WIDTH` columns, all but the first indented; words, and so paths and names, stay whole.
+    """A sentence in lines of `WIDTH` columns, all but the first indented; words, and so paths and
+    names, stay whole.
 
     Example:
         >>> print(folded("not run: " + "lira, which reads reference models, " * 3))
         not run: lira, which reads reference models, lira, which reads reference models,
           lira, which reads reference models,
     """
-    return textwrap.fill(text, WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(
+        text, WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def clean(value: Any) -> Any:
@@ -225,7 +278,9 @@ def settings(pairs: tuple[str, ...]) -> dict[str, str]:
     """``KEY=VALUE`` options as a dictionary."""
     for pair in pairs:
         if "=" not in pair:
-            raise InputError(f"--set {pair}", "it is not KEY=VALUE", "Write for example --set lr=0.001")
+            raise InputError(
+                f"--set {pair}", "it is not KEY=VALUE", "Write for example --set lr=0.001"
+            )
     return dict(pair.split("=", 1) for pair in pairs)
 
 

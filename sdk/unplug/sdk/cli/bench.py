@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 @click.group(cls=RunGroup)
 def bench() -> None:
-    """Time exported files (`unplug bench FILES`, see `unplug bench run --help`), and compare, print or import reports."""
+    """Time exported files (`unplug bench FILES`, see `unplug bench run --help`), and compare, print
+    or import reports.
+    """
 
 
 @bench.command()
@@ -42,34 +44,75 @@ def bench() -> None:
     metavar="DEVICES",
     help="Comma-separated, see `unplug list devices`; one of several as adb:SERIAL.",
 )
-@click.option("--runtime", help="What runs the files, say tensorflow; default: that of each one's target.")
-@click.option("--delegate", "delegates", default="", metavar="NAMES", help="Comma-separated, say xnnpack,gpu: a row for each.")
+@click.option(
+    "--runtime", help="What runs the files, say tensorflow; default: that of each one's target."
+)
+@click.option(
+    "--delegate",
+    "delegates",
+    default="",
+    metavar="NAMES",
+    help="Comma-separated, say xnnpack,gpu: a row for each.",
+)
 @click.option(
     "--require",
     "required",
     default="",
     metavar="NAMES",
-    help="Delegates that must work, say wasm,webgpu: exit 1 where a file has no right row of one, whatever became of others.",
+    help=(
+        "Delegates that must work, say wasm,webgpu: exit 1 where a file has no right row of one, "
+        "whatever became of others."
+    ),
 )
-@click.option("--threads", type=click.IntRange(1, 256), default=2, show_default=True, help="CPU threads.")
-@click.option("--warmup", type=click.IntRange(0, 10_000), default=5, show_default=True, help="Untimed runs of each repeat.")
 @click.option(
-    "--iterations", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Timed runs of each repeat."
+    "--threads", type=click.IntRange(1, 256), default=2, show_default=True, help="CPU threads."
 )
-@click.option("--repeats", type=click.IntRange(1, 1000), default=7, show_default=True, help="Cold starts of each artifact.")
+@click.option(
+    "--warmup",
+    type=click.IntRange(0, 10_000),
+    default=5,
+    show_default=True,
+    help="Untimed runs of each repeat.",
+)
+@click.option(
+    "--iterations",
+    type=click.IntRange(1, 1_000_000),
+    default=50,
+    show_default=True,
+    help="Timed runs of each repeat.",
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 1000),
+    default=7,
+    show_default=True,
+    help="Cold starts of each artifact.",
+)
 @click.option(
     "--sustain",
     type=FloatRange(1.0, 86_400.0),
     metavar="SECONDS",
-    help="Full load for so long, in one cold start: what is left of the speed when the device is warm.",
+    help=(
+        "Full load for so long, in one cold start: what is left of the speed when the device is "
+        "warm."
+    ),
 )
 @click.option(
     "--max-temperature",
     type=FloatRange(0.0, 120.0),
     metavar="CELSIUS",
-    help="Begin each cold start at or below it, where the device tells. One that says that it throttles is always waited for.",
+    help=(
+        "Begin each cold start at or below it, where the device tells. One that says that it "
+        "throttles is always waited for."
+    ),
 )
-@click.option("--cool-down", type=FloatRange(0.0, 86_400.0), default=600.0, show_default=True, help="Wait at most so long, s.")
+@click.option(
+    "--cool-down",
+    type=FloatRange(0.0, 86_400.0),
+    default=600.0,
+    show_default=True,
+    help="Wait at most so long, s.",
+)
 @click.option(
     "--away",
     type=FloatRange(0.0, 86_400.0),
@@ -77,43 +120,82 @@ def bench() -> None:
     show_default=True,
     help="Wait so long for a device that vanished, s.",
 )
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="Check every run's output against this checkpoint.")
-@out_option("Bench report to write (JSON). The same command goes on where an earlier one was cut off.", required=False)
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    help="Check every run's output against this checkpoint.",
+)
+@out_option(
+    "Bench report to write (JSON). The same command goes on where an earlier one was cut off.",
+    required=False,
+)
 @command
 def run(
-    artifacts: tuple[Path, ...], places: str, runtime: str | None, delegates: str, required: str, threads: int, warmup: int,
-    iterations: int, repeats: int, sustain: float | None, max_temperature: float | None, cool_down: float, away: float,
-    checkpoint: Path | None, out: Path | None, common: Common,
-) -> Outcome:  # fmt: skip
+    artifacts: tuple[Path, ...],
+    places: str,
+    runtime: str | None,
+    delegates: str,
+    required: str,
+    threads: int,
+    warmup: int,
+    iterations: int,
+    repeats: int,
+    sustain: float | None,
+    max_temperature: float | None,
+    cool_down: float,
+    away: float,
+    checkpoint: Path | None,
+    out: Path | None,
+    common: Common,
+) -> Outcome:
     """Time exported files side by side (exit 1 where a row that ran is not valid, or none ran).
 
-    A checkpoint's folder, or the name of what ships (canny, small/unet), is timed with PyTorch itself: --delegate
-    eager,compiled.
+    A checkpoint's folder, or the name of what ships (canny, small/unet), is timed with PyTorch
+    itself: --delegate eager,compiled.
     """
     from unplug.mobile_bench import Plan, bench_artifacts, journals
 
     if sustain is not None and (given := given_option("iterations", "repeats")):
-        raise InputError(f"--{given}", "a sustained run is one cold start of --sustain seconds", "Leave it out")
+        raise InputError(
+            f"--{given}", "a sustained run is one cold start of --sustain seconds", "Leave it out"
+        )
     asked = names(delegates)
     if asked and (missing := [name for name in names(required) if name not in asked]):
         raise InputError(f"--require {missing[0]}", "--delegate leaves it out", "Name it there too")
     plan = Plan(
-        threads=threads, warmup=warmup, iterations=iterations, repeats=repeats, sustain_s=sustain,
-        max_temperature_c=max_temperature, cool_down_s=cool_down, away_s=away, seed=common.seed,
-    )  # fmt: skip
+        threads=threads,
+        warmup=warmup,
+        iterations=iterations,
+        repeats=repeats,
+        sustain_s=sustain,
+        max_temperature_c=max_temperature,
+        cool_down_s=cool_down,
+        away_s=away,
+        seed=common.seed,
+    )
     loaded = [_loaded(path) for path in artifacts]
     with progress_bar("bench", common) as progress:
         report = bench_artifacts(
-            loaded, on=names(places), plan=plan, runtime=runtime, delegates=asked, checkpoint=checkpoint,
-            journal=out, progress=progress, say=common.say,
-        )  # fmt: skip
+            loaded,
+            on=names(places),
+            plan=plan,
+            runtime=runtime,
+            delegates=asked,
+            checkpoint=checkpoint,
+            journal=out,
+            progress=progress,
+            say=common.say,
+        )
     if out is not None:
         report.save(out)
         for journal in journals(out, names(places)):
             if not any(row.status == "failed" for row in report.rows):
                 journal.unlink(missing_ok=True)
             elif journal.is_file():
-                common.say(f"{journal} keeps what was measured: the same command goes on with what is missing")
+                common.say(
+                    f"{journal} keeps what was measured: the same command goes on with what is "
+                    "missing"
+                )
     outcome = Outcome(value=asdict(report), text=_told(report))
     if required:
         for line in _broken(report, names(required)):
@@ -125,14 +207,23 @@ def run(
 
 
 def _broken(report: BenchReport, required: Sequence[str]) -> Iterator[str]:
-    """A line for each file and delegate that had to work and did not; what a busy or hot machine did to times is no reason."""
+    """A line for each file and delegate that had to work and did not; what a busy or hot machine
+    did to times is no reason.
+    """
     from unplug.mobile_bench import at_fault
 
     for name in required:
         for place, file in dict.fromkeys((row.device, row.file) for row in report.rows):
-            rows = [row for row in report.rows if (row.device, row.file, row.delegate_asked) == (place, file, name)]
+            rows = [
+                row
+                for row in report.rows
+                if (row.device, row.file, row.delegate_asked) == (place, file, name)
+            ]
             if not any(row.status == "ok" and not at_fault(row) for row in rows):
-                why = "; ".join(reason for row in rows for reason in row.reasons) or "it has no such row"
+                why = (
+                    "; ".join(reason for row in rows for reason in row.reasons)
+                    or "it has no such row"
+                )
                 yield f"REQUIRED {name} does not work with {file}: {why}"
 
 
@@ -141,7 +232,9 @@ def _loaded(path: Path) -> Artifact:
     from unplug.sdk.drawing.diffusion import shipped_folder
 
     folder = shipped_folder(str(path))
-    return checkpoint_artifact(folder) if (folder / "config.json").is_file() else load_artifact(path)
+    return (
+        checkpoint_artifact(folder) if (folder / "config.json").is_file() else load_artifact(path)
+    )
 
 
 def _told(report: BenchReport) -> str:
@@ -149,8 +242,13 @@ def _told(report: BenchReport) -> str:
     header = ("file", "row", "median ms (95 %)", "p90 ms", "delegate", "peak memory", "notes")
     places: dict[str, list[tuple[str, ...]]] = {}
     for row in report.rows:
-        kind = {"host": "times of this machine, not of a phone", "emulated": "emulated: its times mean nothing"}
-        place = f"{row.device}, {counted(row.threads, 'thread')}" + (f": {kind[row.where]}" if row.where in kind else "")
+        kind = {
+            "host": "times of this machine, not of a phone",
+            "emulated": "emulated: its times mean nothing",
+        }
+        place = f"{row.device}, {counted(row.threads, 'thread')}" + (
+            f": {kind[row.where]}" if row.where in kind else ""
+        )
         places.setdefault(place, []).append(_row(row))
     return "\n\n".join(f"{place}\n{table(header, rows)}" for place, rows in places.items())
 
@@ -161,43 +259,72 @@ def _row(row: BenchRow) -> tuple[str, ...]:
     notes = "; ".join((*row.reasons, *row.warnings, *row.interruptions))
     if row.median_ms is None:
         return (row.file, row.status, "", "", "", "", notes)
-    interval = "" if row.median_ci95_ms is None else f" ({row.median_ci95_ms[0]:.3f}–{row.median_ci95_ms[1]:.3f})"
+    interval = (
+        ""
+        if row.median_ci95_ms is None
+        else f" ({row.median_ci95_ms[0]:.3f}–{row.median_ci95_ms[1]:.3f})"
+    )
     memory = "" if row.peak_memory_bytes is None else f"{row.peak_memory_bytes / 2**20:.0f} MiB"
     state = "valid" if row.valid else "REFUSED" if row.status == "ok" else "INCOMPLETE"
     p90 = "" if row.summary is None or row.summary.p90 is None else f"{row.summary.p90:.3f}"
     if row.curve and (lost := throttling(row.curve)) is not None:
-        notes = "; ".join(filter(None, (f"{lost:+.0%} after {row.curve[-1].end_s:.0f} s at full load", notes)))
-    return (row.file, state, f"{row.median_ms:.3f}{interval}", p90, row.delegate_got or "?", memory, notes)
+        notes = "; ".join(
+            filter(None, (f"{lost:+.0%} after {row.curve[-1].end_s:.0f} s at full load", notes))
+        )
+    return (
+        row.file,
+        state,
+        f"{row.median_ms:.3f}{interval}",
+        p90,
+        row.delegate_got or "?",
+        memory,
+        notes,
+    )
 
 
 @bench.command()
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
-@click.option("--fail-above", default="5%", show_default=True, help="Slow-down that must not go through, say 5% or 0.05.")
+@click.option(
+    "--fail-above",
+    default="5%",
+    show_default=True,
+    help="Slow-down that must not go through, say 5% or 0.05.",
+)
 @out_option("Comparison to write (JSON).", required=False)
 @command
 def compare(old: Path, new: Path, fail_above: str, out: Path | None, common: Common) -> Outcome:
-    """Compare two bench reports of one device: exit 1 where a row became slower, by as much as --fail-above or more.
+    """Compare two bench reports of one device: exit 1 where a row became slower, by as much as
+    --fail-above or more.
 
-    Rows are compared where device, threads, delegate, clock mode and inputs are the same. Intervals of the ratios come from the
-    cold starts and hold for all rows together; a row fails where all of its interval is above 1 and reaches the limit. Noise
-    alone then fails about one comparison of two reports in forty. The more rows, the more --repeats it takes to see a change. A
-    valid row of the old report that cannot be compared fails as well: nothing was checked of it.
+    Rows are compared where device, threads, delegate, clock mode and inputs are the same. Intervals
+    of the ratios come from the cold starts and hold for all rows together; a row fails where all of
+    its interval is above 1 and reaches the limit. Noise alone then fails about one comparison of
+    two reports in forty. The more rows, the more --repeats it takes to see a change. A valid row of
+    the old report that cannot be compared fails as well: nothing was checked of it.
     """
     from unplug.core import write_json
     from unplug.mobile_bench import BenchReport, compare_reports
 
-    found = compare_reports(BenchReport.load(old), BenchReport.load(new), fail_above=_share(fail_above))
+    found = compare_reports(
+        BenchReport.load(old), BenchReport.load(new), fail_above=_share(fail_above)
+    )
     if out is not None:
         write_json(out, asdict(found))
     rows = [
         (
-            row.file, f"{row.runtime} {row.delegate}", _ms(row.old_ms), _ms(row.new_ms),
-            "" if row.ratio is None else f"{row.ratio.value - 1:+.1%} ({row.ratio.low - 1:+.1%} to {row.ratio.high - 1:+.1%})",
-            "FAILS" if row.fails else row.verdict, "; ".join(row.reasons),
+            row.file,
+            f"{row.runtime} {row.delegate}",
+            _ms(row.old_ms),
+            _ms(row.new_ms),
+            ""
+            if row.ratio is None
+            else f"{row.ratio.value - 1:+.1%} ({row.ratio.low - 1:+.1%} to {row.ratio.high - 1:+.1%})",
+            "FAILS" if row.fails else row.verdict,
+            "; ".join(row.reasons),
         )
         for row in found.changes
-    ]  # fmt: skip
+    ]
     text = table(("file", "on", "old ms", "new ms", "change (95 %)", "verdict", "notes"), rows)
     for name, files in (("old", found.only_old), ("new", found.only_new)):
         if files:

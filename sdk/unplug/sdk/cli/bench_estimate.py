@@ -22,23 +22,48 @@ AUTO = "auto"
 
 @click.command()
 @click.argument("artifacts", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--rows", multiple=True, type=click.Path(path_type=Path), help="Bench report with rows of it; repeatable.")
 @click.option(
-    "--artifacts", "files", multiple=True, type=click.Path(path_type=Path),
+    "--rows",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Bench report with rows of it; repeatable.",
+)
+@click.option(
+    "--artifacts",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
     help="Files of those rows, or a folder of them; those beside the report are found without.",
-)  # fmt: skip
+)
 @click.option("--delegate", help="Of the rows to calibrate on; default: that of most of them.")
-@click.option("--threads", type=click.IntRange(1, 256), help="Of the rows to calibrate on; default: that of most of them.")
-@click.option("--list", "listed", is_flag=True, help="List the devices that an estimate can be made for, and end.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 256),
+    help="Of the rows to calibrate on; default: that of most of them.",
+)
+@click.option(
+    "--list",
+    "listed",
+    is_flag=True,
+    help="List the devices that an estimate can be made for, and end.",
+)
 @out_option("Estimates to write (JSON).", required=False)
 @command
 def estimate(
-    artifacts: tuple[Path, ...], rows: tuple[Path, ...], files: tuple[Path, ...], delegate: str | None, threads: int | None,
-    listed: bool, out: Path | None, common: Common,
-) -> Outcome:  # fmt: skip
-    """Estimate the latency of LiteRT files on a device, from measured rows of it or else from published numbers.
+    artifacts: tuple[Path, ...],
+    rows: tuple[Path, ...],
+    files: tuple[Path, ...],
+    delegate: str | None,
+    threads: int | None,
+    listed: bool,
+    out: Path | None,
+    common: Common,
+) -> Outcome:
+    """Estimate the latency of LiteRT files on a device, from measured rows of it or else from
+    published numbers.
 
-    The estimate comes with its error on rows that the fit did not see. It is no measurement and enters no benchmark.
+    The estimate comes with its error on rows that the fit did not see. It is no measurement and
+    enters no benchmark.
     """
     from unplug.export import load_artifact
     from unplug.mobile_bench import BenchReport, estimate_artifacts, known_devices, load_baselines
@@ -47,13 +72,25 @@ def estimate(
         found = known_devices([BenchReport.load(path) for path in rows], load_baselines())
         return Outcome(value=found, text=table(("device", "calibrated on"), sorted(found.items())))
     if not artifacts:
-        raise InputError("estimate", "no file is given", "Name LiteRT files that `unplug export` wrote, or use --list")
+        raise InputError(
+            "estimate",
+            "no file is given",
+            "Name LiteRT files that `unplug export` wrote, or use --list",
+        )
     if common.device_name == AUTO:
-        raise InputError("estimate", "no device is given", "Write --device pixel-3, or see: unplug bench estimate --list")
+        raise InputError(
+            "estimate",
+            "no device is given",
+            "Write --device pixel-3, or see: unplug bench estimate --list",
+        )
     report = estimate_artifacts(
-        [load_artifact(path) for path in artifacts], device=common.device_name, rows=rows, files=files, delegate=delegate,
+        [load_artifact(path) for path in artifacts],
+        device=common.device_name,
+        rows=rows,
+        files=files,
+        delegate=delegate,
         threads=threads,
-    )  # fmt: skip
+    )
     if out is not None:
         report.save(out)
     return Outcome(value=asdict(report), text=text_of(report))
@@ -65,20 +102,34 @@ def text_of(report: EstimateReport) -> str:
 
     setting = report.setting
     threads = "threads not told" if setting.threads is None else f"threads: {setting.threads}"
-    lines = [f"{LABEL}: {report.device}, {setting.delegate}, {threads}, {setting.precision or 'precision not told'}"]
+    lines = [
+        f"{LABEL}: {report.device}, {setting.delegate}, {threads}, "
+        f"{setting.precision or 'precision not told'}"
+    ]
     rows = [
         (
-            item.file, f"{item.latency_ms:.3g}",
-            "unknown" if item.low_ms is None or item.high_ms is None else f"{item.low_ms:.3g} to {item.high_ms:.3g}",
-            f"{item.macs / 1e6:.1f}", f"{item.bytes / 1e6:.1f}", f"{item.operators}",
+            item.file,
+            f"{item.latency_ms:.3g}",
+            "unknown"
+            if item.low_ms is None or item.high_ms is None
+            else f"{item.low_ms:.3g} to {item.high_ms:.3g}",
+            f"{item.macs / 1e6:.1f}",
+            f"{item.bytes / 1e6:.1f}",
+            f"{item.operators}",
         )
         for item in report.estimates
-    ]  # fmt: skip
-    lines.append(table(("file", "estimated ms", "held-out range", "M MACs", "MB moved", "operators"), rows))
+    ]
+    lines.append(
+        table(("file", "estimated ms", "held-out range", "M MACs", "MB moved", "operators"), rows)
+    )
     lines.append(report.error_text())
     lines.append(f"calibrated on {len(report.calibration)} {report.source}:")
     lines += [f"  {line}" for line in report.calibration]
-    for name, notes in (("source", report.sources), ("left out", report.left_out), ("careful", _warnings(report))):
+    for name, notes in (
+        ("source", report.sources),
+        ("left out", report.left_out),
+        ("careful", _warnings(report)),
+    ):
         lines += [f"{name}: {note}" for note in notes]
     return "\n".join(lines)
 
@@ -88,7 +139,9 @@ def _warnings(report: EstimateReport) -> list[str]:
     return list(found)
 
 
-for _parameter in estimate.params:  # the shared option picks torch's device elsewhere; here it names a phone
+for (
+    _parameter
+) in estimate.params:  # the shared option picks torch's device elsewhere; here it names a phone
     if isinstance(_parameter, click.Option) and _parameter.name == "device_name":
         _parameter.help = "Short name of the device, say pixel-3 or host; see --list."
         _parameter.show_default = False

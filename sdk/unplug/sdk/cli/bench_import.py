@@ -16,39 +16,85 @@ from .options import given_option, out_option
 if TYPE_CHECKING:
     from unplug.mobile_bench import BenchReport
 
-OPTIONS = {"artifact": "artifact", "at": "at", "unit": "unit", "device": "on", "system": "os", "units": "compute-units"}
+OPTIONS = {
+    "artifact": "artifact",
+    "at": "at",
+    "unit": "unit",
+    "device": "on",
+    "system": "os",
+    "units": "compute-units",
+}
 """Of Xcode's reports: argument to option."""
 
 
 @click.command("import")
 @click.argument("report", type=click.Path(path_type=Path))
-@click.option("--artifact", type=click.Path(path_type=Path), help="Of an Xcode report: the Core ML file that was measured.")
-@click.option("--at", metavar="PATH", help="Of an Xcode report: where the latency stands, say results.0.median.")
+@click.option(
+    "--artifact",
+    type=click.Path(path_type=Path),
+    help="Of an Xcode report: the Core ML file that was measured.",
+)
+@click.option(
+    "--at",
+    metavar="PATH",
+    help="Of an Xcode report: where the latency stands, say results.0.median.",
+)
 @click.option("--unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Of that number.")
-@click.option("--on", "device", metavar="NAME", help="Of an Xcode report: the device, say 'iPhone 15'.")
-@click.option("--os", "system", default="unknown", show_default=True, help="Its system, say 'iOS 18.1'.")
-@click.option("--compute-units", "units", type=click.Choice(["all", "cpu", "gpu", "ane"]), default="all", show_default=True)
+@click.option(
+    "--on", "device", metavar="NAME", help="Of an Xcode report: the device, say 'iPhone 15'."
+)
+@click.option(
+    "--os", "system", default="unknown", show_default=True, help="Its system, say 'iOS 18.1'."
+)
+@click.option(
+    "--compute-units",
+    "units",
+    type=click.Choice(["all", "cpu", "gpu", "ane"]),
+    default="all",
+    show_default=True,
+)
 @out_option("Bench report to write (JSON).")
 @command
 def import_(
-    report: Path, artifact: Path | None, at: str | None, unit: str | None, device: str | None, system: str, units: str,
-    out: Path, common: Common,
-) -> Outcome:  # fmt: skip
+    report: Path,
+    artifact: Path | None,
+    at: str | None,
+    unit: str | None,
+    device: str | None,
+    system: str,
+    units: str,
+    out: Path,
+    common: Common,
+) -> Outcome:
     """Take in a report of the web page (a downloaded JSON) or of Xcode (NAME.mlperf).
 
-    What can be worked out is worked out anew, and rules are applied here: rows that another program calls valid need not be.
+    What can be worked out is worked out anew, and rules are applied here: rows that another program
+    calls valid need not be.
     """
     xcode = _is_xcode(report)
     if not xcode and (option := given_option(*OPTIONS)):
-        raise InputError(report.name, f"a page's report says itself what --{OPTIONS[option]} would", "Leave that out")
-    found = _of_xcode(report, artifact, at, unit, device, system, units) if xcode else _of_page(report)
+        raise InputError(
+            report.name,
+            f"a page's report says itself what --{OPTIONS[option]} would",
+            "Leave that out",
+        )
+    found = (
+        _of_xcode(report, artifact, at, unit, device, system, units) if xcode else _of_page(report)
+    )
     found.save(out)
     rows = [
-        (row.file, row.device, "" if row.median_ms is None else f"{row.median_ms:.3f}", "valid" if row.valid else "not ranked",
-         "; ".join((*row.reasons, *row.warnings)))
+        (
+            row.file,
+            row.device,
+            "" if row.median_ms is None else f"{row.median_ms:.3f}",
+            "valid" if row.valid else "not ranked",
+            "; ".join((*row.reasons, *row.warnings)),
+        )
         for row in found.rows
-    ]  # fmt: skip
-    return Outcome(value=asdict(found), text=table(("file", "device", "median ms", "row", "notes"), rows))
+    ]
+    return Outcome(
+        value=asdict(found), text=table(("file", "device", "median ms", "row", "notes"), rows)
+    )
 
 
 def _is_xcode(report: Path) -> bool:
@@ -62,14 +108,24 @@ def _of_page(report: Path) -> BenchReport:
 
 
 def _of_xcode(
-    report: Path, artifact: Path | None, at: str | None, unit: str | None, device: str | None, system: str, units: str
+    report: Path,
+    artifact: Path | None,
+    at: str | None,
+    unit: str | None,
+    device: str | None,
+    system: str,
+    units: str,
 ) -> BenchReport:
     from unplug.export import load_artifact
     from unplug.mobile_bench import BenchReport, read_xcode
 
     if artifact is None or device is None:
         raise InputError(
-            report.name, "an Xcode report names neither our file nor its card", "Give --artifact FILE and --on NAME"
+            report.name,
+            "an Xcode report names neither our file nor its card",
+            "Give --artifact FILE and --on NAME",
         )
-    row = read_xcode(report, load_artifact(artifact), at=at, unit=unit, device=device, os=system, units=units)
+    row = read_xcode(
+        report, load_artifact(artifact), at=at, unit=unit, device=device, os=system, units=units
+    )
     return BenchReport(rows=(row,), seed=0, versions={}, git_revision=None)

@@ -1,4 +1,6 @@
-"""``unplug bench table``, ``unplug bench baselines``: a report, or what others published, as a table."""
+"""``unplug bench table``, ``unplug bench baselines``: a report, or what others published, as a
+table.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from .options import out_option
 
 @click.command()
 @click.argument("report", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(["markdown", "csv"]), default="markdown", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["markdown", "csv"]),
+    default="markdown",
+    show_default=True,
+)
 @out_option("File to write instead of printing.", required=False)
 @command
 def table(report: Path, form: str, out: Path | None, common: Common) -> Outcome:
@@ -39,4 +47,7 @@ def baselines(common: Common) -> Outcome:
     from unplug.mobile_bench import NOT_OURS, listing, load_baselines
 
     found = load_baselines()
-    return Outcome(value=asdict(found), text=f"{NOT_OURS} (read on {found.retrieved})\n{plain_table(*listing(found))}")
+    return Outcome(
+        value=asdict(found),
+        text=f"{NOT_OURS} (read on {found.retrieved})\n{plain_table(*listing(found))}",
+    )

@@ -22,52 +22,110 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def publication_options(function: F) -> F:
     """What whoever signs says of a release, and the public half of a key behind a command."""
-    for option in reversed((
-        click.option("--public", type=click.Path(path_type=Path), help="The public key; needed where the key is a command."),
-        click.option(
-            "--chain", type=click.Path(path_type=Path), metavar="FILE",
-            help="PEM: the key's certificate, then those above it; it is named by them, and --trust takes their root.",
-        ),
-        click.option("--name", "product", help="The product that releases are counted in (default: the bundle's name)."),
-        click.option("--number", type=click.IntRange(1), help="Of the release, counting up (default: 1, or one more)."),
-        click.option("--expires", metavar="TIME", help="UTC, like 2027-05-01T00:00:00Z; refused from then on."),
-        click.option(
-            "--supersedes", type=click.Path(path_type=Path), multiple=True, metavar="BUNDLE",
-            help="A bundle that this one takes the place of; may be repeated.",
-        ),
-        click.option("--revokes", multiple=True, metavar="ID", help="SHA-256 of a manifest not to be used any more."),
-        click.option("--answers", multiple=True, metavar="REQUEST", help="Id of a request that it answers; names nobody."),
-    )):  # fmt: skip
+    for option in reversed(
+        (
+            click.option(
+                "--public",
+                type=click.Path(path_type=Path),
+                help="The public key; needed where the key is a command.",
+            ),
+            click.option(
+                "--chain",
+                type=click.Path(path_type=Path),
+                metavar="FILE",
+                help=(
+                    "PEM: the key's certificate, then those above it; it is named by them, and "
+                    "--trust takes their root."
+                ),
+            ),
+            click.option(
+                "--name",
+                "product",
+                help="The product that releases are counted in (default: the bundle's name).",
+            ),
+            click.option(
+                "--number",
+                type=click.IntRange(1),
+                help="Of the release, counting up (default: 1, or one more).",
+            ),
+            click.option(
+                "--expires",
+                metavar="TIME",
+                help="UTC, like 2027-05-01T00:00:00Z; refused from then on.",
+            ),
+            click.option(
+                "--supersedes",
+                type=click.Path(path_type=Path),
+                multiple=True,
+                metavar="BUNDLE",
+                help="A bundle that this one takes the place of; may be repeated.",
+            ),
+            click.option(
+                "--revokes",
+                multiple=True,
+                metavar="ID",
+                help="SHA-256 of a manifest not to be used any more.",
+            ),
+            click.option(
+                "--answers",
+                multiple=True,
+                metavar="REQUEST",
+                help="Id of a request that it answers; names nobody.",
+            ),
+        )
+    ):
         function = option(function)
     return function
 
 
 trust_option = click.option(
-    "--trust", "trusted", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
+    "--trust",
+    "trusted",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
     help="A public key, root certificates in PEM form, or an unplug-trust/1 JSON; may be repeated.",
-)  # fmt: skip
+)
 
 
 def signing_of(
-    key: str, where: Path, public: Path | None, chain: Path | None, product: str | None, number: int | None,
-    expires: str | None, supersedes: tuple[Path, ...], revokes: tuple[str, ...], answers: tuple[str, ...],
-) -> Signing:  # fmt: skip
+    key: str,
+    where: Path,
+    public: Path | None,
+    chain: Path | None,
+    product: str | None,
+    number: int | None,
+    expires: str | None,
+    supersedes: tuple[Path, ...],
+    revokes: tuple[str, ...],
+    answers: tuple[str, ...],
+) -> Signing:
     """The key and what it signs; all that can be wrong about them is found here, before any work."""
     from unplug.trust.bundle import Publication, Signing, load_signer, time_of
 
     signer = load_signer(key, public, chain)
     if expires is not None and time_of(expires) is None:
-        raise InputError(f"--expires {expires}", "it is no UTC time", "Write for example 2027-05-01T00:00:00Z")
+        raise InputError(
+            f"--expires {expires}", "it is no UTC time", "Write for example 2027-05-01T00:00:00Z"
+        )
     before = [_published(path) for path in supersedes]
     said = Publication(
         name=product or next((old.name for old, _ in before if old is not None), where.stem),
         release=number or 1 + max((old.release for old, _ in before if old is not None), default=0),
-        expires=expires, supersedes=tuple(sha256 for _, sha256 in before), revokes=revokes, requests=answers,
-    )  # fmt: skip
+        expires=expires,
+        supersedes=tuple(sha256 for _, sha256 in before),
+        revokes=revokes,
+        requests=answers,
+    )
     for old, _ in before:
         if old is not None and (old.name != said.name or old.release >= said.release):
-            why = f"it would take the place of release {old.release} of {old.name!r} as release {said.release} of {said.name!r}"
-            raise InputError("--supersedes", why, "Releases count up within one product; give --name or --number")
+            why = (
+                f"it would take the place of release {old.release} of {old.name!r} as release "
+                f"{said.release} of {said.name!r}"
+            )
+            raise InputError(
+                "--supersedes", why, "Releases count up within one product; give --name or --number"
+            )
     signing = Signing(signer=signer, publication=said, earlier=supersedes)
     signing.check()
     return signing
@@ -102,15 +160,22 @@ def keygen(out: Path, common: Common) -> Outcome:
     from unplug.trust.bundle import make_key
 
     key = make_key(out)
-    text = f"{out}: the private key (0600); keep it where no bundle goes\n{out}.pub: the public key {key.hint[:16]}"
+    text = (
+        f"{out}: the private key (0600); keep it where no bundle goes\n{out}.pub: the public key "
+        f"{key.hint[:16]}"
+    )
     return Outcome(value={"private": str(out), "public": f"{out}.pub", "hint": key.hint}, text=text)
 
 
 @bundle.command()
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--key", required=True, help="A file, env:NAME, or command:WORDS that sign standard input.")
+@click.option(
+    "--key", required=True, help="A file, env:NAME, or command:WORDS that sign standard input."
+)
 @publication_options
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write (default: in its place).")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="Folder to write (default: in its place)."
+)
 @command
 def sign(path: Path, key: str, out: Path | None, common: Common, **said: Any) -> Outcome:
     """Sign a bundle whose files and gates hold, as one release of a product."""
@@ -120,25 +185,50 @@ def sign(path: Path, key: str, out: Path | None, common: Common, **said: Any) ->
     signing = signing_of(key, out, **said)
     id_ = sign_bundle(path, signing, out)
     publication = signing.publication
-    text = f"{out}: release {publication.release} of {publication.name}, id {id_}, key {signing.signer.key.hint[:16]}"
-    return Outcome(value={"bundle": str(out), "id": id_, "key": signing.signer.key.hint, **asdict(publication)}, text=text)
+    text = (
+        f"{out}: release {publication.release} of {publication.name}, id {id_}, key "
+        f"{signing.signer.key.hint[:16]}"
+    )
+    return Outcome(
+        value={
+            "bundle": str(out),
+            "id": id_,
+            "key": signing.signer.key.hint,
+            **asdict(publication),
+        },
+        text=text,
+    )
 
 
 @bundle.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @trust_option
 @click.option(
-    "--newer", type=click.Path(path_type=Path), multiple=True, metavar="BUNDLE",
-    help="A release seen before, trusted alike: what it revokes or supersedes, and all that is older, is refused.",
-)  # fmt: skip
+    "--newer",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="BUNDLE",
+    help=(
+        "A release seen before, trusted alike: what it revokes or supersedes, and all that is "
+        "older, is refused."
+    ),
+)
 @command
-def verify(path: Path, trusted: tuple[Path, ...], newer: tuple[Path, ...], common: Common) -> Outcome:
-    """Check signature, files, gates and hashes of a bundle, a folder or a zip file (exit 1: it must not be used)."""
+def verify(
+    path: Path, trusted: tuple[Path, ...], newer: tuple[Path, ...], common: Common
+) -> Outcome:
+    """Check signature, files, gates and hashes of a bundle, a folder or a zip file (exit 1: it must
+    not be used).
+    """
     from unplug.trust.bundle import bundle_id, verify_bundle
 
     trust = trust_of(trusted)
     if newer and trust is None:
-        raise InputError("--newer", "what a bundle says of others counts only when it is signed", "Add --trust KEY.pub")
+        raise InputError(
+            "--newer",
+            "what a bundle says of others counts only when it is signed",
+            "Add --trust KEY.pub",
+        )
     for seen in newer:
         said = verify_bundle(seen, trust).publication
         trust = None if trust is None or said is None else trust.after(said)
@@ -154,12 +244,19 @@ def verify(path: Path, trusted: tuple[Path, ...], newer: tuple[Path, ...], commo
     if trust is not None and said is not None:
         until = f" until {said.expires}" if said.expires else ""
         origin = f"It is signed: release {said.release} of {said.name}{until}."
-    text = f"{path}: {count} files match the manifest, {told}, and all of it is about one model. {origin}"
+    text = (
+        f"{path}: {count} files match the manifest, {told}, and all of it is about one model. "
+        f"{origin}"
+    )
     value = {
-        "bundle": str(path), "files": count, "gates": held, "overridden": overridden,
-        "signed": said is not None and trust is not None, "id": bundle_id(path),
+        "bundle": str(path),
+        "files": count,
+        "gates": held,
+        "overridden": overridden,
+        "signed": said is not None and trust is not None,
+        "id": bundle_id(path),
         "publication": None if said is None else asdict(said),
-    }  # fmt: skip
+    }
     return Outcome(value=value, text=text)
 
 
@@ -186,9 +283,16 @@ def inspect(path: Path, common: Common) -> Outcome:
 
 def _publication(said: Publication) -> str:
     parts = [f"release {said.release} of {said.name}", f"expires {said.expires or 'never'}"]
-    for word, items in (("supersedes", said.supersedes), ("revokes", said.revokes), ("answers", said.requests)):
+    for word, items in (
+        ("supersedes", said.supersedes),
+        ("revokes", said.revokes),
+        ("answers", said.requests),
+    ):
         if items:
-            parts.append(f"{word} {', '.join(item[:16] for item in items[:8])}{' ...' if len(items) > 8 else ''}")
+            parts.append(
+                f"{word} "
+                f"{', '.join(item[:16] for item in items[:8])}{' ...' if len(items) > 8 else ''}"
+            )
     return "; ".join(parts)
 
 
@@ -205,13 +309,18 @@ def diff(before: Path, after: Path, common: Common) -> Outcome:
         *(f"+ {name} ({size:,} bytes)" for name, size in found.added.items()),
         *(f"- {name} ({size:,} bytes)" for name, size in found.removed.items()),
         *(f"~ {name} ({old:,} -> {new:,} bytes)" for name, (old, new) in found.changed.items()),
-        *(f"  {name}: {str(old)[:100]} -> {str(new)[:100]}" for name, (old, new) in found.facts.items()),
+        *(
+            f"  {name}: {str(old)[:100]} -> {str(new)[:100]}"
+            for name, (old, new) in found.facts.items()
+        ),
     ]
     return Outcome(value=asdict(found), text="\n".join(lines) or "no difference")
 
 
 def _folder(store: str, what: str) -> Callable[[F], F]:
-    return click.option(f"--{store}", type=click.Path(path_type=Path), metavar="OUT", help=f"Write {what} here.")
+    return click.option(
+        f"--{store}", type=click.Path(path_type=Path), metavar="OUT", help=f"Write {what} here."
+    )
 
 
 @bundle.command()
@@ -222,19 +331,34 @@ def _folder(store: str, what: str) -> Callable[[F], F]:
 @_folder("hub", "a Hugging Face model repository")
 @_folder("triton", "a Triton model repository")
 @trust_option
-@click.option("--allow-unsigned", is_flag=True, help="Deliver what nobody signed; the pack says so.")
+@click.option(
+    "--allow-unsigned", is_flag=True, help="Deliver what nobody signed; the pack says so."
+)
 @click.option("--pack-name", help="Of the pack (default: the product's).")
 @click.option(
-    "--when", type=click.Choice(["at-install", "after-install", "on-demand"]), default="after-install", show_default=True,
+    "--when",
+    type=click.Choice(["at-install", "after-install", "on-demand"]),
+    default="after-install",
+    show_default=True,
     help="Play and iOS: when it comes to a device.",
-)  # fmt: skip
-@click.option("--precision", default="fp32", show_default=True, help="Triton: which ONNX file it serves.")
+)
+@click.option(
+    "--precision", default="fp32", show_default=True, help="Triton: which ONNX file it serves."
+)
 @click.option("--license", "license_", help="Hub: an identifier of its list of licenses.")
 @command
 def pack(
-    path: Path, out: Path | None, trusted: tuple[Path, ...], allow_unsigned: bool, pack_name: str | None, when: Any,
-    precision: str, license_: str | None, common: Common, **places: Path | None,
-) -> Outcome:  # fmt: skip
+    path: Path,
+    out: Path | None,
+    trusted: tuple[Path, ...],
+    allow_unsigned: bool,
+    pack_name: str | None,
+    when: Any,
+    precision: str,
+    license_: str | None,
+    common: Common,
+    **places: Path | None,
+) -> Outcome:
     """Write a bundle as one zip file, or as a store takes it, the same bytes for the same bundle.
 
     What goes to a store, a hub or a server is verified first, as `verify --trust` does.
@@ -243,7 +367,11 @@ def pack(
 
     asked = {store: place for store in STORES if (place := places[store]) is not None}
     if out is None and not asked:
-        raise InputError("bundle pack", "nothing to write", "Give -o FILE.zip, --play, --ios, --hub or --triton with a folder")
+        raise InputError(
+            "bundle pack",
+            "nothing to write",
+            "Give -o FILE.zip, --play, --ios, --hub or --triton with a folder",
+        )
     outcome, trust = Outcome(value={}), trust_of(trusted)
     if out is not None:
         id_ = pack_bundle(path, out)
@@ -252,8 +380,12 @@ def pack(
     delivery = Delivery(name=pack_name, when=when, precision=precision, license=license_)
     for store, place in asked.items():
         with hold(place):
-            record = pack_for(store, path, place, trust=trust, allow_unsigned=allow_unsigned, delivery=delivery)
+            record = pack_for(
+                store, path, place, trust=trust, allow_unsigned=allow_unsigned, delivery=delivery
+            )
         outcome.value[store] = {"out": str(place), **asdict(record)}
-        outcome.add(f"{place}: {counted(len(record.files), 'file')} for {store}, bundle {record.bundle}")
+        outcome.add(
+            f"{place}: {counted(len(record.files), 'file')} for {store}, bundle {record.bundle}"
+        )
         outcome.add(record.warning or f"signed by the key {str(record.signed_by)[:16]}")
     return outcome

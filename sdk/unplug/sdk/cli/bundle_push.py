@@ -14,11 +14,19 @@ from .base import Common, Outcome, command
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
-    "--android", "place", is_flag=False, flag_value="", required=True, metavar="[SERIAL]",
+    "--android",
+    "place",
+    is_flag=False,
+    flag_value="",
+    required=True,
+    metavar="[SERIAL]",
     help="Over adb into the demo app, on the phone of this serial number, or the only one.",
-)  # fmt: skip
+)
 @click.option(
-    "--trust", type=click.Path(path_type=Path), metavar="KEY.pub", help="A public key, which the app then asks about."
+    "--trust",
+    type=click.Path(path_type=Path),
+    metavar="KEY.pub",
+    help="A public key, which the app then asks about.",
 )
 @command
 def push(path: Path, place: str, trust: Path | None, common: Common) -> Outcome:

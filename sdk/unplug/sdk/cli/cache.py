@@ -17,7 +17,9 @@ from .base import Common, Outcome, command
 
 @click.group()
 def cache() -> None:
-    """Show or delete what is kept of pictures: decoded, embedded, turned into conditions. It can all be made again."""
+    """Show or delete what is kept of pictures: decoded, embedded, turned into conditions. It can
+    all be made again.
+    """
 
 
 @cache.command()
@@ -31,13 +33,25 @@ def info(common: Common) -> Outcome:
     total, facts = sum(item.bytes for item in held), _facts(held)
     value = {"cache": str(root), "bytes": total, "foreign": others, "entries": facts}
     rows = [
-        [fact["data"] or "?", fact["kind"], str(fact["samples"] or "?"), size(fact["bytes"]), fact["since"], _modes(fact)]
+        [
+            fact["data"] or "?",
+            fact["kind"],
+            str(fact["samples"] or "?"),
+            size(fact["bytes"]),
+            fact["since"],
+            _modes(fact),
+        ]
         for fact in facts
     ]
     lines = [f"{root}: {size(total)} in {counted(len(held), 'entry', 'entries')}"]
     lines += [table(["data", "what", "pictures", "size", "since", "modes"], rows)] if rows else []
     lines += (
-        [f"left alone, for unplug did not make them: {counted(others, 'file or link', 'files or links')}"] if others else []
+        [
+            "left alone, for unplug did not make them: "
+            f"{counted(others, 'file or link', 'files or links')}"
+        ]
+        if others
+        else []
     )
     return Outcome(value=value, text="\n".join(lines))
 
@@ -45,25 +59,31 @@ def info(common: Common) -> Outcome:
 @cache.command()
 @click.option("--data", "spec", metavar="SPEC", help="What was made from this data.")
 @click.option(
-    "--forget", "forget_file", type=click.Path(path_type=Path),
+    "--forget",
+    "forget_file",
+    type=click.Path(path_type=Path),
     help="What holds a picture of somebody whom this forget file names, of any data.",
-)  # fmt: skip
+)
 @click.option("--all", "everything", is_flag=True, help="Everything.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @command
-def purge(spec: str | None, forget_file: Path | None, everything: bool, yes: bool, common: Common) -> Outcome:
+def purge(
+    spec: str | None, forget_file: Path | None, everything: bool, yes: bool, common: Common
+) -> Outcome:
     """Delete what the cache keeps: of some data, of some people, or everything.
 
-    Pictures of one data set lie in one file, which goes as a whole; those of the others are decoded again when they are
-    needed. Other commands must not use the cache meanwhile. The data themselves are not touched: delete them first, or the
-    next command that reads them decodes them again.
+    Pictures of one data set lie in one file, which goes as a whole; those of the others are decoded
+    again when they are needed. Other commands must not use the cache meanwhile. The data themselves
+    are not touched: delete them first, or the next command that reads them decodes them again.
     """
     from unplug.sdk.learning.data import held_in_cache, picked, read_forget_names
     from unplug.sdk.learning.data import purge as delete
 
     if everything == (spec is not None or forget_file is not None):
         raise InputError(
-            "unplug cache purge", "what to delete is not said", "Give --data SPEC or --forget FILE, or --all alone"
+            "unplug cache purge",
+            "what to delete is not said",
+            "Give --data SPEC or --forget FILE, or --all alone",
         )
     held = held_in_cache()
     people = []
@@ -73,15 +93,24 @@ def purge(spec: str | None, forget_file: Path | None, everything: bool, yes: boo
     total = size(sum(item.bytes for item in chosen))
     if chosen and not yes:
         if common.as_json or not sys.stdin.isatty():
-            why = f"{counted(len(chosen), 'entry', 'entries')} ({total}) to delete, and nobody is there to ask"
+            why = (
+                f"{counted(len(chosen), 'entry', 'entries')} ({total}) to delete, and nobody is "
+                "there to ask"
+            )
             raise InputError("unplug cache purge", why, "Add --yes")
-        if not click.confirm(f"Delete {counted(len(chosen), 'entry', 'entries')} ({total}) of {cache_dir()}?"):
+        if not click.confirm(
+            f"Delete {counted(len(chosen), 'entry', 'entries')} ({total}) of {cache_dir()}?"
+        ):
             return Outcome(value=None, text="nothing was deleted")
     freed = delete(chosen) if chosen else 0
-    lines = [f"deleted {item.kind} of {item.data or 'unknown data'}, {size(item.bytes)}" for item in chosen]
+    lines = [
+        f"deleted {item.kind} of {item.data or 'unknown data'}, {size(item.bytes)}"
+        for item in chosen
+    ]
     left = len(held) - len(chosen)
     lines.append(
-        f"{size(freed)} deleted, {counted(left, 'other entry', 'other entries')} left in {cache_dir()}"
+        f"{size(freed)} deleted, {counted(left, 'other entry', 'other entries')} left in "
+        f"{cache_dir()}"
         if chosen
         else "nothing of that is kept"
     )
@@ -92,12 +121,16 @@ def purge(spec: str | None, forget_file: Path | None, everything: bool, yes: boo
 def _facts(held: Sequence[Any]) -> list[dict[str, Any]]:
     return [
         {
-            "data": item.data, "kind": item.kind, "samples": item.samples, "bytes": item.bytes,
-            "since": time.strftime("%Y-%m-%d", time.localtime(item.since)), "modes": list(item.modes),
+            "data": item.data,
+            "kind": item.kind,
+            "samples": item.samples,
+            "bytes": item.bytes,
+            "since": time.strftime("%Y-%m-%d", time.localtime(item.since)),
+            "modes": list(item.modes),
             "files": [str(path) for path in item.paths],
         }
         for item in held
-    ]  # fmt: skip
+    ]
 
 
 def _modes(fact: dict[str, Any]) -> str:

@@ -25,7 +25,9 @@ class _Certificate(click.Group):
         known = (*self.commands, "-h", "--help")
         return super().parse_args(ctx, args if not args or args[0] in known else ["issue", *args])
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """As `parse_args`, for who comes with the words alone."""
         return super().resolve_command(ctx, args if args[0] in self.commands else ["issue", *args])
 
@@ -34,12 +36,16 @@ class _Certificate(click.Group):
 def certificate() -> None:
     """Certify what was done about one request, for whoever must see it without trusting you.
 
-    `unplug certificate REQUEST --bundle BUNDLE --sign KEY --out DIR` issues one (see `unplug certificate issue --help`).
+    `unplug certificate REQUEST --bundle BUNDLE --sign KEY --out DIR` issues one (see `unplug
+    certificate issue --help`).
     """
 
 
 bundle_option = click.option(
-    "--bundle", required=True, type=click.Path(path_type=Path), help="The bundle, a folder or zip file."
+    "--bundle",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The bundle, a folder or zip file.",
 )
 
 
@@ -50,7 +56,11 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
         name, equals, file = pair.partition("=")
         name, file = (name, file) if equals else (f"system {number}", pair)
         if name in found or not name.strip() or len(name) > 60 or not name.isprintable():
-            raise InputError(f"--trace {pair[:80]}", "its name is empty, too long or given twice", "Write NAME=trace.json")
+            raise InputError(
+                f"--trace {pair[:80]}",
+                "its name is empty, too long or given twice",
+                "Write NAME=trace.json",
+            )
         found[name] = Path(file)
     return found
 
@@ -60,26 +70,60 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
 @ledger_option
 @bundle_option
 @click.option(
-    "--trace", "traces", multiple=True, metavar="[NAME=]FILE",
-    help="What `unplug trace --request REQUEST --out FILE` found, and how you call the system; may be repeated.",
-)  # fmt: skip
+    "--trace",
+    "traces",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help=(
+        "What `unplug trace --request REQUEST --out FILE` found, and how you call the system; may "
+        "be repeated."
+    ),
+)
 @click.option(
-    "--place", "said", multiple=True, metavar="PLACE=OUTCOME[: WHY]",
-    help="Your word on a kind of place, say 'backups=kept: overwritten after 30 days'; may be repeated.",
-)  # fmt: skip
+    "--place",
+    "said",
+    multiple=True,
+    metavar="PLACE=OUTCOME[: WHY]",
+    help=(
+        "Your word on a kind of place, say 'backups=kept: overwritten after 30 days'; may be "
+        "repeated."
+    ),
+)
 @click.option("--issuer", default="", help="Who says all of this, as you want to be called.")
-@click.option("--sign", "key", required=True, help="Sign with this key: a file, env:NAME, or command:WORDS.")
-@click.option("--public", type=click.Path(path_type=Path), help="The public key; needed where the key is a command.")
 @click.option(
-    "--trust", "trusted", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
-    help="Whose signature on the bundle counts, as of `bundle verify` (default: that of --sign); may be repeated.",
-)  # fmt: skip
+    "--sign", "key", required=True, help="Sign with this key: a file, env:NAME, or command:WORDS."
+)
+@click.option(
+    "--public",
+    type=click.Path(path_type=Path),
+    help="The public key; needed where the key is a command.",
+)
+@click.option(
+    "--trust",
+    "trusted",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help=(
+        "Whose signature on the bundle counts, as of `bundle verify` (default: that of --sign); "
+        "may be repeated."
+    ),
+)
 @out_option("Folder to write.")
 @command
 def issue(
-    request: str, where: str | None, bundle: Path, traces: tuple[str, ...], said: tuple[str, ...], issuer: str, key: str,
-    public: Path | None, trusted: tuple[Path, ...], out: Path, common: Common,
-) -> Outcome:  # fmt: skip
+    request: str,
+    where: str | None,
+    bundle: Path,
+    traces: tuple[str, ...],
+    said: tuple[str, ...],
+    issuer: str,
+    key: str,
+    public: Path | None,
+    trusted: tuple[Path, ...],
+    out: Path,
+    common: Common,
+) -> Outcome:
     """Certify what was done about REQUEST: statements that others verify, and two pages to read."""
     from unplug.trust.bundle import load_signer
     from unplug.trust.certificates import issue_certificate, said_place
@@ -88,74 +132,156 @@ def issue(
     from .bundle import trust_of
 
     done = issue_certificate(
-        request, ledger=open_ledger(where), bundle=bundle, signer=load_signer(key, public), out=out, trust=trust_of(trusted),
-        traces=_systems(traces), places=[said_place(text) for text in said], issuer=issuer,
-    )  # fmt: skip
+        request,
+        ledger=open_ledger(where),
+        bundle=bundle,
+        signer=load_signer(key, public),
+        out=out,
+        trust=trust_of(trusted),
+        traces=_systems(traces),
+        places=[said_place(text) for text in said],
+        issuer=issuer,
+    )
     unknown = [line.place for line in done.certificate.places if line.outcome == "unknown"]
-    lines = [f"{done.file}: what was done about {request}, signed", f"{done.page}: the same to read and to print"]
-    lines += [f"not known: {', '.join(unknown)} (--trace and --place say something of them)"] if unknown else []
-    value = {"out": str(out), "file": str(done.file), "unknown": unknown, "certificate": asdict(done.certificate)}
+    lines = [
+        f"{done.file}: what was done about {request}, signed",
+        f"{done.page}: the same to read and to print",
+    ]
+    lines += (
+        [f"not known: {', '.join(unknown)} (--trace and --place say something of them)"]
+        if unknown
+        else []
+    )
+    value = {
+        "out": str(out),
+        "file": str(done.file),
+        "unknown": unknown,
+        "certificate": asdict(done.certificate),
+    }
     return Outcome(value=value, text="\n".join(lines))
 
 
 @certificate.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--key", required=True, type=click.Path(path_type=Path), help="The issuer's public key, had by another way.")
+@click.option(
+    "--key",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The issuer's public key, had by another way.",
+)
 @bundle_option
-@click.option("--policy", type=click.Path(path_type=Path), help="Your limits, an unplug-certificate-policy/1 JSON.")
+@click.option(
+    "--policy",
+    type=click.Path(path_type=Path),
+    help="Your limits, an unplug-certificate-policy/1 JSON.",
+)
 @click.option("--request", metavar="ID", help="The request that it must be about.")
 @click.option(
-    "--trust", "trusted", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
-    help="Who may have signed the bundle beside the issuer: a public key, or root certificates; may be repeated.",
-)  # fmt: skip
+    "--trust",
+    "trusted",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help=(
+        "Who may have signed the bundle beside the issuer: a public key, or root certificates; may "
+        "be repeated."
+    ),
+)
 @command
 def verify(
-    file: Path, key: Path, bundle: Path, policy: Path | None, request: str | None, trusted: tuple[Path, ...], common: Common
-) -> Outcome:  # fmt: skip
-    """Check a certificate against the bundle and your own limits; no network (exit 1: something does not hold)."""
+    file: Path,
+    key: Path,
+    bundle: Path,
+    policy: Path | None,
+    request: str | None,
+    trusted: tuple[Path, ...],
+    common: Common,
+) -> Outcome:
+    """Check a certificate against the bundle and your own limits; no network (exit 1: something
+    does not hold).
+    """
     from unplug.trust.certificates import check_certificate, read_policy, remainder
 
     from .bundle import trust_of
 
     limits = read_policy(policy) if policy else None
-    done = check_certificate(file, _issuer(key), bundle, limits, request=request, trust=trust_of(trusted))
+    done = check_certificate(
+        file, _issuer(key), bundle, limits, request=request, trust=trust_of(trusted)
+    )
     found = done.certificate
     value = {
-        "file": str(file), "request": found.request.id, "bundle": found.model.bundle, "problems": list(done.problems),
+        "file": str(file),
+        "request": found.request.id,
+        "bundle": found.model.bundle,
+        "problems": list(done.problems),
         "ledger_key": done.ledger_key,
-        **{word: [line.place for line in found.places if line.outcome == word] for word in ("kept", "unknown")},
-    }  # fmt: skip
+        **{
+            word: [line.place for line in found.places if line.outcome == word]
+            for word in ("kept", "unknown")
+        },
+    }
     if done.problems:
-        return Outcome(value=value, text="\n".join(f"{file}: {line}" for line in done.problems), ok=False)
+        return Outcome(
+            value=value, text="\n".join(f"{file}: {line}" for line in done.problems), ok=False
+        )
     held = (
-        f"{counted(len(found.ledger.entries), 'entry', 'entries')} of the ledger, {counted(len(found.evidence.gates), 'gate')}"
+        f"{counted(len(found.ledger.entries), 'entry', 'entries')} of the ledger, "
+        f"{counted(len(found.evidence.gates), 'gate')}"
     )
     left = remainder(found.places)
     verdict = "what it says of the model holds" if left else "all of it holds, and nothing is kept"
-    text = f"{file}: request {found.request.id} was answered by the bundle {found.model.bundle[:16]}; {held}: {verdict}"
+    text = (
+        f"{file}: request {found.request.id} was answered by the bundle {found.model.bundle[:16]}; "
+        f"{held}: {verdict}"
+    )
     stays = f"\nOf the person is {left}" if left else ""
     source = f"The ledger's public key came from {done.ledger_key}"
-    more = "" if policy and done.ledger_key == "the policy" else "; give it in a policy, from elsewhere, to hold it to that"
+    more = (
+        ""
+        if policy and done.ledger_key == "the policy"
+        else "; give it in a policy, from elsewhere, to hold it to that"
+    )
     return Outcome(value=value, text=f"{text}{stays}\n{source}{more}")
 
 
 @certificate.command()
 @click.argument("request")
 @ledger_option
-@click.option("--certificate", "file", type=click.Path(path_type=Path), help="Of this request: fills what it knows.")
-@click.option("--key", type=click.Path(path_type=Path), help="The public key of whoever issued the certificate.")
+@click.option(
+    "--certificate",
+    "file",
+    type=click.Path(path_type=Path),
+    help="Of this request: fills what it knows.",
+)
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path),
+    help="The public key of whoever issued the certificate.",
+)
 @out_option("Folder to write.")
 @command
-def templates(request: str, where: str | None, file: Path | None, key: Path | None, out: Path, common: Common) -> Outcome:
-    """Draft the answer to the person; what is not known is left open and visible. It is no legal advice."""
+def templates(
+    request: str, where: str | None, file: Path | None, key: Path | None, out: Path, common: Common
+) -> Outcome:
+    """Draft the answer to the person; what is not known is left open and visible. It is no legal
+    advice.
+    """
     from unplug.trust.certificates import draft_answer, open_certificate
     from unplug.trust.ledger import open_ledger
 
     if (file is None) != (key is None):
-        raise InputError("--certificate", "a certificate counts only with its issuer's key", "Give --certificate and --key")
+        raise InputError(
+            "--certificate",
+            "a certificate counts only with its issuer's key",
+            "Give --certificate and --key",
+        )
     found = None if file is None or key is None else open_certificate(file, _issuer(key))
     if found is not None and found.request.id != request:
-        raise InputError(str(file), f"it is about the request {found.request.id}", f"Give the certificate of {request}")
+        raise InputError(
+            str(file),
+            f"it is about the request {found.request.id}",
+            f"Give the certificate of {request}",
+        )
     path = draft_answer(request, open_ledger(where), out, found)
     opens = path.read_text(encoding="utf-8").count("[TO FILL IN: ")
     text = f"{path}\n{counted(opens, 'place')} left to fill in. This is no legal advice."
@@ -168,5 +294,7 @@ def _issuer(path: Path) -> PublicKey:
 
     keys = read_trust(path).keys
     if len(keys) != 1:
-        raise InputError(str(path), "it does not hold exactly one public key", "Give the issuer's KEY.pub")
+        raise InputError(
+            str(path), "it does not hold exactly one public key", "Give the issuer's KEY.pub"
+        )
     return keys[0]

@@ -18,31 +18,74 @@ from .options import base_option, checkpoint_argument, data_option, out_option
 @checkpoint_argument
 @data_option
 @click.option(
-    "--fleet", type=click.Path(path_type=Path), required=True, help="Folder that `unplug references` made of this checkpoint."
+    "--fleet",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder that `unplug references` made of this checkpoint.",
 )
 @click.option("--method", default="folds", show_default=True, help="See `unplug list methods`.")
-@click.option("--budget", type=float, help="Fraction of retraining, compute and wall time each (default: the method's).")
-@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method; may be repeated.")
-@click.option("--people", type=click.IntRange(1), default=1, show_default=True, help="Whom one request names, at most.")
 @click.option(
-    "--requests", type=click.IntRange(10, 2000), default=200, show_default=True,
+    "--budget",
+    type=float,
+    help="Fraction of retraining, compute and wall time each (default: the method's).",
+)
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A hyperparameter of the method; may be repeated.",
+)
+@click.option(
+    "--people",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Whom one request names, at most.",
+)
+@click.option(
+    "--requests",
+    type=click.IntRange(10, 2000),
+    default=200,
+    show_default=True,
     help="Surrogate requests, each of other people and with a forget step of its own.",
-)  # fmt: skip
+)
 @click.option(
-    "--like", type=click.Path(path_type=Path),
-    help="Forget file of a request: surrogates are people of about the same ages, and as many a request; never those.",
-)  # fmt: skip
-@click.option("--workers", type=click.IntRange(1, 256), help="Forget steps at once on the CPU (default: one a core).")
+    "--like",
+    type=click.Path(path_type=Path),
+    help=(
+        "Forget file of a request: surrogates are people of about the same ages, and as many a "
+        "request; never those."
+    ),
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    help="Forget steps at once on the CPU (default: one a core).",
+)
 @base_option
 @out_option("Folder of what each request left; a killed run goes on there.")
 @command
 def certify(
-    checkpoint: Path, spec: str, on_bad: Any, fleet: Path, method: str, budget: float | None, pairs: tuple[str, ...],
-    people: int, requests: int, like: Path | None, workers: int | None, base: str | None, out: Path, common: Common,
-) -> Outcome:  # fmt: skip
+    checkpoint: Path,
+    spec: str,
+    on_bad: Any,
+    fleet: Path,
+    method: str,
+    budget: float | None,
+    pairs: tuple[str, ...],
+    people: int,
+    requests: int,
+    like: Path | None,
+    workers: int | None,
+    base: str | None,
+    out: Path,
+    common: Common,
+) -> Outcome:
     """Say what a method leaves of one person, by letting it forget many others like her.
 
-    Exit code 1 where the method is not certified: the evidence does not decide, or they are still told from strangers.
+    Exit code 1 where the method is not certified: the evidence does not decide, or they are still
+    told from strangers.
     """
     from unplug.plugins import load_checkpoint
     from unplug.sdk.evidence.auditing import CertifyConfig
@@ -55,22 +98,47 @@ def certify(
     dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
     named = () if like is None else tuple(read_forget_file(like, dataset))
     config = CertifyConfig(
-        method=method, options=settings(pairs), budget=budget, people=people, requests=requests, like=named, seed=common.seed
+        method=method,
+        options=settings(pairs),
+        budget=budget,
+        people=people,
+        requests=requests,
+        like=named,
+        seed=common.seed,
     )
-    common.say(f"forgetting {counted(requests, 'request')} of {people} by {method}, one after the other ...")
+    common.say(
+        f"forgetting {counted(requests, 'request')} of {people} by {method}, one after the other "
+        "..."
+    )
     done = run(
-        original, dataset, fleet, config, out,
-        on_bad=on_bad, base=base, device=common.device, workers=workers, show=common.show,
-    )  # fmt: skip
+        original,
+        dataset,
+        fleet,
+        config,
+        out,
+        on_bad=on_bad,
+        base=base,
+        device=common.device,
+        workers=workers,
+        show=common.show,
+    )
     lines = [f"{done.verdict}: {done.why}"]
     for name, leak in done.leaks.items():
-        shown = [f"{item.value:+.3f} ({item.low:+.3f} to {item.high:+.3f})" for item in (leak.before, leak.auc)]
+        shown = [
+            f"{item.value:+.3f} ({item.low:+.3f} to {item.high:+.3f})"
+            for item in (leak.before, leak.auc)
+        ]
         moments = f"shift {leak.shift.value:+.2f} sd, spread {leak.spread.value:.2f}"
-        lines.append(f"{name:<12}AUC above strangers: before {shown[0]}, after {shown[1]}; {moments}")
+        lines.append(
+            f"{name:<12}AUC above strangers: before {shown[0]}, after {shown[1]}; {moments}"
+        )
     lines += [
-        f"a model that never saw them would be certified in {percent(done.exact_passes)} of such runs",
-        f"error, of the original's: x{done.test_error.value:.3f} on unseen people, x{done.retain_error.value:.3f} on who stays",
-        f"a forget step took {percent(done.compute)} of retraining; all of them {seconds(done.seconds)}",
+        f"a model that never saw them would be certified in {percent(done.exact_passes)} of such "
+        "runs",
+        f"error, of the original's: x{done.test_error.value:.3f} on unseen people, "
+        f"x{done.retain_error.value:.3f} on who stays",
+        f"a forget step took {percent(done.compute)} of retraining; all of them "
+        f"{seconds(done.seconds)}",
         f"saved {out / 'certification.json'}",
     ]
     return Outcome(value=asdict(done), text="\n".join(lines), ok=done.verdict == "certified")

@@ -15,36 +15,75 @@ from unplug.core import VERSION, MissingExtraError, UnplugError, extra_of, print
 from .streams import kept_streams
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("unplug.sdk.cli.demo:demo", "The whole journey on synthetic faces, then an HTML report."),
+    "demo": (
+        "unplug.sdk.cli.demo:demo",
+        "The whole journey on synthetic faces, then an HTML report.",
+    ),
     "data": ("unplug.sdk.cli.data:data", "Make synthetic faces, describe data, draw a forget set."),
     "cache": ("unplug.sdk.cli.cache:cache", "Show or delete decoded pictures that are kept."),
-    "condition": ("unplug.sdk.cli.condition:condition", "Draw landmarks, body, depth or edges of pictures."),
+    "condition": (
+        "unplug.sdk.cli.condition:condition",
+        "Draw landmarks, body, depth or edges of pictures.",
+    ),
     "train": ("unplug.sdk.cli.train:train", "Train a model."),
     "adopt": ("unplug.sdk.cli.adopt:adopt", "Make a network of your own work with every command."),
-    "generate": ("unplug.sdk.cli.generate:generate", "Draw pictures from a prompt, steered by plugins."),
+    "generate": (
+        "unplug.sdk.cli.generate:generate",
+        "Draw pictures from a prompt, steered by plugins.",
+    ),
     "page": ("unplug.sdk.cli.page:page", "Let a browser draw with an exported base."),
     "forget": ("unplug.sdk.cli.forget:forget", "Unlearn a forget set within a budget."),
     "head": ("unplug.sdk.cli.head:head", "Let a phone add people and forget them by itself."),
-    "certify": ("unplug.sdk.cli.certify:certify", "Say what a method leaves of one person, from many others like her."),
-    "references": ("unplug.sdk.cli.references:references", "Train models of person folds once, evidence for later requests."),
-    "evaluate": ("unplug.sdk.cli.evaluate:evaluate", "Judge age models at age limits, by year and group."),
-    "audit": ("unplug.sdk.cli.audit:audit", "Attack a checkpoint or an exported file; compare with retraining."),
+    "certify": (
+        "unplug.sdk.cli.certify:certify",
+        "Say what a method leaves of one person, from many others like her.",
+    ),
+    "references": (
+        "unplug.sdk.cli.references:references",
+        "Train models of person folds once, evidence for later requests.",
+    ),
+    "evaluate": (
+        "unplug.sdk.cli.evaluate:evaluate",
+        "Judge age models at age limits, by year and group.",
+    ),
+    "audit": (
+        "unplug.sdk.cli.audit:audit",
+        "Attack a checkpoint or an exported file; compare with retraining.",
+    ),
     "export": ("unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX."),
     "parity": ("unplug.sdk.cli.parity:parity", "Compare exported files with their checkpoint."),
     "run": ("unplug.sdk.cli.run:run", "Run any exported file or checkpoint on pictures or arrays."),
-    "threshold": ("unplug.sdk.cli.threshold:threshold", "Find from where on over, under or unsure holds an error limit."),
+    "threshold": (
+        "unplug.sdk.cli.threshold:threshold",
+        "Find from where on over, under or unsure holds an error limit.",
+    ),
     "bench": ("unplug.sdk.cli.bench:bench", "Time exported files; compare two reports."),
-    "release": ("unplug.sdk.cli.release:release", "Forget, audit, export, check, time and bundle, or refuse."),
+    "release": (
+        "unplug.sdk.cli.release:release",
+        "Forget, audit, export, check, time and bundle, or refuse.",
+    ),
     "bundle": ("unplug.sdk.cli.bundle:bundle", "Sign, verify, compare or pack bundles."),
-    "ledger": ("unplug.sdk.cli.ledger:ledger", "Keep requests on record, with deadlines and proofs."),
-    "serve": ("unplug.serve.command:serve", "Take requests over HTTP, release, and answer pictures."),
-    "trace": ("unplug.sdk.cli.trace:trace", "Find what still holds a person, or was trained on them."),
+    "ledger": (
+        "unplug.sdk.cli.ledger:ledger",
+        "Keep requests on record, with deadlines and proofs.",
+    ),
+    "serve": (
+        "unplug.serve.command:serve",
+        "Take requests over HTTP, release, and answer pictures.",
+    ),
+    "trace": (
+        "unplug.sdk.cli.trace:trace",
+        "Find what still holds a person, or was trained on them.",
+    ),
     "certificate": (
         "unplug.sdk.cli.certificate:certificate",
         "Certify what was done about a request, or verify that.",
     ),
     "report": ("unplug.sdk.cli.report:report", "Turn JSON reports into one HTML page."),
-    "list": ("unplug.sdk.cli.list:list_", "List methods, attacks, targets, precisions, devices, data kinds."),
+    "list": (
+        "unplug.sdk.cli.list:list_",
+        "List methods, attacks, targets, precisions, devices, data kinds.",
+    ),
 }
 
 EXTRA = {
@@ -61,7 +100,9 @@ EXTRA = {
     "run": "run",
     "serve": "serve",
 }
-"""What a command works with, where the base is not enough: named where one of its packages is missing."""
+"""What a command works with, where the base is not enough: named where one of its packages is
+missing.
+"""
 
 
 class _OneLine(click.ClickException):
@@ -80,7 +121,9 @@ class _Stopped(_OneLine):
 
 
 def missing_for(name: str | None, error: ModuleNotFoundError) -> MissingExtraError | None:
-    """The one command that installs what a command of this name lacks; None where no extra of ours has it."""
+    """The one command that installs what a command of this name lacks; None where no extra of ours
+    has it.
+    """
     return extra_of(error, EXTRA.get(name or ""))
 
 
@@ -89,17 +132,26 @@ def _one_line(ctx: click.Context | None = None) -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # of click 8.2 and later; its message is the help
+        if (
+            type(error).__name__ == "NoArgsIsHelpError"
+        ):  # of click 8.2 and later; its message is the help
             raise
         path = error.ctx.command_path if error.ctx else "unplug"
         text = " ".join(error.format_message().split()).rstrip(".")
         hint = "" if text.endswith("?") or "--help`" in text else f" Try `{path} --help`."
         raise _OneLine(f"{text}{'' if text.endswith('?') else '.'}{hint}") from error
-    except UnicodeEncodeError as error:  # an argument in bytes that are no text of this locale, on its way to a message
-        raise _OneLine("An argument is not text in this locale. Set LC_ALL=C.UTF-8, or rename the file.") from error
+    except (
+        UnicodeEncodeError
+    ) as error:  # an argument in bytes that are no text of this locale, on its way to a message
+        raise _OneLine(
+            "An argument is not text in this locale. Set LC_ALL=C.UTF-8, or rename the file."
+        ) from error
     except KeyboardInterrupt:  # before the command began
         raise _Stopped("interrupted. Nothing was done yet.") from None
-    except (ModuleNotFoundError, MissingExtraError) as error:  # at the top of a command's file, before it handles errors itself
+    except (
+        ModuleNotFoundError,
+        MissingExtraError,
+    ) as error:  # at the top of a command's file, before it handles errors itself
         name = None if ctx is None else ctx.invoked_subcommand
         missing = error if isinstance(error, MissingExtraError) else missing_for(name, error)
         if missing is None:
@@ -122,7 +174,10 @@ class LazyGroup(click.Group):
             except SystemExit as ended:
                 if out.lost is None or ended.code not in (None, 0, 1):
                     raise
-                _OneLine(f"standard output: {out.lost.strerror}. The work is done, and what it said stands above.").show()
+                _OneLine(
+                    f"standard output: {out.lost.strerror}. The work is done, and what it said "
+                    "stands above."
+                ).show()
                 sys.exit(_OneLine.exit_code)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
@@ -150,13 +205,19 @@ class LazyGroup(click.Group):
             raise missing_for(name, error) or error from error
         return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggests near names for an unknown one."""
         if args and args[0] not in self.table and not args[0].startswith("-"):
             import difflib
 
             near = difflib.get_close_matches(args[0], self.table, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" `{ctx.command_path} --help` lists them."
+            hint = (
+                f" Did you mean {near[0]!r}?"
+                if near
+                else f" `{ctx.command_path} --help` lists them."
+            )
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)
 
@@ -173,7 +234,14 @@ def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Show the version.")
+@click.option(
+    "--version",
+    is_flag=True,
+    callback=_version,
+    expose_value=False,
+    is_eager=True,
+    help="Show the version.",
+)
 def main() -> None:
     """unplug: small on-device vision models that can forget.
 

@@ -19,35 +19,62 @@ SHOWN = 20
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path), metavar="IMAGE|FOLDER")
 @click.option(
-    "--kind", required=True, metavar="NAME", help="face_landmark, holistic, depth, canny; see `unplug list conditions`."
+    "--kind",
+    required=True,
+    metavar="NAME",
+    help="face_landmark, holistic, depth, canny; see `unplug list conditions`.",
 )
 @out_option("PNG file (not the picture itself), or the folder for a folder's conditions.")
 @click.option(
-    "--size", type=click.IntRange(16, 4096), help="Side in pixels, of the centre square. Default: the whole picture as it is."
+    "--size",
+    type=click.IntRange(16, 4096),
+    help="Side in pixels, of the centre square. Default: the whole picture as it is.",
 )
 @click.option(
-    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the condition, such as low=50. May be repeated."
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of the condition, such as low=50. May be repeated.",
 )
 @click.option(
-    "--task", type=click.Path(), help="MediaPipe's task file. Default: UNPLUG_FACE_LANDMARKER or UNPLUG_HOLISTIC_LANDMARKER."
+    "--task",
+    type=click.Path(),
+    help="MediaPipe's task file. Default: UNPLUG_FACE_LANDMARKER or UNPLUG_HOLISTIC_LANDMARKER.",
 )
 @click.option(
-    "--on-missing", type=click.Choice(["error", "skip"]), default="error", show_default=True,
-    help="In a folder, a picture without a face, or of several: refuse, or go on without it and count it.",
-)  # fmt: skip
+    "--on-missing",
+    type=click.Choice(["error", "skip"]),
+    default="error",
+    show_default=True,
+    help=(
+        "In a folder, a picture without a face, or of several: refuse, or go on without it and "
+        "count it."
+    ),
+)
 @click.option(
-    "--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True,
+    "--on-bad",
+    type=click.Choice(["error", "skip"]),
+    default="error",
+    show_default=True,
     help="In a folder, an unreadable picture: refuse, or go on without it and count it.",
-)  # fmt: skip
+)
 @command
 def condition(
-    source: Path, kind: str, out: Path, size: int | None, pairs: tuple[str, ...], task: str | None, on_missing: Any,
-    on_bad: Any, common: Common,
-) -> Outcome:  # fmt: skip
+    source: Path,
+    kind: str,
+    out: Path,
+    size: int | None,
+    pairs: tuple[str, ...],
+    task: str | None,
+    on_missing: Any,
+    on_bad: Any,
+    common: Common,
+) -> Outcome:
     """Draw the picture that steers a plugin: face landmarks, body, depth or edges.
 
-    Of a folder, every picture below it is drawn: FOLDER/a/b.jpg becomes OUT/a/b.jpg.png. Run again, it goes on; what was
-    drawn with the same settings from the same picture is kept.
+    Of a folder, every picture below it is drawn: FOLDER/a/b.jpg becomes OUT/a/b.jpg.png. Run again,
+    it goes on; what was drawn with the same settings from the same picture is kept.
     """
     from unplug.sdk.drawing.conditions import condition_file, condition_folder
 
@@ -59,16 +86,31 @@ def condition(
     if not source.is_dir():
         drawn = condition_file(kind, options, source, out, size, show=common.show)
         return Outcome(
-            value={"kind": kind, "size": size, "image": drawn.image, "out": drawn.out}, text=f"{kind} in {drawn.out}"
+            value={"kind": kind, "size": size, "image": drawn.image, "out": drawn.out},
+            text=f"{kind} in {drawn.out}",
         )
-    rows = condition_folder(kind, options, source, out, size, on_missing=on_missing, on_bad=on_bad, show=common.show)
+    rows = condition_folder(
+        kind, options, source, out, size, on_missing=on_missing, on_bad=on_bad, show=common.show
+    )
     count = Counter(row.status for row in rows)
-    skipped = [{"image": row.image, "status": row.status, "reason": row.reason} for row in rows if row.reason]
-    value: dict[str, Any] = {"kind": kind, "size": size, "out": str(out), "images": len(rows), "skipped": skipped}
+    skipped = [
+        {"image": row.image, "status": row.status, "reason": row.reason}
+        for row in rows
+        if row.reason
+    ]
+    value: dict[str, Any] = {
+        "kind": kind,
+        "size": size,
+        "out": str(out),
+        "images": len(rows),
+        "skipped": skipped,
+    }
     value |= {status: count[status] for status in ("written", "kept", "missing", "bad")}
     counts = f"{count['written']} written, {count['kept']} kept, {count['bad']} unreadable"
     counts += f", {count['missing']} without a face or with several"
     lines = [f"{kind} of {counted(len(rows), 'picture')} in {out}: {counts}"]
     lines += [f"  {row['image']}: {row['reason']}" for row in skipped[:SHOWN]]
-    lines += [f"  and {len(skipped) - SHOWN} more (--json lists all)"] if len(skipped) > SHOWN else []
+    lines += (
+        [f"  and {len(skipped) - SHOWN} more (--json lists all)"] if len(skipped) > SHOWN else []
+    )
     return Outcome(value=value, text="\n".join(lines))

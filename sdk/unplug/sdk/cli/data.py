@@ -17,16 +17,26 @@ from .options import out_option
 def data() -> None:
     """Make synthetic faces, describe a data spec, draw a random forget set.
 
-    A data spec is KIND:ARGUMENT: synth:n=3000,subjects=600,seed=0, utkface:DIR, agedb:DIR, appa-real:DIR, fairface:DIR,
-    fairface-midpoints:DIR, imdb-wiki:DIR, lagenda:DIR, mufac:DIR, mucac:DIR, facesynthetics:DIR, cifar10:DIR,
-    imagefolder:DIR, csv:FILE, captions:DIR, webdataset:SHARDS, canaries:DIR.
+    A data spec is KIND:ARGUMENT: synth:n=3000,subjects=600,seed=0, utkface:DIR, agedb:DIR,
+    appa-real:DIR, fairface:DIR, fairface-midpoints:DIR, imdb-wiki:DIR, lagenda:DIR, mufac:DIR,
+    mucac:DIR, facesynthetics:DIR, cifar10:DIR, imagefolder:DIR, csv:FILE, captions:DIR,
+    webdataset:SHARDS, canaries:DIR.
     """
 
 
 @data.command()
-@click.option("--n", "count", type=click.IntRange(1, 1_000_000), default=100, show_default=True, help="Pictures.")
+@click.option(
+    "--n",
+    "count",
+    type=click.IntRange(1, 1_000_000),
+    default=100,
+    show_default=True,
+    help="Pictures.",
+)
 @click.option("--subjects", type=click.IntRange(1, 1_000_000), help="People (default n / 5).")
-@click.option("--size", type=click.IntRange(16, 1024), default=256, show_default=True, help="Side in pixels.")
+@click.option(
+    "--size", type=click.IntRange(16, 1024), default=256, show_default=True, help="Side in pixels."
+)
 @out_option("Folder for the PNG files and labels.csv.")
 @command
 def synth(count: int, subjects: int | None, size: int, out: Path, common: Common) -> Outcome:
@@ -34,17 +44,28 @@ def synth(count: int, subjects: int | None, size: int, out: Path, common: Common
     from unplug.sdk.learning.data import write_faces
 
     people = subjects or max(1, count // 5)
-    written = write_faces(f"synth:n={count},subjects={people},seed={common.seed}", size, out, show=common.show)
+    written = write_faces(
+        f"synth:n={count},subjects={people},seed={common.seed}", size, out, show=common.show
+    )
     text = (
-        f"{counted(written, 'face')} of {counted(people, 'person', 'people')} at {size} px in {out}\n"
+        f"{counted(written, 'face')} of {counted(people, 'person', 'people')} at {size} px in "
+        f"{out}\n"
         f"Use them with --data csv:{out}/labels.csv"
     )
-    return Outcome(value={"out": str(out), "samples": written, "subjects": people, "size": size}, text=text)
+    return Outcome(
+        value={"out": str(out), "samples": written, "subjects": people, "size": size}, text=text
+    )
 
 
 @data.command()
 @click.argument("spec")
-@click.option("--size", type=click.IntRange(8, 1024), default=64, show_default=True, help="Side in pixels to decode to.")
+@click.option(
+    "--size",
+    type=click.IntRange(8, 1024),
+    default=64,
+    show_default=True,
+    help="Side in pixels to decode to.",
+)
 @click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
 @click.option("--ids", is_flag=True, help="List the sample ids and subjects too.")
 @command
@@ -55,7 +76,8 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
     dataset = load_dataset(spec, size, on_bad=on_bad, show=common.show, tells=False)
     value = describe(dataset)
     lines = [
-        f"{spec}: {counted(value['samples'], 'sample')} at {size} px, {value['subjects'] or 'unknown'} subjects",
+        f"{spec}: {counted(value['samples'], 'sample')} at {size} px, "
+        f"{value['subjects'] or 'unknown'} subjects",
         f"digest    {value['digest']}",
         f"unusable  {len(value['unusable'])}",
     ]
@@ -63,58 +85,109 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
     lines += [f"note      {line}" for line in value["told"]]
     if value["left_out"]:
         lines.append(f"left out  {sum(item['count'] for item in value['left_out'])}")
-        lines += [f"          {item['count']} {item['reason']} (first: {item['first']})" for item in value["left_out"]]
+        lines += [
+            f"          {item['count']} {item['reason']} (first: {item['first']})"
+            for item in value["left_out"]
+        ]
     if value["ages"]["known"]:
         ages = value["ages"]
         lines.append(f"ages      {ages['min']:g} to {ages['max']:g}, mean {ages['mean']:.1f}")
         top = max(ages["per_decade"])
         for decade, number in enumerate(ages["per_decade"]):
             if number:
-                lines.append(f"  {decade * 10:3d}-{decade * 10 + 9:<3d} {number:6d} {'#' * max(1, round(40 * number / top))}")
+                lines.append(
+                    f"  {decade * 10:3d}-{decade * 10 + 9:<3d} {number:6d} "
+                    f"{'#' * max(1, round(40 * number / top))}"
+                )
     lines += [f"class     {name}: {number}" for name, number in value["classes"].items()]
     lines += [f"partition {name}: {number}" for name, number in value["partitions"].items()]
     for name, found in value["attributes"].items():
-        lines.append(f"attribute {name}: {', '.join(f'{what} {number}' for what, number in found.items())}")
+        lines.append(
+            f"attribute {name}: {', '.join(f'{what} {number}' for what, number in found.items())}"
+        )
     if value["captions"]:
-        lines.append(f"captions  {value['captions']['samples']}, the first: {value['captions']['first']}")
+        lines.append(
+            f"captions  {value['captions']['samples']}, the first: {value['captions']['first']}"
+        )
     if ids:
-        value["ids"] = [{"id": sample.id, "subject": sample.subject, "age": sample.age} for sample in dataset.samples]
+        value["ids"] = [
+            {"id": sample.id, "subject": sample.subject, "age": sample.age}
+            for sample in dataset.samples
+        ]
         lines += [f"{sample.id}\t{sample.subject or ''}" for sample in dataset.samples]
     return Outcome(value=value, text="\n".join(lines))
 
 
 @data.command()
 @click.argument("spec")
-@click.option("--size", type=click.IntRange(8, 1024), default=64, show_default=True, help="Side in pixels to decode to.")
+@click.option(
+    "--size",
+    type=click.IntRange(8, 1024),
+    default=64,
+    show_default=True,
+    help="Side in pixels to decode to.",
+)
 @click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
-@click.option("--validation", type=float, default=0.1, show_default=True, help="Fraction held out for validation.")
-@click.option("--test", type=float, default=0.2, show_default=True, help="Fraction held out for test.")
+@click.option(
+    "--validation",
+    type=float,
+    default=0.1,
+    show_default=True,
+    help="Fraction held out for validation.",
+)
+@click.option(
+    "--test", type=float, default=0.2, show_default=True, help="Fraction held out for test."
+)
 @out_option("Split file to write (for `unplug train age --split`).")
 @command
-def split(spec: str, size: int, on_bad: Any, validation: float, test: float, out: Path, common: Common) -> Outcome:
-    """Split SPEC into train, validation and test (by subject where subjects are known) and write it with its hash."""
+def split(
+    spec: str, size: int, on_bad: Any, validation: float, test: float, out: Path, common: Common
+) -> Outcome:
+    """Split SPEC into train, validation and test (by subject where subjects are known) and write it
+    with its hash.
+    """
     from unplug.sdk.learning.data import load_dataset, make_split, save_split
 
     made = make_split(
-        load_dataset(spec, size, on_bad=on_bad, show=common.show), seed=common.seed, validation=validation, test=test
+        load_dataset(spec, size, on_bad=on_bad, show=common.show),
+        seed=common.seed,
+        validation=validation,
+        test=test,
     )
     save_split(made, out)
     counts = {"train": len(made.train), "validation": len(made.validation), "test": len(made.test)}
     shared = "no subject in two of them" if made.subject_disjoint else "subjects unknown or shared"
     text = ", ".join(f"{name} {count}" for name, count in counts.items())
-    value = {"out": str(out), **counts, "subject_disjoint": made.subject_disjoint, "sha256": made.sha256}
+    value = {
+        "out": str(out),
+        **counts,
+        "subject_disjoint": made.subject_disjoint,
+        "sha256": made.sha256,
+    }
     return Outcome(value=value, text=f"{text} ({shared}) in {out}")
 
 
 @data.command("pick-forget")
 @click.argument("checkpoint", type=click.Path(path_type=Path))
-@click.option("--data", "spec", required=True, metavar="SPEC", help="The data that the checkpoint was trained on.")
-@click.option("--fraction", type=float, default=0.02, show_default=True, help="Of the training set.")
+@click.option(
+    "--data",
+    "spec",
+    required=True,
+    metavar="SPEC",
+    help="The data that the checkpoint was trained on.",
+)
+@click.option(
+    "--fraction", type=float, default=0.02, show_default=True, help="Of the training set."
+)
 @click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
 @out_option("Forget file to write.")
 @command
-def pick_forget(checkpoint: Path, spec: str, fraction: float, on_bad: Any, out: Path, common: Common) -> Outcome:
-    """Draw a random forget set from a checkpoint's training set (whole subjects where they are known)."""
+def pick_forget(
+    checkpoint: Path, spec: str, fraction: float, on_bad: Any, out: Path, common: Common
+) -> Outcome:
+    """Draw a random forget set from a checkpoint's training set (whole subjects where they are
+    known).
+    """
     from unplug.core import atomic_path
     from unplug.plugins import load_checkpoint
     from unplug.sdk.forgetting.tasks import task_of
@@ -123,13 +196,19 @@ def pick_forget(checkpoint: Path, spec: str, fraction: float, on_bad: Any, out: 
     from unplug.sdk.learning.training import split_of
 
     loaded = load_checkpoint(checkpoint)
-    # A plugin says its side without its base, which a task would open; somebody else's kind need not be exportable.
+    # A plugin says its side without its base, which a task would open; somebody else's kind need
+    # not be exportable.
     spec_of = getattr(loaded.model, "iospec", None)
-    side = task_of(loaded, device=common.device, base=None).image_size if spec_of is None else spec_of.inputs[0].shape[-1]
+    side = (
+        task_of(loaded, device=common.device, base=None).image_size
+        if spec_of is None
+        else spec_of.inputs[0].shape[-1]
+    )
     dataset = load_dataset(spec, side, on_bad=on_bad, show=common.show)
     picked = draw(dataset, split_of(loaded, dataset), fraction=fraction, seed=common.seed)
     with atomic_path(out, private=True) as temporary:
         temporary.write_text("".join(f"{name}\n" for name in picked), encoding="utf-8")
     return Outcome(
-        value={"out": str(out), "lines": len(picked)}, text=f"{len(picked)} line{'s' if len(picked) != 1 else ''} in {out}"
+        value={"out": str(out), "lines": len(picked)},
+        text=f"{len(picked)} line{'s' if len(picked) != 1 else ''} in {out}",
     )

@@ -23,53 +23,112 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
 @data_option
-@click.option("--protocol", default="fate-aev", show_default=True, help="Which numbers; `unplug list age-protocols`.")
 @click.option(
-    "--part", type=click.Choice(["test", "validation"]), default="test", show_default=True,
+    "--protocol",
+    default="fate-aev",
+    show_default=True,
+    help="Which numbers; `unplug list age-protocols`.",
+)
+@click.option(
+    "--part",
+    type=click.Choice(["test", "validation"]),
+    default="test",
+    show_default=True,
     help="Whom to ask about, where these are the data of the training.",
-)  # fmt: skip
+)
 @click.option(
-    "--checkpoint", "checkpoints", multiple=True, type=click.Path(path_type=Path),
-    help="Of exported files: what they were exported from, whose record says what it learned from; may be repeated.",
-)  # fmt: skip
+    "--checkpoint",
+    "checkpoints",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help=(
+        "Of exported files: what they were exported from, whose record says what it learned from; "
+        "may be repeated."
+    ),
+)
 @click.option(
-    "--split", "splits", multiple=True, type=click.Path(path_type=Path), help="A split file that says so; may be repeated."
+    "--split",
+    "splits",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A split file that says so; may be repeated.",
 )
 @training_data_option
-@click.option("--challenge", metavar="YEARS", help="T of Challenge-T, with commas (default: the protocol's, 18,21,23,25).")
 @click.option(
-    "--max-fpr", type=FloatRange(0.0, 1.0, min_open=True, max_open=True), default=0.01, show_default=True,
-    help="Limit of false positives over minors that is to be shown; the report says how many people are missing to that.",
-)  # fmt: skip
+    "--challenge",
+    metavar="YEARS",
+    help="T of Challenge-T, with commas (default: the protocol's, 18,21,23,25).",
+)
 @click.option(
-    "--face-landmarker", "landmarker", type=click.Path(path_type=Path), envvar="UNPLUG_FACE_LANDMARKER",
-    help="MediaPipe's face_landmarker.task: says of how many pictures nothing could be said, and why (extra [conditions]).",
-)  # fmt: skip
-@click.option("--card", is_flag=True, help="Put the numbers on the card (README.md) of each checkpoint too.")
+    "--max-fpr",
+    type=FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    default=0.01,
+    show_default=True,
+    help=(
+        "Limit of false positives over minors that is to be shown; the report says how many people "
+        "are missing to that."
+    ),
+)
+@click.option(
+    "--face-landmarker",
+    "landmarker",
+    type=click.Path(path_type=Path),
+    envvar="UNPLUG_FACE_LANDMARKER",
+    help=(
+        "MediaPipe's face_landmarker.task: says of how many pictures nothing could be said, and "
+        "why (extra [conditions])."
+    ),
+)
+@click.option(
+    "--card", is_flag=True, help="Put the numbers on the card (README.md) of each checkpoint too."
+)
 @trust_option
 @out_option("Evaluation to write (JSON).", required=False, default=Path("evaluation.json"))
 @command
 def evaluate(
-    models: tuple[Path, ...], spec: str, on_bad: Any, protocol: str, part: Any, checkpoints: tuple[Path, ...],
-    splits: tuple[Path, ...], training: tuple[str, ...], challenge: str | None, max_fpr: float,
-    landmarker: Path | None, card: bool, trusted: tuple[Path, ...], out: Path, common: Common,
-) -> Outcome:  # fmt: skip
-    """Judge MODELS (checkpoints, exported files, bundles) at age limits, on people whom they never saw.
+    models: tuple[Path, ...],
+    spec: str,
+    on_bad: Any,
+    protocol: str,
+    part: Any,
+    checkpoints: tuple[Path, ...],
+    splits: tuple[Path, ...],
+    training: tuple[str, ...],
+    challenge: str | None,
+    max_fpr: float,
+    landmarker: Path | None,
+    card: bool,
+    trusted: tuple[Path, ...],
+    out: Path,
+    common: Common,
+) -> Outcome:
+    """Judge MODELS (checkpoints, exported files, bundles) at age limits, on people whom they never
+    saw.
 
-    Errors by year of age and by group (csv columns attr:NAME; UTKFace's names say sex and race), false positives of
-    Challenge-T over minors, 13 to 16, false rejections, the worst group, failures to process and time a picture, with
-    intervals over people. What the sample cannot support is said, with how many people are missing.
+    Errors by year of age and by group (csv columns attr:NAME; UTKFace's names say sex and race),
+    false positives of Challenge-T over minors, 13 to 16, false rejections, the worst group,
+    failures to process and time a picture, with intervals over people. What the sample cannot
+    support is said, with how many people are missing.
     """
     from unplug.sdk.evidence.assurance import Asking, JudgedModels, add_to_card, card_text, evaluate
 
     asking = Asking(limit=max_fpr, challenges=_years(challenge), seed=common.seed)
     asked = JudgedModels(
-        models=models, data=spec, part=part, checkpoints=checkpoints, splits=splits, training=training,
-        trust=trust_of(trusted), landmarker=landmarker, on_bad=on_bad,
-    )  # fmt: skip
+        models=models,
+        data=spec,
+        part=part,
+        checkpoints=checkpoints,
+        splits=splits,
+        training=training,
+        trust=trust_of(trusted),
+        landmarker=landmarker,
+        on_bad=on_bad,
+    )
     folders = [path for path in models if (path / "config.json").is_file()]
     if card and not folders:
-        raise InputError("--card", "no checkpoint is among these models", "Name its folder, or leave out --card")
+        raise InputError(
+            "--card", "no checkpoint is among these models", "Name its folder, or leave out --card"
+        )
     device = common.device if folders else None
     report = evaluate(asked, protocol, asking, device=device, show=common.show)
     report.save(out)
@@ -84,9 +143,15 @@ def _years(text: str | None) -> tuple[float, ...]:
     try:
         years = tuple(float(part) for part in names(text or ""))
     except ValueError as error:
-        raise InputError(f"--challenge {str(text)[:40]}", "it is no list of years", "Write for example 18,21,25") from error
+        raise InputError(
+            f"--challenge {str(text)[:40]}", "it is no list of years", "Write for example 18,21,25"
+        ) from error
     if len(years) > 12 or any(not 0 < year < 150 for year in years):
-        raise InputError(f"--challenge {str(text)[:40]}", "out of range", "Write up to twelve years between 0 and 150")
+        raise InputError(
+            f"--challenge {str(text)[:40]}",
+            "out of range",
+            "Write up to twelve years between 0 and 150",
+        )
     return tuple(dict.fromkeys(years))
 
 
@@ -94,8 +159,16 @@ def _summary(report: EvaluationReport) -> Iterator[str]:
     from unplug.sdk.evidence.assurance import copies_left_out
 
     people = report.people
-    whom = {"held out": f"its {people.part} set", "other data": "other data", "unknown": "people whom it may know"}
-    more = f", of which {people.left_out} are left out" if people.apart == "other data" and people.left_out else ""
+    whom = {
+        "held out": f"its {people.part} set",
+        "other data": "other data",
+        "unknown": "people whom it may know",
+    }
+    more = (
+        f", of which {people.left_out} are left out"
+        if people.apart == "other data" and people.left_out
+        else ""
+    )
     seen = f"{counted(people.pictures, 'picture')} of {counted(people.people, 'person', 'people')}"
     yield f"{seen} ({people.minors} under 18): {whom[people.apart]}{more}"
     if people.copies is not None:
@@ -103,14 +176,29 @@ def _summary(report: EvaluationReport) -> Iterator[str]:
     rows = [_row(model) for model in report.models]
     yield table(tuple(rows[0]), [tuple(row.values()) for row in rows])
     for model in report.models:
-        if model.worst_group is not None and (gap := model.group(model.worst_group).gap) is not None:
-            yield f"{model.label}: worst group {model.worst_group}, {_span(gap)} years above others of the same ages"
-        yield from (f"{model.label}: not said: {name}: {why}" for name, why in model.refused.items())
+        if (
+            model.worst_group is not None
+            and (gap := model.group(model.worst_group).gap) is not None
+        ):
+            yield (
+                f"{model.label}: worst group {model.worst_group}, {_span(gap)} years above others "
+                "of the same ages"
+            )
+        yield from (
+            f"{model.label}: not said: {name}: {why}" for name, why in model.refused.items()
+        )
     yield _processed(report)
     for item in report.models[0].challenges:
         claim = item.claim
-        missing = f", {claim.missing} people without an error are missing to show it" if claim.missing is not None else ""
-        yield f"Challenge-{item.age:g}, {report.models[0].label}: at most {100 * report.limit:g} % is {claim.held}{missing}"
+        missing = (
+            f", {claim.missing} people without an error are missing to show it"
+            if claim.missing is not None
+            else ""
+        )
+        yield (
+            f"Challenge-{item.age:g}, {report.models[0].label}: at most {100 * report.limit:g} % "
+            f"is {claim.held}{missing}"
+        )
     yield from (f"not said: {name}: {why}" for name, why in report.refused.items())
     yield from (f"ALARM {alarm.kind} ({alarm.model}): {alarm.message}" for alarm in report.alarms)
 
@@ -120,15 +208,25 @@ def _processed(report: EvaluationReport) -> str:
     if found is None or found.any is None:
         why = "" if found is None else f" ({found.unmeasured}; --face-landmarker FILE)"
         return f"failure to process by the quality check of faces: not measured{why}"
-    reasons = ", ".join(f"{fault} {_share(share)}" for fault, share in found.faults.items() if share.events)
-    return f"failure to process by the quality check of faces: {_share(found.any)}{': ' if reasons else ''}{reasons}"
+    reasons = ", ".join(
+        f"{fault} {_share(share)}" for fault, share in found.faults.items() if share.events
+    )
+    return (
+        "failure to process by the quality check of faces: "
+        f"{_share(found.any)}{': ' if reasons else ''}{reasons}"
+    )
 
 
 def _row(model: ModelEvaluation) -> dict[str, str]:
-    row = {"model": model.label, "form": "checkpoint" if model.target is None else f"{model.target} {model.precision}"}
+    row = {
+        "model": model.label,
+        "form": "checkpoint" if model.target is None else f"{model.target} {model.precision}",
+    }
     row |= {
         "MAE": _span(model.mae, 2),
-        "within 5": f"{100 * model.cumulative['5'].value:.0f} %" if "5" in model.cumulative else "?",
+        "within 5": f"{100 * model.cumulative['5'].value:.0f} %"
+        if "5" in model.cumulative
+        else "?",
     }
     row |= {f"FPR {item.age:g}": _share(item.minors) for item in model.challenges}
     if model.challenges:
@@ -143,5 +241,9 @@ def _share(found: Rate) -> str:
 
 
 def _span(item: Estimate, digits: int = 1) -> str:
-    ends = "" if item.low is None or item.high is None else f" ({item.low:.{digits}f} to {item.high:.{digits}f})"
+    ends = (
+        ""
+        if item.low is None or item.high is None
+        else f" ({item.low:.{digits}f} to {item.high:.{digits}f})"
+    )
     return f"{item.value:.{digits}f}{ends}"

@@ -1,4 +1,6 @@
-"""``unplug export`` of a whole base: every part, the plugins named beside it, and ``pipeline.json``."""
+"""``unplug export`` of a whole base: every part, the plugins named beside it, and
+``pipeline.json``.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +47,27 @@ def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -
     from unplug.sdk.drawing.diffusion import find_lora, foreign_loras, load_base, teacher_of_lora
 
     variants = _variants(order.variants)
-    source = replace(_source(checkpoints), lora_slots=order.lora_slots or bool(variants), variants=variants)
+    source = replace(
+        _source(checkpoints), lora_slots=order.lora_slots or bool(variants), variants=variants
+    )
     if (name := given_option("spec", "samples", "delegate")) is not None:
-        word = {"spec": "--calibrate", "samples": "--calibration-samples", "delegate": "--require-delegate"}[name]
-        raise InputError(word, "it is of one model, and this is a whole base", "Leave it out, or export the parts one by one")
+        word = {
+            "spec": "--calibrate",
+            "samples": "--calibration-samples",
+            "delegate": "--require-delegate",
+        }[name]
+        raise InputError(
+            word,
+            "it is of one model, and this is a whole base",
+            "Leave it out, or export the parts one by one",
+        )
     check_source(source)
     plan_pairs(order.targets, order.precisions)  # refuses before a base is loaded
     own = [find_lora(name) for name in order.loras]
-    every, foreign = [*own, *(path for item in variants.values() for path in item.loras)], list[str]()
+    every, foreign = (
+        [*own, *(path for item in variants.values() for path in item.loras)],
+        list[str](),
+    )
     with temporary_folder("unplug-merge-") as folder:
         if own or any(map(teacher_of_lora, every)):  # else nothing needs the base in memory
             import torch
@@ -62,24 +77,40 @@ def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -
             source = _merged(source, base, own, folder) if own else source
         outcome = _export(source, order, common)
     outcome.value |= {
-        "loras": [{"path": str(path), "sha256": sha256_file(lora_file(path))} for path in own], "foreign_loras": foreign,
-    }  # fmt: skip
+        "loras": [{"path": str(path), "sha256": sha256_file(lora_file(path))} for path in own],
+        "foreign_loras": foreign,
+    }
     return outcome
 
 
-def _merged(source: GeneratorSource, base: Any, loras: Sequence[Path], folder: Path) -> GeneratorSource:
-    """The base with LoRA weights made part of it, in `folder`; it draws as the last one that tells says."""
+def _merged(
+    source: GeneratorSource, base: Any, loras: Sequence[Path], folder: Path
+) -> GeneratorSource:
+    """The base with LoRA weights made part of it, in `folder`; it draws as the last one that tells
+    says.
+    """
     from unplug.sdk.drawing.device import WEIGHTS_NAME
     from unplug.sdk.drawing.diffusion import merge_loras, sampling_of_lora
 
     merge_loras(base, loras, folder)
-    names = [path.resolve().parent.name if path.name == WEIGHTS_NAME else path.resolve().stem for path in loras]
-    told = [_way(how) | {"schedule": how.schedule} for how in map(sampling_of_lora, loras) if how is not None]
-    return replace(source, name=" + ".join([source.name, *names]), folder=folder, **(told[-1] if told else {}))
+    names = [
+        path.resolve().parent.name if path.name == WEIGHTS_NAME else path.resolve().stem
+        for path in loras
+    ]
+    told = [
+        _way(how) | {"schedule": how.schedule}
+        for how in map(sampling_of_lora, loras)
+        if how is not None
+    ]
+    return replace(
+        source, name=" + ".join([source.name, *names]), folder=folder, **(told[-1] if told else {})
+    )
 
 
 def _way(how: Sampling) -> dict[str, Any]:
-    """Steps, guidance and solver, as `GeneratorSource` and `PipelineDefaults` take them: files name a solver always."""
+    """Steps, guidance and solver, as `GeneratorSource` and `PipelineDefaults` take them: files name
+    a solver always.
+    """
     return {"steps": how.steps, "guidance": how.guidance, "solver": how.solver or "ddim"}
 
 
@@ -89,19 +120,35 @@ def _export(source: GeneratorSource, order: BaseOrder, common: Common) -> Outcom
     started = time.perf_counter()
     with progress_bar(f"export {source.name}", common) as progress:
         made = export_generator(
-            source, targets=order.targets, precisions=order.precisions, out=order.out, ios=order.ios,
-            layout="NHWC" if order.nhwc else "NCHW", workers=order.workers, progress=progress,
-        )  # fmt: skip
+            source,
+            targets=order.targets,
+            precisions=order.precisions,
+            out=order.out,
+            ios=order.ios,
+            layout="NHWC" if order.nhwc else "NCHW",
+            workers=order.workers,
+            progress=progress,
+        )
     seconds = round(time.perf_counter() - started, 1)
     files = [(name, item) for name, several in made.items() for item in several]
     pipeline = load_pipeline(order.out)
-    outcome = Outcome(value={
-        "out": str(order.out), "pipeline": str(order.out / PIPELINE), "seconds": seconds,
-        "base": pipeline.name, "guided": pipeline.guided,
-        "variants": {name: asdict(item) for name, item in pipeline.variants.items()},
-        "artifacts": [{**asdict(item.card), "path": str(item.path), "part": name} for name, item in files],
-    })  # fmt: skip
-    rows = [(str(item.path), name, item.card.precision, f"{item.card.bytes:,}", item.card.sha256[:12]) for name, item in files]
+    outcome = Outcome(
+        value={
+            "out": str(order.out),
+            "pipeline": str(order.out / PIPELINE),
+            "seconds": seconds,
+            "base": pipeline.name,
+            "guided": pipeline.guided,
+            "variants": {name: asdict(item) for name, item in pipeline.variants.items()},
+            "artifacts": [
+                {**asdict(item.card), "path": str(item.path), "part": name} for name, item in files
+            ],
+        }
+    )
+    rows = [
+        (str(item.path), name, item.card.precision, f"{item.card.bytes:,}", item.card.sha256[:12])
+        for name, item in files
+    ]
     rows += [
         (str(order.out / item.file), f"variant {name}", "fp32", f"{item.bytes:,}", item.sha256[:12])
         for name, item in pipeline.variants.items()
@@ -112,7 +159,10 @@ def _export(source: GeneratorSource, order: BaseOrder, common: Common) -> Outcom
     outcome.add(f"{source.name}: {counted(len(files), 'file')} and {PIPELINE} in {seconds} s")
     if not pipeline.guided:
         outcome.add("It draws without guidance: each step asks its UNet about the prompt alone.")
-    outcome.add(f"Next: unplug generate --base {shlex.quote(str(order.out))} --prompt TEXT --out picture.png")
+    outcome.add(
+        f"Next: unplug generate --base {shlex.quote(str(order.out))} --prompt TEXT --out "
+        "picture.png"
+    )
     return outcome
 
 
@@ -123,21 +173,32 @@ def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
     bases = [path for path in checkpoints if is_base(path)]
     if len(bases) != 1:
         why = f"{len(bases)} whole bases are named, and a generator has one"
-        raise InputError("unplug export", why, "Export each base by itself, with the plugins for it behind it")
+        raise InputError(
+            "unplug export", why, "Export each base by itself, with the plugins for it behind it"
+        )
     (folder,) = bases
     plugins = [path for path in checkpoints if path != folder]
     names = [path.resolve().name for path in plugins]
     if len(set(names)) < len(names):
-        raise InputError("unplug export", "two plugins have one name, which is that of their folder", "Rename one of them")
+        raise InputError(
+            "unplug export",
+            "two plugins have one name, which is that of their folder",
+            "Rename one of them",
+        )
     how = sampling_by_record(folder)
     return GeneratorSource(
-        name=base_name(folder), folder=folder,
-        plugins=dict(zip(names, plugins, strict=True)), schedule=how.schedule, **_way(how),
-    )  # fmt: skip
+        name=base_name(folder),
+        folder=folder,
+        plugins=dict(zip(names, plugins, strict=True)),
+        schedule=how.schedule,
+        **_way(how),
+    )
 
 
 def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
-    """Of each name its weights, in the order given, with the sampling that the record of the last such weights tells."""
+    """Of each name its weights, in the order given, with the sampling that the record of the last
+    such weights tells.
+    """
     from unplug.sdk.drawing.device import PipelineDefaults, VariantSource
     from unplug.sdk.drawing.diffusion import find_lora, sampling_of_lora
 
@@ -146,16 +207,22 @@ def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
         name, mark, path = pair.partition("=")
         if not (name and mark and path):
             why = f"{pair[:100]!r} is no name with weights"
-            raise InputError("--variant", why, "Write NAME=WEIGHTS, WEIGHTS as for unplug generate --lora")
+            raise InputError(
+                "--variant", why, "Write NAME=WEIGHTS, WEIGHTS as for unplug generate --lora"
+            )
         before = found.get(name, VariantSource(loras=()))
         weights = find_lora(path)
         how = sampling_of_lora(weights)
         told = how and PipelineDefaults(**_way(how))
-        found[name] = VariantSource(loras=(*before.loras, weights), defaults=told or before.defaults)
+        found[name] = VariantSource(
+            loras=(*before.loras, weights), defaults=told or before.defaults
+        )
     return found
 
 
-def _compare(outcome: Outcome, checkpoint: Path, made: Sequence[Artifact], order: BaseOrder, common: Common) -> None:
+def _compare(
+    outcome: Outcome, checkpoint: Path, made: Sequence[Artifact], order: BaseOrder, common: Common
+) -> None:
     """Compares one part's files with its checkpoint; ``parity.json`` goes beside them."""
     from unplug.export import measure_parity
     from unplug.sdk.drawing.conditions import example_inputs

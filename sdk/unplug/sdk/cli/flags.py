@@ -1,4 +1,5 @@
-"""Fields as options: messages below the command line name a field in backticks, and here it becomes a flag.
+"""Fields as options: messages below the command line name a field in backticks, and here it becomes
+a flag.
 
 ``Give it as `fleet` `` is printed as ``Give it as --fleet`` by a command that has the option, and
 ```method=folds` `` as ``--method folds``.
@@ -22,7 +23,9 @@ def with_flags(text: str) -> str:
 
 
 def flags_of(command: click.Command) -> dict[str, str]:
-    """Each field that a command has an option for, by the option's own words and by the name of its parameter."""
+    """Each field that a command has an option for, by the option's own words and by the name of its
+    parameter.
+    """
     flags: dict[str, str] = {}
     for option in command.params:
         if isinstance(option, click.Option):

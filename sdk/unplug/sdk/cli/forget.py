@@ -10,42 +10,88 @@ import click
 from unplug.core import counted
 
 from .base import Common, Outcome, command, folded, percent, settings
-from .options import base_option, checkpoint_argument, data_option, forget_option, out_option, traces, without_option
+from .options import (
+    base_option,
+    checkpoint_argument,
+    data_option,
+    forget_option,
+    out_option,
+    traces,
+    without_option,
+)
 
 
 @click.command()
 @checkpoint_argument
 @data_option
 @forget_option
-@click.option("--method", help="See `unplug list methods` (default: the design's own way, or msg for an ordinary model).")
-@click.option("--budget", type=float, help="Fraction of retraining, compute and wall time each (default: the method's).")
-@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method; may be repeated.")
-@without_option("What the method must do without, such as 'forget data'; one that needs it is refused. May be repeated.")
+@click.option(
+    "--method",
+    help="See `unplug list methods` (default: the design's own way, or msg for an ordinary model).",
+)
+@click.option(
+    "--budget",
+    type=float,
+    help="Fraction of retraining, compute and wall time each (default: the method's).",
+)
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A hyperparameter of the method; may be repeated.",
+)
+@without_option(
+    "What the method must do without, such as 'forget data'; one that needs it is refused. May be "
+    "repeated."
+)
 @click.option(
     "--retrained",
     type=click.Path(path_type=Path),
     help="The retrained model: its recipe is checked and what it took is recorded.",
 )
 @click.option(
-    "--fleet", type=click.Path(path_type=Path),
-    help="Folder that `unplug references` made: a method that needs out-of-fold answers takes them from it.",
-)  # fmt: skip
+    "--fleet",
+    type=click.Path(path_type=Path),
+    help=(
+        "Folder that `unplug references` made: a method that needs out-of-fold answers takes them "
+        "from it."
+    ),
+)
 @base_option
-@click.option("--restart", is_flag=True, help="Drop an unfinished retraining instead of continuing it.")
+@click.option(
+    "--restart", is_flag=True, help="Drop an unfinished retraining instead of continuing it."
+)
 @out_option("Checkpoint folder to write.")
 @command
 def forget(
-    checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str | None, budget: float | None,
-    pairs: tuple[str, ...], without: tuple[Any, ...], retrained: Path | None, fleet: Path | None, base: str | None,
-    restart: bool, out: Path, common: Common,
-) -> Outcome:  # fmt: skip
+    checkpoint: Path,
+    spec: str,
+    on_bad: Any,
+    forget_file: Path,
+    method: str | None,
+    budget: float | None,
+    pairs: tuple[str, ...],
+    without: tuple[Any, ...],
+    retrained: Path | None,
+    fleet: Path | None,
+    base: str | None,
+    restart: bool,
+    out: Path,
+    common: Common,
+) -> Outcome:
     """Unlearn the samples that FILE names, within a budget.
 
     `--method retrain` trains from scratch on the retain set: the oracle that audits compare with.
     """
     from unplug.plugins import load_checkpoint
     from unplug.sdk.forgetting.tasks import task_of
-    from unplug.sdk.forgetting.unlearning import check_fleet, learned_by_design, request_price, slow_clock
+    from unplug.sdk.forgetting.unlearning import (
+        check_fleet,
+        learned_by_design,
+        request_price,
+        slow_clock,
+    )
     from unplug.sdk.journey import unlearn
     from unplug.sdk.learning.data import describe_request, load_dataset, read_forget_file
 
@@ -77,11 +123,17 @@ def forget(
     )
     facts, metrics = done.record["forget"], done.record["metrics"]
     cost = facts["cost"]
-    beside = f" ({facts['held_out']} more, held out, left validation and test)" if facts["held_out"] else ""
+    beside = (
+        f" ({facts['held_out']} more, held out, left validation and test)"
+        if facts["held_out"]
+        else ""
+    )
     lines = [
-        f"saved {out}: {counted(facts['samples'], 'sample')} forgotten by {facts['method']} in {cost['wall_s']:.3g} s{beside}",
+        f"saved {out}: {counted(facts['samples'], 'sample')} forgotten by {facts['method']} in "
+        f"{cost['wall_s']:.3g} s{beside}",
         folded(
-            f"compute {percent(cost['compute_fraction'])}, wall {percent(cost['wall_fraction'])} of retraining "
+            f"compute {percent(cost['compute_fraction'])}, wall {percent(cost['wall_fraction'])} "
+            "of retraining "
             f"({cost['retrain']['source']})"
         ),
     ]
@@ -93,8 +145,17 @@ def forget(
         lines.append(f"{name:<8}{row['n']:>6} samples  {task.describe(row)}")
     if method != "retrain":
         beside = f" --base {base}" if base else ""
-        lines.append(f"Next: unplug audit {out} --data {spec} --forget {forget_file} --retrained DIR{beside} -o audit.json")
+        lines.append(
+            f"Next: unplug audit {out} --data {spec} --forget {forget_file} --retrained "
+            f"DIR{beside} -o audit.json"
+        )
     notes = done.record.get("adopted", {}).get("notes", [])
     lines += [folded(f"note: {note}") for note in notes] + [traces(forget_file)]
-    value = {"out": str(out), "sha256": done.sha256, **facts, "metrics": metrics, **({"notes": notes} if notes else {})}
+    value = {
+        "out": str(out),
+        "sha256": done.sha256,
+        **facts,
+        "metrics": metrics,
+        **({"notes": notes} if notes else {}),
+    }
     return Outcome(value=value, text="\n".join(lines))

@@ -20,15 +20,27 @@ def generate_on_base(order: DrawOrder, updates: Sequence[Path], common: Common) 
 
     for name in order.guides.plugins:
         find_plugin(name)
-    steerings = order.guides.steerings(_kind_of)  # before torch and diffusers are loaded, which takes seconds
-    from unplug.sdk.drawing.diffusion import draw_pictures, drawing_dtype, foreign_loras, load_base, load_loras, sampling_of
+    # before torch and diffusers are loaded, which takes seconds
+    steerings = order.guides.steerings(_kind_of)
+    from unplug.sdk.drawing.diffusion import (
+        draw_pictures,
+        drawing_dtype,
+        foreign_loras,
+        load_base,
+        load_loras,
+        sampling_of,
+    )
 
     check_writable(order.out.parent)
     usual = sampling_of(order.base)
     steps, guidance = order.steps or usual.steps, order.guidance or usual.guidance
     solver = order.solver or usual.solver
     if order.negative and guidance <= 1:
-        raise InputError("--negative", "without guidance it has no effect", "Leave it out, or raise --guidance above 1")
+        raise InputError(
+            "--negative",
+            "without guidance it has no effect",
+            "Leave it out, or raise --guidance above 1",
+        )
     dtype = drawing_dtype(order.base, common.device)
     base = load_base(order.base, device=common.device, dtype=dtype)
     foreign = tell_foreign(foreign_loras(base, updates), order.base, common)
@@ -39,15 +51,39 @@ def generate_on_base(order: DrawOrder, updates: Sequence[Path], common: Common) 
     count = len(order.seeds)
     with progress(total=count, label="draw", unit="picture", show=common.show) as bar:
         pictures, drawn = draw_pictures(
-            base, [order.prompt] * count, steerings, seeds=order.seeds, size=order.size, steps=steps, guidance=guidance,
-            solver=solver, schedule=usual.schedule, negative=order.negative, progress=bar,
-        )  # fmt: skip
+            base,
+            [order.prompt] * count,
+            steerings,
+            seeds=order.seeds,
+            size=order.size,
+            steps=steps,
+            guidance=guidance,
+            solver=solver,
+            schedule=usual.schedule,
+            negative=order.negative,
+            progress=bar,
+        )
     seconds = time.perf_counter() - started
     precision = str(dtype).removeprefix("torch.")
-    facts = {"base": order.base, "steps": steps, "guidance": guidance, "solver": solver, "guidance_schedule": usual.schedule,
-             "size": pictures[0].width, "precision": precision}  # fmt: skip
+    facts = {
+        "base": order.base,
+        "steps": steps,
+        "guidance": guidance,
+        "solver": solver,
+        "guidance_schedule": usual.schedule,
+        "size": pictures[0].width,
+        "precision": precision,
+    }
     return deliver(
-        order, pictures, drawn, facts, {"foreign_loras": foreign}, steerings, _kind_of, seconds=seconds, how=precision
+        order,
+        pictures,
+        drawn,
+        facts,
+        {"foreign_loras": foreign},
+        steerings,
+        _kind_of,
+        seconds=seconds,
+        how=precision,
     )
 
 
@@ -60,12 +96,17 @@ def _kind_of(plugin: str) -> str:
 
 
 def _tell_words(tokenizer: Any, text: str, common: Common) -> None:
-    """Says what the base does not read of a text: what is behind its last token, and words that are no token of their own."""
+    """Says what the base does not read of a text: what is behind its last token, and words that are
+    no token of their own.
+    """
     from unplug.sdk.drawing.device import untaught
     from unplug.sdk.drawing.diffusion import plain_tokenizer
 
     found = plain_tokenizer(tokenizer).encode(text)
     if found.cut:
-        common.say(f"{text[:40]!r}... has {found.tokens} tokens: the base reads the first {len(found.ids)} only")
+        common.say(
+            f"{text[:40]!r}... has {found.tokens} tokens: the base reads the first "
+            f"{len(found.ids)} only"
+        )
     if (line := untaught(found.spelled, len(tokenizer))) is not None:
         common.say(line)

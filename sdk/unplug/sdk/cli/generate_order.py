@@ -1,4 +1,6 @@
-"""What ``unplug generate`` was asked for, and how it hands over what was drawn, of a base or of exported files."""
+"""What ``unplug generate`` was asked for, and how it hands over what was drawn, of a base or of
+exported files.
+"""
 
 from __future__ import annotations
 
@@ -50,28 +52,42 @@ class DrawOrder:
         """Before anything is loaded: what no base can draw, whichever kind it is.
 
         Raises:
-            InputError: a prompt that is too long or no text, or a seed that could not be asked for again.
+            InputError: a prompt that is too long or no text, or a seed that could not be asked for
+                again.
         """
         from unplug.sdk.drawing.device import check_text
 
         check_text(self.prompt)
         check_text(self.negative, "negative prompt")
         if self.seeds[-1] > MAX_SEED:
-            raise InputError(f"seeds up to {self.seeds[-1]}", f"more than {MAX_SEED}", "Give a smaller --seed")
+            raise InputError(
+                f"seeds up to {self.seeds[-1]}", f"more than {MAX_SEED}", "Give a smaller --seed"
+            )
 
     @property
     def facts(self) -> dict[str, Any]:
         """What every picture says of how it was asked for."""
         return {
-            "prompt": self.prompt, "negative": self.negative, "plugins": list(self.guides.plugins),
-            "strengths": list(self.guides.strengths), "loras": list(self.loras),
-        }  # fmt: skip
+            "prompt": self.prompt,
+            "negative": self.negative,
+            "plugins": list(self.guides.plugins),
+            "strengths": list(self.guides.strengths),
+            "loras": list(self.loras),
+        }
 
 
 def deliver(
-    order: DrawOrder, pictures: Sequence[Image.Image], conditions: Sequence[Image.Image], facts: Mapping[str, Any],
-    more: Mapping[str, Any], steerings: Sequence[Steering], kind_of: Callable[[str], str], *, seconds: float, how: str,
-) -> Outcome:  # fmt: skip
+    order: DrawOrder,
+    pictures: Sequence[Image.Image],
+    conditions: Sequence[Image.Image],
+    facts: Mapping[str, Any],
+    more: Mapping[str, Any],
+    steerings: Sequence[Steering],
+    kind_of: Callable[[str], str],
+    *,
+    seconds: float,
+    how: str,
+) -> Outcome:
     """Writes each picture, and of several a grid behind their conditions.
 
     Args:
@@ -91,11 +107,17 @@ def deliver(
     for file, picture, seed in zip(order.files, pictures, order.seeds, strict=True):
         save_marked(picture, file, {**known, "seed": seed})
     if len(pictures) > 1:
-        save_marked(image_grid([[*conditions, *pictures]]), order.out, {**known, "seeds": list(order.seeds)})
+        save_marked(
+            image_grid([[*conditions, *pictures]]), order.out, {**known, "seeds": list(order.seeds)}
+        )
     value = {
-        "out": str(order.out), "pictures": [str(file) for file in order.files], "seconds": round(seconds, 3),
-        "guides": [described(item) for item in steerings], **known, **more,
-    }  # fmt: skip
+        "out": str(order.out),
+        "pictures": [str(file) for file in order.files],
+        "seconds": round(seconds, 3),
+        "guides": [described(item) for item in steerings],
+        **known,
+        **more,
+    }
     saved = f"saved {order.out} ({counted(len(pictures), 'picture')}, {seconds:.1f} s, {how})"
     notes = [told(item, kind_of(item.plugin)) for item in steerings if item.photo]
     return Outcome(value=value | {"notes": notes}, text="\n".join([saved, *map(folded, notes)]))

@@ -1,4 +1,6 @@
-"""What each plugin of ``unplug generate`` follows: its picture by the order of the options, its settings, its crop."""
+"""What each plugin of ``unplug generate`` follows: its picture by the order of the options, its
+settings, its crop.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
 Crop = Literal["auto", "face", "none"]
 EXAMPLE = Path("example")
-"""For --condition-image: the picture that ships for the plugin's condition, where no file is called so."""
+"""For --condition-image: the picture that ships for the plugin's condition, where no file is called
+so.
+"""
 FACE, BODY = "face_landmark", "holistic"
 OF_THE_FACE = ("task", "faces")
 """Settings that finding the face has as well."""
@@ -68,7 +72,8 @@ class GuideOrder:
         strengths: none, or one for each plugin.
         settings: ``--set``; a key may begin with the condition that is meant: ``canny.low``.
         task: MediaPipe's task file.
-        crop: "face" crops every photograph to its face, "auto" those of face landmarks, "none" nothing.
+        crop: "face" crops every photograph to its face, "auto" those of face landmarks, "none"
+            nothing.
         margin: around the face; None is the usual one.
     """
 
@@ -85,7 +90,9 @@ class GuideOrder:
         """Raises `DataError` for a picture that is not there, before anything that takes time."""
         for path in (*self.conditions, *self.photos):
             if not path.exists() and (path != EXAMPLE or path in self.photos):
-                raise DataError(str(path), "no such file", "Check the path of the condition or photograph")
+                raise DataError(
+                    str(path), "no such file", "Check the path of the condition or photograph"
+                )
 
     def steerings(self, kind_of: Callable[[str], str]) -> tuple[Steering, ...]:
         """One a plugin.
@@ -106,7 +113,9 @@ class GuideOrder:
         kinds = [kind_of(plugin) for plugin in self.plugins]
         images = [_found(image, kind) for image, kind in zip(images, kinds, strict=True)]
         cropped = [photo and self._crops(kind) for photo, kind in zip(photo_of, kinds, strict=True)]
-        options = self._options([kind if photo else None for kind, photo in zip(kinds, photo_of, strict=True)], cropped)
+        options = self._options(
+            [kind if photo else None for kind, photo in zip(kinds, photo_of, strict=True)], cropped
+        )
         strengths = self.strengths or (1.0,) * len(self.plugins)
         rows = zip(self.plugins, images, photo_of, strengths, cropped, options, strict=True)
         return tuple(
@@ -125,20 +134,30 @@ class GuideOrder:
         count, pictures = len(self.plugins), len(self.conditions) + len(self.photos)
         if pictures != count:
             why = f"{counted(count, 'plugin')} and {counted(pictures, 'picture')} were given"
-            return InputError("--plugin", why, "Give a --condition-image or a --photo for each --plugin, in the same order")
+            return InputError(
+                "--plugin",
+                why,
+                "Give a --condition-image or a --photo for each --plugin, in the same order",
+            )
         if self.strengths and len(self.strengths) != count:
             why = f"{len(self.strengths)} for {counted(count, 'plugin')}"
             return InputError("--strength", why, "Give none, or one for each --plugin")
         if self.photos:
             return None
         if self.settings or self.task is not None:
-            return InputError("--set or --task", "settings are for drawing a condition", "Use them with --photo")
+            return InputError(
+                "--set or --task", "settings are for drawing a condition", "Use them with --photo"
+            )
         if self.crop != "auto" or self.margin is not None:
-            return InputError("--crop or --margin", "only photographs are cropped", "Use them with --photo")
+            return InputError(
+                "--crop or --margin", "only photographs are cropped", "Use them with --photo"
+            )
         return None
 
     def _order(self) -> list[str]:
-        """Names of the options of the pictures, in the order of the command line; conditions first for other callers."""
+        """Names of the options of the pictures, in the order of the command line; conditions first
+        for other callers.
+        """
         context = click.get_current_context(silent=True)
         usual = ["conditions"] * len(self.conditions) + ["photos"] * len(self.photos)
         return usual if context is None else list(context.meta.get(ORDER, usual))
@@ -146,15 +165,18 @@ class GuideOrder:
     def _crops(self, kind: str) -> bool:
         if self.crop == "face" and kind == BODY:
             raise InputError(
-                "--crop face", "holistic draws a whole body, not a face", "Leave it out, or crop the picture yourself"
+                "--crop face",
+                "holistic draws a whole body, not a face",
+                "Leave it out, or crop the picture yourself",
             )
         everybody = "all" in (self.settings.get("faces"), self.settings.get(f"{kind}.faces"))
         return self.crop == "face" or (self.crop == "auto" and kind == FACE and not everybody)
 
     def _options(
         self, kinds: list[str | None], cropped: list[bool]
-    ) -> list[tuple[dict[str, str], dict[str, str]]]:  # fmt: skip
-        """Of each plugin, the settings of its condition and those of its crop; a setting that nobody has goes to all.
+    ) -> list[tuple[dict[str, str], dict[str, str]]]:
+        """Of each plugin, the settings of its condition and those of its crop; a setting that
+        nobody has goes to all.
 
         Then the condition itself says which ones it has.
         """
@@ -164,10 +186,17 @@ class GuideOrder:
         for key, value in given.items():
             wanted, name = _split(key)
             if wanted is not None and wanted not in kinds:
-                raise InputError(f"--set {key}", f"no photograph is drawn as {wanted}", "Name the condition of a --photo")
+                raise InputError(
+                    f"--set {key}",
+                    f"no photograph is drawn as {wanted}",
+                    "Name the condition of a --photo",
+                )
             meant = [kind is not None and wanted in (None, kind) for kind in kinds]
             takes = [ours and name in names for ours, names in zip(meant, known, strict=True)]
-            frames = [ours and crops and name in OF_THE_FACE for ours, crops in zip(meant, cropped, strict=True)]
+            frames = [
+                ours and crops and name in OF_THE_FACE
+                for ours, crops in zip(meant, cropped, strict=True)
+            ]
             for place, (own, of_face) in enumerate(found):
                 if takes[place] or (meant[place] and not any(takes) and not any(frames)):
                     own[name] = value
@@ -178,7 +207,11 @@ class GuideOrder:
     def _frame(self, of_face: Mapping[str, Any]) -> FaceFrame:
         from unplug.sdk.drawing.conditions import FaceFrame
 
-        return FaceFrame(**of_face) if self.margin is None else FaceFrame(**of_face, margin=self.margin)
+        return (
+            FaceFrame(**of_face)
+            if self.margin is None
+            else FaceFrame(**of_face, margin=self.margin)
+        )
 
 
 def _found(image: Path, kind: str) -> Path:

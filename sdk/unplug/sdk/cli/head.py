@@ -25,8 +25,15 @@ def picture(function: F) -> F:
     """Adds HEAD, --trunk, --image and where the face is in it."""
     for add in (
         face_options,
-        click.option("--image", type=click.Path(path_type=Path), required=True, help="A picture of one face."),
-        click.option("--trunk", type=click.Path(path_type=Path), required=True, help="The exported trunk, or its checkpoint."),
+        click.option(
+            "--image", type=click.Path(path_type=Path), required=True, help="A picture of one face."
+        ),
+        click.option(
+            "--trunk",
+            type=click.Path(path_type=Path),
+            required=True,
+            help="The exported trunk, or its checkpoint.",
+        ),
         click.argument("head", type=click.Path(path_type=Path)),
     ):
         function = add(function)
@@ -38,7 +45,11 @@ def entry(function: F) -> F:
     for add in (
         out_option("The new head; it may be the old one."),
         click.option("--age", type=float, required=True, help="Years, from 0 to 127."),
-        click.option("--name", required=True, help="What the picture is called; the same when it is forgotten."),
+        click.option(
+            "--name",
+            required=True,
+            help="What the picture is called; the same when it is forgotten.",
+        ),
     ):
         function = add(function)
     return picture(function)
@@ -48,8 +59,9 @@ def entry(function: F) -> F:
 def head() -> None:
     """Let a phone add people to a closed-form model and forget them, by itself.
 
-    `make` takes a model apart: a trunk to be exported (`unplug export DIR/trunk`), and a head of a few numbers that is computed
-    anew, exactly, whenever somebody is added or forgotten. The other commands do here what an app does there.
+    `make` takes a model apart: a trunk to be exported (`unplug export DIR/trunk`), and a head of a
+    few numbers that is computed anew, exactly, whenever somebody is added or forgotten. The other
+    commands do here what an app does there.
     """
 
 
@@ -67,26 +79,48 @@ def make(checkpoint: Path, out: Path, common: Common) -> Outcome:
     if design != "closed-form":
         kind = f"made to forget by {design}" if design else "an ordinary model"
         why = f"it is {kind}: a phone cannot take anybody out of it"
-        raise InputError(str(checkpoint), why, "Train one: `unplug train age --forgettable closed-form`")
+        raise InputError(
+            str(checkpoint), why, "Train one: `unplug train age --forgettable closed-form`"
+        )
     record = {
         "schema": "unplug-checkpoint/1",
         "role": "trunk",
         "lineage": {"original": original.path.name, "original_sha256": original.sha256},
     }
-    card = f"# The trunk of {original.path.name}\n\nIt says features, from which `{HEAD}` answers. No personal data is in it.\n"
+    card = (
+        f"# The trunk of {original.path.name}\n\nIt says features, from which `{HEAD}` answers. No "
+        "personal data is in it.\n"
+    )
     save_checkpoint(AgeTrunk.of(original.model), out / TRUNK, record=record, card=card)
     made = device_head(original, weights_sha256(out / TRUNK))
     made.save(out / HEAD)
     size = (out / HEAD).stat().st_size
-    value = {"head": str(out / HEAD), "trunk": str(out / TRUNK), "pictures": len(made.committed), "bytes": size}
-    text = f"{out / HEAD}: {counted(len(made.committed), 'picture')} in it, {size:,} bytes\nNext: unplug export {out / TRUNK}"
+    value = {
+        "head": str(out / HEAD),
+        "trunk": str(out / TRUNK),
+        "pictures": len(made.committed),
+        "bytes": size,
+    }
+    text = (
+        f"{out / HEAD}: {counted(len(made.committed), 'picture')} in it, {size:,} bytes\nNext: "
+        f"unplug export {out / TRUNK}"
+    )
     return Outcome(value=value, text=text)
 
 
 @head.command()
 @entry
 @command
-def add(head: Path, trunk: Path, image: Path, name: str, age: float, out: Path, common: Common, **face: Any) -> Outcome:
+def add(
+    head: Path,
+    trunk: Path,
+    image: Path,
+    name: str,
+    age: float,
+    out: Path,
+    common: Common,
+    **face: Any,
+) -> Outcome:
     """Add a picture of somebody whose age is known."""
     opened, features_C = _opened(head, trunk, image, **face)
     return _saved(opened.add(name, features_C, age), out, f"{name} was added")
@@ -95,7 +129,16 @@ def add(head: Path, trunk: Path, image: Path, name: str, age: float, out: Path, 
 @head.command()
 @entry
 @command
-def remove(head: Path, trunk: Path, image: Path, name: str, age: float, out: Path, common: Common, **face: Any) -> Outcome:
+def remove(
+    head: Path,
+    trunk: Path,
+    image: Path,
+    name: str,
+    age: float,
+    out: Path,
+    common: Common,
+    **face: Any,
+) -> Outcome:
     """Forget a picture: what is left is, bit for bit, the head that never saw it."""
     opened, features_C = _opened(head, trunk, image, **face)
     return _saved(opened.remove(name, features_C, age), out, f"{name} is forgotten")
@@ -120,7 +163,10 @@ def _opened(
     """The head, and the trunk's features (C,) of the face in a picture."""
     from unplug.sdk.drawing.inference import load_head, run
 
-    opened, said = load_head(path), run(trunk, [image], box=box, landmarker=landmarker, margin=margin)
+    opened, said = (
+        load_head(path),
+        run(trunk, [image], box=box, landmarker=landmarker, margin=margin),
+    )
     if said.model_type != "age-trunk":
         raise InputError(f"--trunk {trunk}", f"it is a model of type {said.model_type}", OWN)
     if opened.facts.trunk_sha256 != _weights_of(trunk):
@@ -141,4 +187,6 @@ def _weights_of(trunk: Path) -> str:
 def _saved(changed: DeviceHead, out: Path, what: str) -> Outcome:
     changed.save(out)
     value = {"head": str(out), "pictures": len(changed.committed)}
-    return Outcome(value=value, text=f"{what}; {counted(len(changed.committed), 'picture')} in {out}")
+    return Outcome(
+        value=value, text=f"{what}; {counted(len(changed.committed), 'picture')} in {out}"
+    )

@@ -24,10 +24,11 @@ RECORDED = ("identity", "informed", "step", "try", "audit", "release", "revocati
 
 @click.group()
 def ledger() -> None:
-    """Keep requests to be forgotten on record: who is due when, what was done, and proof that nothing was changed since.
+    """Keep requests to be forgotten on record: who is due when, what was done, and proof that
+    nothing was changed since.
 
-    Names of people are never kept: digests under your key stand for them. --ledger (or UNPLUG_LEDGER) names a file or a
-    postgresql:// URL.
+    Names of people are never kept: digests under your key stand for them. --ledger (or
+    UNPLUG_LEDGER) names a file or a postgresql:// URL.
     """
 
 
@@ -37,7 +38,10 @@ for made in (touch, queue, checkpoint, prove, verify, export, role):
 
 @ledger.command()
 @ledger_option
-@click.option("--name", help="Of a new signing key, what others see of it, for example example.com (default: random).")
+@click.option(
+    "--name",
+    help="Of a new signing key, what others see of it, for example example.com (default: random).",
+)
 @command
 def init(where: str | None, name: str | None, common: Common) -> Outcome:
     """Make a ledger and the key that signs it, or bring an older one up to date."""
@@ -55,7 +59,9 @@ def init(where: str | None, name: str | None, common: Common) -> Outcome:
     return Outcome(value=value, text=text)
 
 
-def _day(_context: click.Context, _parameter: click.Parameter, value: datetime | None) -> date | None:
+def _day(
+    _context: click.Context, _parameter: click.Parameter, value: datetime | None
+) -> date | None:
     return None if value is None else value.date()
 
 
@@ -66,20 +72,42 @@ def received_option(text: str) -> Callable[[F], F]:
 
 @ledger.command()
 @ledger_option
-@click.option("--id", "name", help="Your own number of the request, which stands in clear: never a name (default: random).")
-@click.option("--forget", "forget_file", type=click.Path(path_type=Path), help="Forget file that names the person.")
-@click.option("--person", "people", multiple=True, metavar="NAME", help="A sample id or subject:NAME; may be repeated.")
+@click.option(
+    "--id",
+    "name",
+    help="Your own number of the request, which stands in clear: never a name (default: random).",
+)
+@click.option(
+    "--forget",
+    "forget_file",
+    type=click.Path(path_type=Path),
+    help="Forget file that names the person.",
+)
+@click.option(
+    "--person",
+    "people",
+    multiple=True,
+    metavar="NAME",
+    help="A sample id or subject:NAME; may be repeated.",
+)
 @click.option("--data", "spec", metavar="SPEC", help="Refuse names that these data do not hold.")
 @received_option("The day on which it came (default: today).")
 @click.option("--identity", default="", help="How it was checked who asks, without names.")
 @command
 def add(
-    where: str | None, name: str | None, forget_file: Path | None, people: tuple[str, ...], spec: str | None,
-    received: date | None, identity: str, common: Common,
-) -> Outcome:  # fmt: skip
+    where: str | None,
+    name: str | None,
+    forget_file: Path | None,
+    people: tuple[str, ...],
+    spec: str | None,
+    received: date | None,
+    identity: str,
+    common: Common,
+) -> Outcome:
     """Record a request to be forgotten; the same one twice is recorded once.
 
-    Names on the command line can be read by others on the machine and stay in your shell's history: a file is better.
+    Names on the command line can be read by others on the machine and stay in your shell's history:
+    a file is better.
     """
     from unplug.sdk.learning.data import read_forget_names
     from unplug.trust.ledger import open_ledger
@@ -89,16 +117,24 @@ def add(
     data = samples_in(spec) if spec else {}
     names = [*people, *(read_forget_names(forget_file, data) if forget_file else [])]
     known = KnownNames(data) if spec else None
-    request, new = open_ledger(where).add(names, id=name, received=received, identity=identity, known=known)
-    text = f"request {request.id} is entry {request.sequence}: received {request.received}, due {request.due}"
+    request, new = open_ledger(where).add(
+        names, id=name, received=received, identity=identity, known=known
+    )
+    text = (
+        f"request {request.id} is entry {request.sequence}: received {request.received}, due "
+        f"{request.due}"
+    )
     return Outcome(
-        value=request_facts(request) | {"new": new}, text=text if new else f"{text} (it was there already, nothing was added)"
+        value=request_facts(request) | {"new": new},
+        text=text if new else f"{text} (it was there already, nothing was added)",
     )
 
 
 @ledger.command("list")
 @ledger_option
-@click.option("--all", "everything", is_flag=True, help="Also those that are answered, refused or withdrawn.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also those that are answered, refused or withdrawn."
+)
 @command
 def list_(where: str | None, everything: bool, common: Common) -> Outcome:
     """List the requests that wait, and what they wait for."""
@@ -106,14 +142,27 @@ def list_(where: str | None, everything: bool, common: Common) -> Outcome:
 
     opened = open_ledger(where)
     requests = [item for item in opened.requests().values() if everything or item.waiting]
-    rows = [[item.id, item.state, str(item.received), str(item.due), str(len(item.subjects))] for item in requests]
-    text = table(["request", "state", "received", "due", "names"], rows) if rows else "no request waits"
+    rows = [
+        [item.id, item.state, str(item.received), str(item.due), str(len(item.subjects))]
+        for item in requests
+    ]
+    text = (
+        table(["request", "state", "received", "due", "names"], rows)
+        if rows
+        else "no request waits"
+    )
     return Outcome(value=[request_facts(item) for item in requests], text=text)
 
 
 @ledger.command()
 @ledger_option
-@click.option("--within", type=click.IntRange(0, 3660), default=7, show_default=True, help="Days that count as soon.")
+@click.option(
+    "--within",
+    type=click.IntRange(0, 3660),
+    default=7,
+    show_default=True,
+    help="Days that count as soon.",
+)
 @command
 def due(where: str | None, within: int, common: Common) -> Outcome:
     """List what is late or due soon (exit 1: something is late)."""
@@ -121,19 +170,36 @@ def due(where: str | None, within: int, common: Common) -> Outcome:
 
     opened = open_ledger(where)
     today = opened.today()
-    waiting = sorted((item for item in opened.requests().values() if item.waiting), key=lambda item: (item.due, item.sequence))
+    waiting = sorted(
+        (item for item in opened.requests().values() if item.waiting),
+        key=lambda item: (item.due, item.sequence),
+    )
     soon = [(item, item.days_left(today)) for item in waiting if item.days_left(today) <= within]
     late = sum(left < 0 for _, left in soon)
     rows = [
-        [item.id, item.state, str(item.due), f"{counted(-left, 'day')} late" if left < 0 else f"in {counted(left, 'day')}"]
+        [
+            item.id,
+            item.state,
+            str(item.due),
+            f"{counted(-left, 'day')} late" if left < 0 else f"in {counted(left, 'day')}",
+        ]
         for item, left in soon
     ]
-    text = f"{late} late, {len(soon) - late} due within {counted(within, 'day')}, {len(waiting)} waiting in all, on {today}"
+    text = (
+        f"{late} late, {len(soon) - late} due within {counted(within, 'day')}, {len(waiting)} "
+        f"waiting in all, on {today}"
+    )
     value = {
-        "today": str(today), "late": late, "waiting": len(waiting),
+        "today": str(today),
+        "late": late,
+        "waiting": len(waiting),
         "due": [request_facts(item) | {"days_left": left} for item, left in soon],
-    }  # fmt: skip
-    return Outcome(value=value, text=f"{table(['request', 'state', 'due', ''], rows)}\n{text}" if rows else text, ok=not late)
+    }
+    return Outcome(
+        value=value,
+        text=f"{table(['request', 'state', 'due', ''], rows)}\n{text}" if rows else text,
+        ok=not late,
+    )
 
 
 @ledger.command()
@@ -149,7 +215,13 @@ def status(where: str | None, request: str, common: Common) -> Outcome:
     text = f"request {found.id}: {found.state}, received {found.received}, due {found.due}, {names}"
     value = request_facts(found) | {
         "history": [
-            {"sequence": entry.sequence, "at": entry.at, "kind": entry.kind, "note": entry.note, "facts": dict(entry.facts)}
+            {
+                "sequence": entry.sequence,
+                "at": entry.at,
+                "kind": entry.kind,
+                "note": entry.note,
+                "facts": dict(entry.facts),
+            }
             for entry in found.history
         ]
     }
@@ -166,7 +238,10 @@ def extend(where: str | None, request: str, reason: str, common: Common) -> Outc
     from unplug.trust.ledger import open_ledger
 
     entry = open_ledger(where).extend(request, reason)
-    text = f"request {request} is due {entry.due} (entry {entry.sequence}); tell the person, with the reason"
+    text = (
+        f"request {request} is due {entry.due} (entry {entry.sequence}); tell the person, with the "
+        "reason"
+    )
     return Outcome(value={"request": request, "due": entry.due, "entry": entry.sequence}, text=text)
 
 
@@ -180,7 +255,10 @@ def refuse(where: str | None, request: str, reason: str, common: Common) -> Outc
     from unplug.trust.ledger import open_ledger
 
     entry = open_ledger(where).refuse(request, reason)
-    text = f"request {request} is refused (entry {entry.sequence}); tell the person, with the reason and where to complain"
+    text = (
+        f"request {request} is refused (entry {entry.sequence}); tell the person, with the reason "
+        "and where to complain"
+    )
     return Outcome(value={"request": request, "entry": entry.sequence}, text=text)
 
 
@@ -188,10 +266,20 @@ def refuse(where: str | None, request: str, reason: str, common: Common) -> Outc
 @ledger_option
 @click.argument("request")
 @click.option("--reason", default="", help="Why, without names.")
-@click.option("--person", "people", multiple=True, metavar="NAME", help="Take only this name out of it; may be repeated.")
+@click.option(
+    "--person",
+    "people",
+    multiple=True,
+    metavar="NAME",
+    help="Take only this name out of it; may be repeated.",
+)
 @command
-def withdraw(where: str | None, request: str, reason: str, people: tuple[str, ...], common: Common) -> Outcome:
-    """End a request that the person has taken back, or take names out of it: a mistyped one, or one of other data."""
+def withdraw(
+    where: str | None, request: str, reason: str, people: tuple[str, ...], common: Common
+) -> Outcome:
+    """End a request that the person has taken back, or take names out of it: a mistyped one, or one
+    of other data.
+    """
     from unplug.trust.ledger import open_ledger
 
     opened = open_ledger(where)
@@ -199,8 +287,16 @@ def withdraw(where: str | None, request: str, reason: str, people: tuple[str, ..
     found = opened.requests()[request]
     text = f"request {request} is {found.state} (entry {entry.sequence})"
     if found.waiting:
-        text = f"request {request} names {len(found.subjects)} now (entry {entry.sequence}) and is {found.state}"
-    value = {"request": request, "entry": entry.sequence, "state": found.state, "names": len(found.subjects)}
+        text = (
+            f"request {request} names {len(found.subjects)} now (entry {entry.sequence}) and is "
+            f"{found.state}"
+        )
+    value = {
+        "request": request,
+        "entry": entry.sequence,
+        "state": found.state,
+        "names": len(found.subjects),
+    }
     return Outcome(value=value, text=text)
 
 
@@ -208,23 +304,51 @@ def withdraw(where: str | None, request: str, reason: str, people: tuple[str, ..
 @ledger_option
 @click.argument("request", default="")
 @received_option("The day on which it came; its deadline is counted anew.")
-@click.option("--clock", is_flag=True, help="The clock is right, and was ahead when an earlier entry was written.")
-@click.option("--key", is_flag=True, help="Add requests under the operator's key that is here, or a new one.")
+@click.option(
+    "--clock",
+    is_flag=True,
+    help="The clock is right, and was ahead when an earlier entry was written.",
+)
+@click.option(
+    "--key", is_flag=True, help="Add requests under the operator's key that is here, or a new one."
+)
 @click.option("--reason", required=True, help="Why, without names.")
 @command
 def correct(
-    where: str | None, request: str, received: date | None, clock: bool, key: bool, reason: str, common: Common
+    where: str | None,
+    request: str,
+    received: date | None,
+    clock: bool,
+    key: bool,
+    reason: str,
+    common: Common,
 ) -> Outcome:
-    """Correct the day on which REQUEST came, or go on after a clock that was ahead or a key that is lost."""
+    """Correct the day on which REQUEST came, or go on after a clock that was ahead or a key that is
+    lost.
+    """
     from unplug.trust.ledger import open_ledger
 
     opened = open_ledger(where)
     entry = opened.correct(reason, id=request, received=received, clock=clock, key=key)
-    value = {"entry": entry.sequence, "request": request or None, "due": entry.due, "facts": dict(entry.facts)}
-    lines = [f"entry {entry.sequence}: corrected" + (f", and {request} is due {entry.due}" if request else "")]
+    value = {
+        "entry": entry.sequence,
+        "request": request or None,
+        "due": entry.due,
+        "facts": dict(entry.facts),
+    }
+    lines = [
+        f"entry {entry.sequence}: corrected"
+        + (f", and {request} is due {entry.due}" if request else "")
+    ]
     today = opened.today()
-    ahead = {item.id: str(item.received) for item in opened.requests().values() if item.waiting and item.received > today}
-    lines += [f"{id} says that it came on {day}: correct it with --received" for id, day in ahead.items()]
+    ahead = {
+        item.id: str(item.received)
+        for item in opened.requests().values()
+        if item.waiting and item.received > today
+    }
+    lines += [
+        f"{id} says that it came on {day}: correct it with --received" for id, day in ahead.items()
+    ]
     return Outcome(value=value | {"to_come": ahead}, text="\n".join(lines))
 
 
@@ -240,13 +364,21 @@ def correct(
     type=click.Path(path_type=Path),
     help="Its SHA-256 is kept: never of a forget file, whose names could be tried. May be repeated.",
 )
-@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Another fact; may be repeated.")
+@click.option(
+    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Another fact; may be repeated."
+)
 @command
 def record(
-    where: str | None, kind: str, requests: tuple[str, ...], note: str, files: tuple[Path, ...], pairs: tuple[str, ...],
+    where: str | None,
+    kind: str,
+    requests: tuple[str, ...],
+    note: str,
+    files: tuple[Path, ...],
+    pairs: tuple[str, ...],
     common: Common,
-) -> Outcome:  # fmt: skip
-    """Record what was done about REQUESTS: an identity check, a step, an audit, a release, a recipient informed, an answer.
+) -> Outcome:
+    """Record what was done about REQUESTS: an identity check, a step, an audit, a release, a
+    recipient informed, an answer.
 
     With `answered` it warns of what stays of the person, as far as the ledger knows.
     """
@@ -260,7 +392,12 @@ def record(
     others = [name for name in dict.fromkeys(requests) if name not in entry.requests]
     known = opened.requests() if kind == "answered" else {}
     stays = {name: remainder_on_record(known[name]) for name in entry.requests if known}
-    value = {"entry": entry.sequence, "kind": kind, "requests": list(entry.requests), "facts": facts}
+    value = {
+        "entry": entry.sequence,
+        "kind": kind,
+        "requests": list(entry.requests),
+        "facts": facts,
+    }
     lines = [f"entry {entry.sequence}: {kind}{about}"]
     lines += [f"{name} stays open: other models hold samples of it" for name in others]
     lines += [*(f"warning: {name}: {text}" for name, text in stays.items())]
@@ -273,15 +410,31 @@ def record(
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @command
 def shred(where: str | None, request: str, yes: bool, common: Common) -> Outcome:
-    """Delete the salt of a request that is over, so that nobody, with any key, can tell whom it named."""
+    """Delete the salt of a request that is over, so that nobody, with any key, can tell whom it
+    named.
+    """
     from unplug.trust.ledger import open_ledger
 
     if not yes and (common.as_json or not sys.stdin.isatty()):
-        raise InputError(f"request {request}", "shredding cannot be undone, and nobody is there to ask", "Add --yes")
-    if not yes and not click.confirm(f"Shred the salt of {request}? Nobody can then tell whom it named."):
+        raise InputError(
+            f"request {request}",
+            "shredding cannot be undone, and nobody is there to ask",
+            "Add --yes",
+        )
+    if not yes and not click.confirm(
+        f"Shred the salt of {request}? Nobody can then tell whom it named."
+    ):
         return Outcome(value=None, text="nothing was shredded")
     entry, emptied = open_ledger(where).shred(request)
-    text = f"the salt of request {request} is shredded (entry {entry.sequence}); delete it in backups of the ledger as well"
+    text = (
+        f"the salt of request {request} is shredded (entry {entry.sequence}); delete it in backups "
+        "of the ledger as well"
+    )
     if not emptied:
-        text += "\nA reader kept it in SQLite's log; it goes with the next command that writes while nobody reads"
-    return Outcome(value={"request": request, "entry": entry.sequence, "log_emptied": emptied}, text=text)
+        text += (
+            "\nA reader kept it in SQLite's log; it goes with the next command that writes while "
+            "nobody reads"
+        )
+    return Outcome(
+        value={"request": request, "entry": entry.sequence, "log_emptied": emptied}, text=text
+    )

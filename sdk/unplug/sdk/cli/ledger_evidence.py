@@ -1,4 +1,6 @@
-"""``unplug ledger``: checkpoint, prove, verify, export, role: what others can check, and what they need for it."""
+"""``unplug ledger``: checkpoint, prove, verify, export, role: what others can check, and what they
+need for it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ MAX_KEPT_BYTES = 65536
 
 
 def _verifier(vkey: str | None) -> Verifier:
-    """The public key of --vkey, a line or a file that holds one; without it, that of the key which signs here."""
+    """The public key of --vkey, a line or a file that holds one; without it, that of the key which
+    signs here.
+    """
     from unplug.trust.ledger import Verifier, signing_key
 
     require_modules(["cryptography"], "ledger")
@@ -29,13 +33,18 @@ def _verifier(vkey: str | None) -> Verifier:
         return signing_key().verifier
     if vkey.count("+") >= 2:
         return Verifier.parse(vkey)
-    return Verifier.parse(read_regular(Path(vkey), max_bytes=MAX_KEPT_BYTES).decode("utf-8", "replace"))
+    return Verifier.parse(
+        read_regular(Path(vkey), max_bytes=MAX_KEPT_BYTES).decode("utf-8", "replace")
+    )
 
 
 vkey_option = click.option(
     "--vkey",
     metavar="KEY",
-    help="The public key that `unplug ledger init` printed, or a file with it (default: from your key).",
+    help=(
+        "The public key that `unplug ledger init` printed, or a file with it (default: from your "
+        "key)."
+    ),
 )
 
 
@@ -53,13 +62,19 @@ def checkpoint(where: str | None, out: Path, common: Common) -> Outcome:
     origin, size, root = note.decode().split("\n")[:3]
     held = f"{counted(int(size), 'entry', 'entries')} of {origin} in {out}"
     text = f"{held}: keep it elsewhere, for `unplug ledger verify --against`"
-    return Outcome(value={"out": str(out), "origin": origin, "size": int(size), "root": root}, text=text)
+    return Outcome(
+        value={"out": str(out), "origin": origin, "size": int(size), "root": root}, text=text
+    )
 
 
 @click.command()
 @ledger_option
 @click.argument("request")
-@click.option("--name", metavar="NAME", help="Let the proof show this person, and only her, that the request names her.")
+@click.option(
+    "--name",
+    metavar="NAME",
+    help="Let the proof show this person, and only her, that the request names her.",
+)
 @out_option("Proof to write.")
 @command
 def prove(where: str | None, request: str, name: str | None, out: Path, common: Common) -> Outcome:
@@ -72,23 +87,52 @@ def prove(where: str | None, request: str, name: str | None, out: Path, common: 
     rows = opened.rows()[:size]  # others may have added since
     found = pick(opened.requests(), request)
     opening = opening_for(opened, found, name) if name is not None else None
-    write_json(out, dataclasses.asdict(prove_inclusion(rows, note, found.sequence, opening)), private=True)
-    whom = "; it shows that person, and whoever else has it, that the request names her" if opening else ""
+    write_json(
+        out, dataclasses.asdict(prove_inclusion(rows, note, found.sequence, opening)), private=True
+    )
+    whom = (
+        "; it shows that person, and whoever else has it, that the request names her"
+        if opening
+        else ""
+    )
     text = f"entry {found.sequence} of {size}: {out}{whom}. Send the public key by another way"
-    return Outcome(value={"out": str(out), "entry": found.sequence, "size": size, "opened": opening is not None}, text=text)
+    return Outcome(
+        value={
+            "out": str(out),
+            "entry": found.sequence,
+            "size": size,
+            "opened": opening is not None,
+        },
+        text=text,
+    )
 
 
 @click.command()
 @ledger_option
 @vkey_option
-@click.option("--against", type=click.Path(path_type=Path), help="A checkpoint that was kept elsewhere: finds a cut tail.")
-@click.option("--proof", type=click.Path(path_type=Path), help="Check a proof instead of a ledger; nothing else is needed.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    help="A checkpoint that was kept elsewhere: finds a cut tail.",
+)
+@click.option(
+    "--proof",
+    type=click.Path(path_type=Path),
+    help="Check a proof instead of a ledger; nothing else is needed.",
+)
 @click.option("--name", metavar="NAME", help="With --proof: the person whom the entry must name.")
 @command
 def verify(
-    where: str | None, vkey: str | None, against: Path | None, proof: Path | None, name: str | None, common: Common
+    where: str | None,
+    vkey: str | None,
+    against: Path | None,
+    proof: Path | None,
+    name: str | None,
+    common: Common,
 ) -> Outcome:
-    """Find every entry that was edited, removed or moved, and name it (exit 1: something was); or check a proof."""
+    """Find every entry that was edited, removed or moved, and name it (exit 1: something was); or
+    check a proof.
+    """
     from unplug.trust.ledger import check_ledger, open_ledger, read_checkpoint
 
     verifier = _verifier(vkey)
@@ -97,9 +141,17 @@ def verify(
     if name is not None:
         raise InputError("--name", "it belongs to a proof", "Add --proof FILE")
     opened = open_ledger(where)
-    verdict, found = check_ledger(opened, verifier, read_checkpoint(against, verifier) if against else None)
-    value = dataclasses.asdict(verdict) | {"ledger": opened.shown, "findings": [dataclasses.asdict(item) for item in found]}
-    lines = [f"entry {item.sequence}: {item.what}" if item.sequence is not None else item.what for item in found]
+    verdict, found = check_ledger(
+        opened, verifier, read_checkpoint(against, verifier) if against else None
+    )
+    value = dataclasses.asdict(verdict) | {
+        "ledger": opened.shown,
+        "findings": [dataclasses.asdict(item) for item in found],
+    }
+    lines = [
+        f"entry {item.sequence}: {item.what}" if item.sequence is not None else item.what
+        for item in found
+    ]
     if not found:
         tail = (
             f"and it begins with the {verdict.kept} of the kept checkpoint"
@@ -116,14 +168,24 @@ def _proof(path: Path, verifier: Verifier, name: str | None) -> Outcome:
     proven = check_proof(read_proof(path), verifier, str(path), name)
     size, entry = proven.checkpoint.size, proven.entry
     named = f", and it names {name}" if name is not None else ""
-    text = f"{path}: entry {entry.sequence} of {size}, {entry.kind} of {entry.at}, is in {proven.checkpoint.origin}{named}"
-    value = {"origin": proven.checkpoint.origin, "size": size, "entry": dataclasses.asdict(entry), "names": name is not None}
+    text = (
+        f"{path}: entry {entry.sequence} of {size}, {entry.kind} of {entry.at}, is in "
+        f"{proven.checkpoint.origin}{named}"
+    )
+    value = {
+        "origin": proven.checkpoint.origin,
+        "size": size,
+        "entry": dataclasses.asdict(entry),
+        "names": name is not None,
+    }
     return Outcome(value=value, text=text)
 
 
 @click.command()
 @ledger_option
-@click.option("--format", "form", type=click.Choice(["json", "csv"]), default="json", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["json", "csv"]), default="json", show_default=True
+)
 @out_option("File to write.")
 @command
 def export(where: str | None, form: str, out: Path, common: Common) -> Outcome:
@@ -139,7 +201,8 @@ def export(where: str | None, form: str, out: Path, common: Common) -> Outcome:
         with atomic_path(out, private=True) as temporary:
             temporary.write_text(export_csv(entries), encoding="utf-8")
     return Outcome(
-        value={"out": str(out), "entries": len(entries)}, text=f"{counted(len(entries), 'entry', 'entries')} in {out}"
+        value={"out": str(out), "entries": len(entries)},
+        text=f"{counted(len(entries), 'entry', 'entries')} in {out}",
     )
 
 
@@ -148,7 +211,9 @@ def export(where: str | None, form: str, out: Path, common: Common) -> Outcome:
 @click.option("--schema", default="public", show_default=True, help="In which the tables are.")
 @command
 def role(name: str, schema: str, common: Common) -> Outcome:
-    """Print the SQL that lets the PostgreSQL role NAME add entries and shred salts, and nothing else."""
+    """Print the SQL that lets the PostgreSQL role NAME add entries and shred salts, and nothing
+    else.
+    """
     from unplug.trust.ledger import role_sql
 
     sql = role_sql(name, schema)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def samples_in(spec: str) -> dict[str, set[str]]:
-    """All names that a request can have in some data, to the ids of their samples. No picture is opened."""
+    """All names that a request can have in some data, to the ids of their samples. No picture is
+    opened.
+    """
     from unplug.sdk.learning.data import named_samples, parse_spec
 
     return named_samples(parse_spec(spec).listing().samples)
@@ -26,11 +28,19 @@ def samples_in(spec: str) -> dict[str, set[str]]:
 
 @click.command()
 @ledger_option
-@click.option("--data", "spec", required=True, metavar="SPEC", help="The data in which the names are looked for.")
+@click.option(
+    "--data",
+    "spec",
+    required=True,
+    metavar="SPEC",
+    help="The data in which the names are looked for.",
+)
 @out_option("Forget file to write, with names in clear: delete it after use.")
 @command
 def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
-    """Write one forget file for all open requests whose every name is in the data, so that one release covers them."""
+    """Write one forget file for all open requests whose every name is in the data, so that one
+    release covers them.
+    """
     from unplug.trust.ledger import open_ledger, open_queue
 
     found = open_queue(open_ledger(where), samples_in(spec))
@@ -41,25 +51,36 @@ def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
     samples = [name for name in names if not name.startswith(SUBJECT)]
     subjects = [name.removeprefix(SUBJECT) for name in names if name.startswith(SUBJECT)]
     write_json(out, {"samples": samples, "subjects": subjects}, private=True)
-    lines = [f"{len(found.whole)} open request{'s name' if len(found.whole) > 1 else ' names'} {len(names)} of {spec}: {out}"]
+    lines = [
+        f"{len(found.whole)} open request{'s name' if len(found.whole) > 1 else ' names'} "
+        f"{len(names)} of {spec}: {out}"
+    ]
     lines += found.waiting()
     lines.append(
-        f"`unplug release --all-open` records it; else: unplug ledger record release {' '.join(found.whole)} --file MANIFEST"
+        "`unplug release --all-open` records it; else: unplug ledger record release "
+        f"{' '.join(found.whole)} --file MANIFEST"
     )
     value = {
-        "out": str(out), "requests": list(found.whole), "names": len(names), "elsewhere": dict(found.elsewhere),
-        "shredded": list(found.shredded), "unreadable": dict(found.unreadable),
-    }  # fmt: skip
+        "out": str(out),
+        "requests": list(found.whole),
+        "names": len(names),
+        "elsewhere": dict(found.elsewhere),
+        "shredded": list(found.shredded),
+        "unreadable": dict(found.unreadable),
+    }
     return Outcome(value=value, text="\n".join(lines))
 
 
 @click.command()
 @ledger_option
 @click.argument("checkpoints", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--data", "spec", required=True, metavar="SPEC", help="The data that they were trained on.")
+@click.option(
+    "--data", "spec", required=True, metavar="SPEC", help="The data that they were trained on."
+)
 @command
 def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: Common) -> Outcome:
-    """Record which open requests touch each of CHECKPOINTS: how many of their samples it was trained on and did not forget.
+    """Record which open requests touch each of CHECKPOINTS: how many of their samples it was
+    trained on and did not forget.
 
     Samples of the validation and test set are counted apart: no weights were trained on them.
     """
@@ -70,7 +91,9 @@ def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: C
     opened, samples = open_ledger(where), samples_in(spec)
     found = open_queue(opened, samples)
     if not found.of:
-        raise InputError("the queue", f"no open request is known to name anybody in {spec}", _way_out(found))
+        raise InputError(
+            "the queue", f"no open request is known to name anybody in {spec}", _way_out(found)
+        )
     rows: list[dict[str, Any]] = []
     for path in checkpoints:
         loaded = load_checkpoint(path)
@@ -79,11 +102,23 @@ def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: C
             ids = {sample for name in names for sample in samples[name]}
             counts = _counts(split, ids)
             facts = {"model_sha256": loaded.sha256, "data_digest": split.data_digest}
-            entry = opened.record("touched", [request], facts=facts | {name: str(count) for name, count in counts.items()})
-            rows.append({"request": request, "model": str(path), "entry": entry.sequence, **facts, **counts})
-    shown = [[row["request"], row["model"], str(row["samples"]), str(row["held_out"]), str(row["entry"])] for row in rows]
+            entry = opened.record(
+                "touched",
+                [request],
+                facts=facts | {name: str(count) for name, count in counts.items()},
+            )
+            rows.append(
+                {"request": request, "model": str(path), "entry": entry.sequence, **facts, **counts}
+            )
+    shown = [
+        [row["request"], row["model"], str(row["samples"]), str(row["held_out"]), str(row["entry"])]
+        for row in rows
+    ]
     text = table(["request", "model", "samples in it", "held out", "entry"], shown)
-    return Outcome(value=rows, text="\n".join([text, *(f"{id}: {why}" for id, why in found.unreadable.items())]))
+    return Outcome(
+        value=rows,
+        text="\n".join([text, *(f"{id}: {why}" for id, why in found.unreadable.items())]),
+    )
 
 
 def _way_out(found: Queue) -> str:
@@ -92,7 +127,9 @@ def _way_out(found: Queue) -> str:
 
 
 def _counts(split: Any, ids: set[str]) -> dict[str, int]:
-    """How many of some samples a model was trained on and has not forgotten, and how many only judged or chose it."""
+    """How many of some samples a model was trained on and has not forgotten, and how many only
+    judged or chose it.
+    """
     from unplug.sdk.learning.data import stored_name
 
     names, learned = {stored_name(split, name) for name in ids}, set(split.retain)

@@ -19,13 +19,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 def ledger_option(function: F) -> F:
     """Adds --ledger PLACE and --timezone ZONE."""
     function = click.option(
-        "--timezone", metavar="ZONE", envvar="UNPLUG_TIMEZONE", expose_value=False, callback=_zone,
+        "--timezone",
+        metavar="ZONE",
+        envvar="UNPLUG_TIMEZONE",
+        expose_value=False,
+        callback=_zone,
         help="Whose days count, as Europe/Berlin or +02:00 (default: this machine's).",
-    )(function)  # fmt: skip
+    )(function)
     return click.option(
-        "--ledger", "where", metavar="PLACE", envvar="UNPLUG_LEDGER",
+        "--ledger",
+        "where",
+        metavar="PLACE",
+        envvar="UNPLUG_LEDGER",
         help="A file, or postgresql://USER@HOST/DATABASE (default: ~/.local/share/unplug/ledger.db).",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def _zone(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
@@ -37,14 +44,22 @@ def _zone(_context: click.Context, _parameter: click.Parameter, value: str | Non
 def request_facts(request: Request) -> dict[str, Any]:
     """A request ready for JSON."""
     return {
-        "request": request.id, "entry": request.sequence, "state": request.state, "received": str(request.received),
-        "due": str(request.due), "extended": request.extended, "identity": request.identity, "names": len(request.subjects),
+        "request": request.id,
+        "entry": request.sequence,
+        "state": request.state,
+        "received": str(request.received),
+        "due": str(request.due),
+        "extended": request.extended,
+        "identity": request.identity,
+        "names": len(request.subjects),
         "shredded": request.shredded,
-    }  # fmt: skip
+    }
 
 
 def history_text(entries: Sequence[LedgerEntry]) -> str:
-    """Entries as lines, below each its facts as they stand there: who compares a hash or reads a reason needs all of it."""
+    """Entries as lines, below each its facts as they stand there: who compares a hash or reads a
+    reason needs all of it.
+    """
     rows = [[str(entry.sequence), entry.at, _kind(entry), entry.note] for entry in entries]
     head, *lines = table(["entry", "at", "what", ""], rows).splitlines()
     told = [head]

@@ -30,18 +30,27 @@ REGISTRIES = {
 
 @click.command("list")
 @click.argument("kind", type=click.Choice(list(REGISTRIES)))
-@without_option("Of methods: only those that do not need this, such as 'forget data'. May be repeated.")
+@without_option(
+    "Of methods: only those that do not need this, such as 'forget data'. May be repeated."
+)
 @command
 def list_(kind: str, without: tuple[str, ...], common: Common) -> Outcome:
     """List what is registered, third parties' entry points included."""
     if without and kind != "methods":
-        raise InputError(f"--without {without[0]!r}", f"{kind} have no needs", "Use it with `unplug list methods`")
+        raise InputError(
+            f"--without {without[0]!r}",
+            f"{kind} have no needs",
+            "Use it with `unplug list methods`",
+        )
     module, attribute = REGISTRIES[kind].split(":")
     registry = getattr(import_module(module), attribute)
     items = {name: registry.get(name) for name in sorted(registry)}
     if kind != "methods":
         rows = [{"name": name, "summary": _summary(item)} for name, item in items.items()]
-        return Outcome(value=rows, text=table(("name", "what"), [(row["name"], row["summary"]) for row in rows]))
+        return Outcome(
+            value=rows,
+            text=table(("name", "what"), [(row["name"], row["summary"]) for row in rows]),
+        )
     methods = [
         {"name": name, "needs": list(item.needs), "summary": _summary(item)}
         for name, item in items.items()

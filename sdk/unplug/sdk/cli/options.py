@@ -32,35 +32,61 @@ class FloatRange(click.FloatRange):
 def data_option(function: F) -> F:
     """Adds --data SPEC and --on-bad, what to do with unusable samples."""
     function = click.option(
-        "--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True,
-        help="What to do with unreadable images or wrong labels: refuse, or go on without them and count them.",
-    )(function)  # fmt: skip
-    return click.option("--data", "spec", required=True, metavar="SPEC", help="Data, for example utkface:DIR or synth:n=3000.")(
-        function
-    )
+        "--on-bad",
+        type=click.Choice(["error", "skip"]),
+        default="error",
+        show_default=True,
+        help=(
+            "What to do with unreadable images or wrong labels: refuse, or go on without them and "
+            "count them."
+        ),
+    )(function)
+    return click.option(
+        "--data",
+        "spec",
+        required=True,
+        metavar="SPEC",
+        help="Data, for example utkface:DIR or synth:n=3000.",
+    )(function)
 
 
 def forget_option(function: F) -> F:
     """Adds --forget FILE, the request."""
     return click.option(
-        "--forget", "forget_file", required=True, type=click.Path(path_type=Path), metavar="FILE",
+        "--forget",
+        "forget_file",
+        required=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
         help="Sample ids or subject:NAME, one a line.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def face_options(function: F) -> F:
     """Adds --box, --face-landmarker and --margin: which part of a picture is the face."""
     for add in (
         click.option(
-            "--margin", type=FloatRange(-0.2, 2.0), default=0.01, show_default=True,
-            help="Around the found face, as a fraction of its box; the default frames it as UTKFace does.",
+            "--margin",
+            type=FloatRange(-0.2, 2.0),
+            default=0.01,
+            show_default=True,
+            help=(
+                "Around the found face, as a fraction of its box; the default frames it as UTKFace "
+                "does."
+            ),
         ),
         click.option(
-            "--face-landmarker", "landmarker", type=click.Path(path_type=Path), envvar="UNPLUG_FACE_LANDMARKER",
-            help="MediaPipe's face_landmarker.task: finds and crops the face (needs the extra [conditions]).",
+            "--face-landmarker",
+            "landmarker",
+            type=click.Path(path_type=Path),
+            envvar="UNPLUG_FACE_LANDMARKER",
+            help=(
+                "MediaPipe's face_landmarker.task: finds and crops the face (needs the extra "
+                "[conditions])."
+            ),
         ),
         click.option("--box", help="Where the face is, in pixels: LEFT,TOP,RIGHT,BOTTOM."),
-    ):  # fmt: skip
+    ):
         function = add(function)
     return function
 
@@ -76,58 +102,98 @@ def _no_device(ctx: click.Context, parameter: click.Parameter, value: Path | Non
         return None
     try:
         mode = value.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError, PermissionError):  # who writes says what is wrong, and where
+    except (
+        FileNotFoundError,
+        NotADirectoryError,
+        PermissionError,
+    ):  # who writes says what is wrong, and where
         return value
     except (OSError, ValueError) as error:  # too long a name; a null byte
         why = getattr(error, "strerror", None) or str(error)
-        raise click.BadParameter(f"{str(value)[:60]!r}: {why}. Give a path that can be written", ctx, parameter) from error
+        raise click.BadParameter(
+            f"{str(value)[:60]!r}: {why}. Give a path that can be written", ctx, parameter
+        ) from error
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise click.BadParameter(f"{value} is a device or a pipe. Give a path for a file or a folder", ctx, parameter)
+        raise click.BadParameter(
+            f"{value} is a device or a pipe. Give a path for a file or a folder", ctx, parameter
+        )
     return value
 
 
-def out_option(help_text: str, *, required: bool = True, default: Path | None = None) -> Callable[[F], F]:
+def out_option(
+    help_text: str, *, required: bool = True, default: Path | None = None
+) -> Callable[[F], F]:
     """Adds --out PATH, which may be no device and no pipe."""
     # A default of None would count as given for click 8.3 and later, and nothing would be required.
     more: dict[str, Any] = {} if default is None else {"default": default, "show_default": True}
     return click.option(
-        "--out", "-o", required=required, type=click.Path(path_type=Path), metavar="PATH", help=help_text, callback=_no_device,
+        "--out",
+        "-o",
+        required=required,
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help=help_text,
+        callback=_no_device,
         **more,
-    )  # fmt: skip
+    )
 
 
 def traces(forget_file: Path) -> str:
-    """What a forget step leaves of people, in two lines: how their decoded pictures are deleted, and the key of the records."""
-    return f"Decoded pictures are kept in the cache: unplug cache purge --forget {shlex.quote(str(forget_file))}\n" + folded(
-        f"Records name who was forgotten by digests under {key_file()}: keep it, later requests need it"
+    """What a forget step leaves of people, in two lines: how their decoded pictures are deleted,
+    and the key of the records.
+    """
+    return (
+        "Decoded pictures are kept in the cache: unplug cache purge --forget "
+        f"{shlex.quote(str(forget_file))}\n"
+        + folded(
+            f"Records name who was forgotten by digests under {key_file()}: keep it, later "
+            "requests need it"
+        )
     )
 
 
 faces_option = click.option(
     "--faces",
     is_flag=True,
-    help="Keep twelve pictures of people of the test set, never of the forgotten, for the local report.",
+    help=(
+        "Keep twelve pictures of people of the test set, never of the forgotten, for the local "
+        "report."
+    ),
 )
 fleet_option = click.option(
-    "--fleet", type=click.Path(path_type=Path), metavar="DIR",
-    help="What `unplug references` made: models that never saw a person, whoever she is; each is ranked among them.",
-)  # fmt: skip
+    "--fleet",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help=(
+        "What `unplug references` made: models that never saw a person, whoever she is; each is "
+        "ranked among them."
+    ),
+)
 training_data_option = click.option(
-    "--training-data", "training", multiple=True, metavar="SPEC",
+    "--training-data",
+    "training",
+    multiple=True,
+    metavar="SPEC",
     help="Where the pictures of the training lie, if not where the model's record says: the same picture under another name "
     "is left out; may be repeated.",
-)  # fmt: skip
-base_option = click.option("--base", help="Of a plugin: the diffusion base beside it (default: the one in its record).")
+)
+base_option = click.option(
+    "--base", help="Of a plugin: the diffusion base beside it (default: the one in its record)."
+)
 
 
-def shipped_or_given(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Path | None:
+def shipped_or_given(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> Path | None:
     """A plugin that ships may be named; see `shipped_folder`."""
     from unplug.sdk.drawing.diffusion import shipped_folder
 
     return None if value is None else shipped_folder(value)
 
 
-def each_shipped_or_given(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path, ...]:
+def each_shipped_or_given(
+    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[Path, ...]:
     """The same as `shipped_or_given` for several names."""
     from unplug.sdk.drawing.diffusion import shipped_folder
 
@@ -140,4 +206,6 @@ checkpoint_argument = click.argument("checkpoint", type=click.Path(), callback=s
 def given_option(*names: str) -> str | None:
     """The first of these arguments of the current command that the user wrote."""
     source = click.get_current_context().get_parameter_source
-    return next((name for name in names if source(name) is click.core.ParameterSource.COMMANDLINE), None)
+    return next(
+        (name for name in names if source(name) is click.core.ParameterSource.COMMANDLINE), None
+    )

@@ -91,7 +91,9 @@ def field_options(config: Any, types: Mapping[str, Any]) -> list[click.Option]:
     ]
 
 
-def _option(field: dataclasses.Field[Any], hint: Any, told: str, ends: tuple[int, int] | None) -> click.Option:
+def _option(
+    field: dataclasses.Field[Any], hint: Any, told: str, ends: tuple[int, int] | None
+) -> click.Option:
     flag = field.metadata.get("flag", f"--{field.name.replace('_', '-')}")
     metavar = field.metadata.get("metavar")
     hint = _without_none(hint)
@@ -127,7 +129,9 @@ def _type(hint: Any, ends: tuple[int, int] | None) -> Any:
     return {int: click.INT, float: click.FLOAT}.get(hint, click.STRING)
 
 
-def _listed(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+def _listed(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> tuple[str, ...] | None:
     return None if value is None else names(value)
 
 

@@ -21,11 +21,20 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--on", "place", metavar="PORT|HOST:PORT", help="Where to serve it (default: a free port, for this machine only)."
+    "--on",
+    "place",
+    metavar="PORT|HOST:PORT",
+    help="Where to serve it (default: a free port, for this machine only).",
 )
-@click.option("--minutes", type=FloatRange(0.01, 24 * 60), help="How long to serve it (default: until Ctrl-C).")
+@click.option(
+    "--minutes",
+    type=FloatRange(0.01, 24 * 60),
+    help="How long to serve it (default: until Ctrl-C).",
+)
 @trust_option
-@out_option("Instead: write a folder of static files, for any web server with https.", required=False)
+@out_option(
+    "Instead: write a folder of static files, for any web server with https.", required=False
+)
 @command
 def page(
     files: Path | None,
@@ -35,32 +44,52 @@ def page(
     out: Path | None,
     common: Common,
 ) -> Outcome:
-    """Let a browser draw with FILES, what `unplug export` made of a whole base; or run FILES, a signed bundle, with --trust.
+    """Let a browser draw with FILES, what `unplug export` made of a whole base; or run FILES, a
+    signed bundle, with --trust.
 
-    Everything happens in the browser, on WebAssembly or WebGPU; no word and no picture comes back. Of a base only the LiteRT
-    and ONNX files are taken, and each is checked against its hash first. With --trust the page runs nothing but bundles that
-    one of these keys signed, and refuses all that is older once it ran a newer one; FILES may be left out then, and bundles are
-    dropped on it.
+    Everything happens in the browser, on WebAssembly or WebGPU; no word and no picture comes back.
+    Of a base only the LiteRT and ONNX files are taken, and each is checked against its hash first.
+    With --trust the page runs nothing but bundles that one of these keys signed, and refuses all
+    that is older once it ran a newer one; FILES may be left out then, and bundles are dropped on
+    it.
     """
     from unplug.mobile_bench import serve_site, write_site
     from unplug.sdk.drawing.device import web_files
 
     if out is not None and (place or minutes):
-        raise InputError("--out", "it writes a folder and serves nothing", "Leave out --on and --minutes, or --out")
+        raise InputError(
+            "--out",
+            "it writes a folder and serves nothing",
+            "Leave out --on and --minutes, or --out",
+        )
     trust = trust_of(trusted)
     if trust is not None and trust.roots:
-        raise InputError("--trust", "the page reads bundles of plain keys, and these are certificates", "Give a public key")
+        raise InputError(
+            "--trust",
+            "the page reads bundles of plain keys, and these are certificates",
+            "Give a public key",
+        )
     with temporary_folder(".page.", None) as temporary:
         guard = None if trust is None else _guard(trust, files, temporary)
         found = {} if guard is not None else web_files(_generator(files))
         count = len(found) if guard is None or guard.bundle is None else 1
-        value = {"files": count, "bytes": sum(path.stat().st_size for path in found.values()), "trusted": guard is not None}
+        value = {
+            "files": count,
+            "bytes": sum(path.stat().st_size for path in found.values()),
+            "trusted": guard is not None,
+        }
         if out is not None:
             size = write_site(found, out, guard)
             text = f"wrote {out} ({size / 2**20:.0f} MB): put it on a web server with https"
             return Outcome(value={**value, "out": str(out), "site_bytes": size}, text=text)
         try:
-            serve_site(found, place, common.say, seconds=None if minutes is None else 60 * minutes, guard=guard)
+            serve_site(
+                found,
+                place,
+                common.say,
+                seconds=None if minutes is None else 60 * minutes,
+                guard=guard,
+            )
         except KeyboardInterrupt:  # how serving ends that has no --minutes
             return Outcome(value=value, text="stopped: the page is served no longer")
     return Outcome(value=value, text=f"served for {seconds(60 * (minutes or 0.0))}")
@@ -68,9 +97,17 @@ def page(
 
 def _generator(files: Path | None) -> Path:
     if files is None:
-        raise InputError("unplug page", "nothing to show", "Give what `unplug export` made of a whole base, or --trust KEY.pub")
+        raise InputError(
+            "unplug page",
+            "nothing to show",
+            "Give what `unplug export` made of a whole base, or --trust KEY.pub",
+        )
     if files.is_file() or (files / "manifest.json").is_file():
-        raise InputError(str(files), "it is a bundle, and nothing says whose signature it must have", "Add --trust KEY.pub")
+        raise InputError(
+            str(files),
+            "it is a bundle, and nothing says whose signature it must have",
+            "Add --trust KEY.pub",
+        )
     return files
 
 
@@ -80,7 +117,11 @@ def _guard(trust: Trust, bundle: Path | None, temporary: Path) -> Guard:
     from unplug.trust.bundle import open_source, pack_bundle, verify
 
     if bundle is not None and bundle.is_dir() and (bundle / "pipeline.json").is_file():
-        raise InputError(str(bundle), "it is a generator, which has no signature", "Leave out --trust, or give a signed bundle")
+        raise InputError(
+            str(bundle),
+            "it is a generator, which has no signature",
+            "Leave out --trust, or give a signed bundle",
+        )
     packed = None
     if bundle is not None:
         packed = temporary / "bundle.zip"

@@ -42,14 +42,33 @@ EXPLAINED = 4
     type=click.Path(path_type=Path),
     help="Compare on the images of this folder instead (a plugin: condition images).",
 )
-@click.option("--data", "spec", metavar="SPEC", help="Compare on samples of this data instead: of its test part, where known.")
 @click.option(
-    "--task", type=click.IntRange(1), metavar="N", help="With --data: compare errors in the task on N test samples too."
+    "--data",
+    "spec",
+    metavar="SPEC",
+    help="Compare on samples of this data instead: of its test part, where known.",
 )
-@click.option("--base", help="With --task, of a plugin: its diffusion base, where it is not the one in its record.")
-@click.option("--runtime", help="What runs the files, say tensorflow; default: that of each one's target.")
-@click.option("--coreml-host", metavar="USER@MAC", help="Run Core ML packages by Core ML itself, on this Mac over ssh.")
-@click.option("--explain", is_flag=True, help="Walk the layers too, and name the first one out of tolerance.")
+@click.option(
+    "--task",
+    type=click.IntRange(1),
+    metavar="N",
+    help="With --data: compare errors in the task on N test samples too.",
+)
+@click.option(
+    "--base",
+    help="With --task, of a plugin: its diffusion base, where it is not the one in its record.",
+)
+@click.option(
+    "--runtime", help="What runs the files, say tensorflow; default: that of each one's target."
+)
+@click.option(
+    "--coreml-host",
+    metavar="USER@MAC",
+    help="Run Core ML packages by Core ML itself, on this Mac over ssh.",
+)
+@click.option(
+    "--explain", is_flag=True, help="Walk the layers too, and name the first one out of tolerance."
+)
 @click.option(
     "--layers",
     type=click.Path(path_type=Path),
@@ -60,11 +79,22 @@ EXPLAINED = 4
 @out_option("Parity report to write (JSON).", required=False)
 @command
 def parity(
-    artifacts: tuple[Path, ...], checkpoint: Path, samples: int, images: Path | None, spec: str | None,
-    task: int | None, base: str | None, runtime: str | None, coreml_host: str | None, explain: bool, layers: Path,
-    out: Path | None, common: Common,
-) -> Outcome:  # fmt: skip
-    """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance).
+    artifacts: tuple[Path, ...],
+    checkpoint: Path,
+    samples: int,
+    images: Path | None,
+    spec: str | None,
+    task: int | None,
+    base: str | None,
+    runtime: str | None,
+    coreml_host: str | None,
+    explain: bool,
+    layers: Path,
+    out: Path | None,
+    common: Common,
+) -> Outcome:
+    """Compare exported files with their checkpoint, per named output (exit 1 where one is out of
+    tolerance).
 
     Of a folder, all exported files in it.
     """
@@ -78,14 +108,22 @@ def parity(
     if spec is not None and images is not None:
         raise InputError("--data and --images", "both say what to compare on", "Give one of them")
     if task is not None and spec is None:
-        raise InputError("--task", "there are no samples with labels", "Give the training data with --data")
+        raise InputError(
+            "--task", "there are no samples with labels", "Give the training data with --data"
+        )
     if base is not None and task is None:
-        raise InputError("--base", "it is the diffusion base that a task's error needs", "Add --task N, or leave it out")
+        raise InputError(
+            "--base",
+            "it is the diffusion base that a task's error needs",
+            "Add --task N, or leave it out",
+        )
     card = loaded[0].card
     if spec is not None:
         model = load_checkpoint(checkpoint, expect=card.model_type)
         dataset = load_dataset(spec, model.model.iospec.inputs[0].height, show=common.show)
-        inputs = dict(real_inputs(model, dataset, samples, part="test", iospec=card.iospec, say=common.say))
+        inputs = dict(
+            real_inputs(model, dataset, samples, part="test", iospec=card.iospec, say=common.say)
+        )
     else:
         inputs = example_inputs(card.model_type, card.iospec, samples, images=images)
     if coreml_host is not None:
@@ -109,15 +147,21 @@ def parity(
 
 
 def _by_coreml(
-    host: str, loaded: Sequence[Artifact], checkpoint: Path, inputs: dict[str, Any], runtime: str | None
-) -> ParityReport:  # fmt: skip
+    host: str,
+    loaded: Sequence[Artifact],
+    checkpoint: Path,
+    inputs: dict[str, Any],
+    runtime: str | None,
+) -> ParityReport:
     """The same comparison with what a Mac's own Core ML gives."""
     from unplug.export import reference_outputs
     from unplug.mobile_bench import parity_on_mac
     from unplug.plugins import view_of
 
     if runtime is not None:
-        raise InputError("--runtime and --coreml-host", "both say what runs the files", "Give one of them")
+        raise InputError(
+            "--runtime and --coreml-host", "both say what runs the files", "Give one of them"
+        )
     card = loaded[0].card
     reference = reference_outputs(checkpoint, card.iospec, inputs, view=view_of(card.model_type))
     return parity_on_mac(host, loaded, reference, inputs)
@@ -131,13 +175,29 @@ def parity_table(report: ParityReport) -> str:
     for row in report.rows:
         measured = "exact" if row.exact else "" if row.psnr_db is None else f"{row.psnr_db:.1f}"
         error = "" if row.max_abs_error is None else f"{row.max_abs_error:.2e}"
-        rows.append((row.file, row.output, measured, f"{row.threshold_db:g}", error, row.status, row.runtime, row.reason or ""))
-    text = table(("file", "output", "PSNR dB", "needs", "max error", "status", "runtime", "reason"), rows)
+        rows.append(
+            (
+                row.file,
+                row.output,
+                measured,
+                f"{row.threshold_db:g}",
+                error,
+                row.status,
+                row.runtime,
+                row.reason or "",
+            )
+        )
+    text = table(
+        ("file", "output", "PSNR dB", "needs", "max error", "status", "runtime", "reason"), rows
+    )
     text += "".join(f"\n{line}" for line in _arithmetic(report))
     if report.task:
         text += "\n\n" + _task_table(report.task)
     if any(row.runtime in STAND_INS.values() for row in report.rows):
-        text += "\nmil: Core ML's program evaluated operator by operator with torch; Core ML itself runs on macOS only."
+        text += (
+            "\nmil: Core ML's program evaluated operator by operator with torch; Core ML itself "
+            "runs on macOS only."
+        )
     if not report.passed and all(row.status == "not_run" for row in report.rows):
         text += "\nNothing could be run on this machine, so nothing was checked."
     return text
@@ -146,28 +206,42 @@ def parity_table(report: ParityReport) -> str:
 def _arithmetic(report: ParityReport) -> list[str]:
     """What was not computed as a phone will: in half precision, or by other kernels."""
     lines = []
-    for how in dict.fromkeys(row.arithmetic for row in report.rows if row.arithmetic not in (None, "float32")):
+    for how in dict.fromkeys(
+        row.arithmetic for row in report.rows if row.arithmetic not in (None, "float32")
+    ):
         rows = [row for row in report.rows if row.arithmetic == how]
         halves = [row.half_psnr_db for row in rows if row.half_psnr_db is not None]
-        half = f"; in float16, by torch, {min(halves):.1f} dB at least" if len(halves) == len(rows) else ""
-        lines.append(f"computed in {how}: {', '.join(dict.fromkeys(row.file for row in rows))}{half}")
+        half = (
+            f"; in float16, by torch, {min(halves):.1f} dB at least"
+            if len(halves) == len(rows)
+            else ""
+        )
+        lines.append(
+            f"computed in {how}: {', '.join(dict.fromkeys(row.file for row in rows))}{half}"
+        )
     return lines
 
 
 def _task_table(rows: Sequence[TaskDelta]) -> str:
     cells = [
         (
-            row.file, f"{row.error:.4g}", f"{row.delta:+.2g}",
+            row.file,
+            f"{row.error:.4g}",
+            f"{row.delta:+.2g}",
             "" if row.low is None or row.high is None else f"{row.low:+.2g} to {row.high:+.2g}",
         )
         for row in rows
-    ]  # fmt: skip
+    ]
     first = rows[0]
-    head = f"{first.samples} test samples; the checkpoint: {first.checkpoint_error:.4g} {first.unit}"
+    head = (
+        f"{first.samples} test samples; the checkpoint: {first.checkpoint_error:.4g} {first.unit}"
+    )
     return f"{head}\n" + table(("file", first.unit, "minus checkpoint", "95 % interval"), cells)
 
 
-def _explained(artifact: Artifact, checkpoint: Path, inputs: dict[str, Any], folder: Path) -> Explanation:
+def _explained(
+    artifact: Artifact, checkpoint: Path, inputs: dict[str, Any], folder: Path
+) -> Explanation:
     from unplug.core import write_json
     from unplug.export import explain, plot_layers
 

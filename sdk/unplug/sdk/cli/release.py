@@ -72,7 +72,9 @@ PUBLICATION = (
     metavar="ID[,ID...]",
     help="Requests of the ledger that it answers.",
 )
-@click.option("--all-open", is_flag=True, help="It answers all open requests whose every name is in the data.")
+@click.option(
+    "--all-open", is_flag=True, help="It answers all open requests whose every name is in the data."
+)
 @click.option(
     "--override",
     "overrides",
@@ -92,7 +94,9 @@ PUBLICATION = (
     is_flag=True,
     help="Say what would be done and how long it would take, and do nothing.",
 )
-@click.option("--hourly", type=FloatRange(0), help="With --dry-run: what an hour of this machine costs.")
+@click.option(
+    "--hourly", type=FloatRange(0), help="With --dry-run: what an hour of this machine costs."
+)
 @click.option(
     "--explain",
     is_flag=True,
@@ -128,7 +132,12 @@ def release(
     from unplug.plugins import load_checkpoint
     from unplug.sdk import journey
     from unplug.sdk.forgetting.tasks import task_of
-    from unplug.sdk.learning.data import describe_request, load_dataset, named_samples, read_forget_file
+    from unplug.sdk.learning.data import (
+        describe_request,
+        load_dataset,
+        named_samples,
+        read_forget_file,
+    )
     from unplug.sdk.releasing import ReleaseConfig, asked_gates
     from unplug.trust.ledger import find_ledger, open_queue
 
@@ -168,22 +177,30 @@ def release(
         summary = read_json(out.parent / f".{out.name}.release" / "release.json")
         common.say("\n".join(_judged(summary, gates, chosen, explain=explain)))
         raise
-    return _released(done, signed, forget_file, _judged(done.summary, gates, chosen, explain=explain))
+    return _released(
+        done, signed, forget_file, _judged(done.summary, gates, chosen, explain=explain)
+    )
 
 
 def _signing(key: str | None, out: Path, said: Mapping[str, Any]) -> Signing | None:
     if key is not None:
         return signing_of(key, out, **said)
     if any(said.values()):
-        raise InputError("the signer's options", "nothing is signed", "Add --sign KEY, or leave them out")
+        raise InputError(
+            "the signer's options", "nothing is signed", "Add --sign KEY, or leave them out"
+        )
     return None
 
 
-def _judged(summary: dict[str, Any], gates: Mapping[str, str], chosen: Mapping[str, Any], *, explain: bool) -> list[str]:
+def _judged(
+    summary: dict[str, Any], gates: Mapping[str, str], chosen: Mapping[str, Any], *, explain: bool
+) -> list[str]:
     return explanations(summary, gates, chosen) if explain else gate_lines(summary)
 
 
-def _released(done: Release, signed: Signing | None, forget_file: Path, judged: list[str]) -> Outcome:
+def _released(
+    done: Release, signed: Signing | None, forget_file: Path, judged: list[str]
+) -> Outcome:
     work = done.bundle.parent / f".{done.bundle.name}.release"
     lines = [*judged, *_shipped(done, signed), traces(forget_file)]
     value = {
@@ -200,8 +217,17 @@ def _shipped(done: Release, signing: Signing | None) -> Iterator[str]:
     if len(done.summary["tries"]) > 1:
         yield f"try {len(done.summary['tries'])} of this request; the report shows all of them"
     if done.requests:
-        yield (f"answers {', '.join(done.requests)}; tell them, then: unplug ledger record answered {' '.join(done.requests)}")
-    trust = "" if signing is None else " --trust ROOT.pem" if signing.signer.chain else " --trust KEY.pub"
+        yield (
+            f"answers {', '.join(done.requests)}; tell them, then: unplug ledger record answered "
+            f"{' '.join(done.requests)}"
+        )
+    trust = (
+        ""
+        if signing is None
+        else " --trust ROOT.pem"
+        if signing.signer.chain
+        else " --trust KEY.pub"
+    )
     yield f"bundle {done.bundle}; check it with `unplug bundle verify {done.bundle}{trust}`"
 
 
@@ -226,8 +252,13 @@ def _answering(where: str | None, requests: tuple[str, ...], *, all_open: bool) 
 
 def _reasons(overrides: tuple[str, ...], reasons: tuple[str, ...]) -> dict[str, str]:
     if len(overrides) != len(reasons):
-        why = f"{counted(len(overrides), 'gate')} to override, and {counted(len(reasons), 'reason')} given"
-        raise InputError("--override", why, "Give --reason TEXT for each --override GATE, in the same order")
+        why = (
+            f"{counted(len(overrides), 'gate')} to override, and {counted(len(reasons), 'reason')} "
+            "given"
+        )
+        raise InputError(
+            "--override", why, "Give --reason TEXT for each --override GATE, in the same order"
+        )
     if len(set(overrides)) != len(overrides):
         raise InputError("--override", "it names a gate twice", "Name each once")
     return dict(zip(overrides, reasons, strict=True))
@@ -241,14 +272,18 @@ def gate_lines(summary: dict[str, Any]) -> list[str]:
     for gate in summary["gates"]:
         shown = "not measured" if gate["value"] is None else f"{gate['value']:.4g}"
         word = "holds" if gate["passed"] else "open" if gate["inconclusive"] else "FAILS"
-        lines.append(f"{word:<6}{gate['name']:<32}{shown:>12} {gate['comparison']} {gate['limit']:g}")
+        lines.append(
+            f"{word:<6}{gate['name']:<32}{shown:>12} {gate['comparison']} {gate['limit']:g}"
+        )
         reason = "" if gate.get("override") is None else f"; overridden: {gate['override']}"
         found = f"{unit} ({gate['detail']})" if (unit := gate["unit"].strip()) else gate["detail"]
         lines.append(folded(f"{' ' * 6}{found}{reason}", 6))
     return lines
 
 
-def explanations(summary: dict[str, Any], gates: Mapping[str, str], chosen: Mapping[str, Any]) -> list[str]:
+def explanations(
+    summary: dict[str, Any], gates: Mapping[str, str], chosen: Mapping[str, Any]
+) -> list[str]:
     """Lines of --explain: each gate in four."""
     from unplug.sdk.releasing import asked_gates, explain_gates
     from unplug.trust.bundle import Gate
@@ -279,8 +314,16 @@ def planned(plan: ReleasePlan, hourly: float | None) -> Outcome:
     paid = None if hourly is None else plan.price(hourly)
     price = None if paid is None else round(paid, 4)
     cost = "" if price is None else f", {price:g} at {hourly:g} an hour"
-    about = "how long it takes, nobody knows yet" if plan.seconds is None else f"about {seconds(plan.seconds)}{cost}"
-    beside = f"; nobody knows yet of: {', '.join(plan.unknown)}" if plan.unknown and plan.seconds is not None else ""
+    about = (
+        "how long it takes, nobody knows yet"
+        if plan.seconds is None
+        else f"about {seconds(plan.seconds)}{cost}"
+    )
+    beside = (
+        f"; nobody knows yet of: {', '.join(plan.unknown)}"
+        if plan.unknown and plan.seconds is not None
+        else ""
+    )
     lines.append(f"{about}{beside}. Nothing was computed or written")
     value = {
         "dry_run": True,

@@ -13,11 +13,17 @@ from .options import out_option
 @click.command()
 @click.argument("reports", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--title", default="unplug report", show_default=True, help="Title of the page.")
-@click.option("--baselines", is_flag=True, help="Show published numbers too, in a section of their own.")
+@click.option(
+    "--baselines", is_flag=True, help="Show published numbers too, in a section of their own."
+)
 @out_option("HTML file to write.", required=False, default=Path("report.html"))
 @command
-def report(reports: tuple[Path, ...], title: str, baselines: bool, out: Path, common: Common) -> Outcome:
-    """Turn JSON REPORTS (audit, parity, bench, release, checkpoint records) into one self-contained HTML page."""
+def report(
+    reports: tuple[Path, ...], title: str, baselines: bool, out: Path, common: Common
+) -> Outcome:
+    """Turn JSON REPORTS (audit, parity, bench, release, checkpoint records) into one self-contained
+    HTML page.
+    """
     from unplug.sdk.report import write_report
 
     write_report(reports, out, title=title, baselines=baselines)

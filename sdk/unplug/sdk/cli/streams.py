@@ -11,11 +11,13 @@ from typing import Any, TextIO
 
 
 class KeptStream:
-    """A text stream on which nothing fails: what it cannot spell is escaped, and what it cannot take goes elsewhere.
+    """A text stream on which nothing fails: what it cannot spell is escaped, and what it cannot
+    take goes elsewhere.
 
     Args:
         stream: where it goes to.
-        instead: where it goes once that takes no more (a full disk); nowhere if its reader has left (``| head -1``).
+        instead: where it goes once that takes no more (a full disk); nowhere if its reader has left
+            (``| head -1``).
     """
 
     def __init__(self, stream: TextIO, instead: KeptStream | None = None) -> None:
@@ -32,7 +34,9 @@ class KeptStream:
         return None if isinstance(self.failed, BrokenPipeError) else self.failed
 
     def write(self, text: str) -> int:
-        """Writes at once, and what the stream's encoding lacks as Python spells it; returns the length, as all files do."""
+        """Writes at once, and what the stream's encoding lacks as Python spells it; returns the
+        length, as all files do.
+        """
         if self.failed is None:
             try:
                 self._stream.write(self._spelled(text))
@@ -52,14 +56,21 @@ class KeptStream:
         return text.encode(encoding, "backslashreplace").decode(encoding)
 
     def _let_go(self) -> None:
-        """What the stream still holds, Python writes when it ends: into nothing, or that would fail once more."""
-        with contextlib.suppress(OSError), Path(os.devnull).open("wb") as nowhere:  # it may have no descriptor
+        """What the stream still holds, Python writes when it ends: into nothing, or that would fail
+        once more.
+        """
+        with (
+            contextlib.suppress(OSError),
+            Path(os.devnull).open("wb") as nowhere,
+        ):  # it may have no descriptor
             os.dup2(nowhere.fileno(), self._stream.fileno())
 
 
 @contextlib.contextmanager
 def kept_streams() -> Iterator[KeptStream]:
-    """Both standard streams as `KeptStream`, of which standard output is given; one that is closed leads nowhere."""
+    """Both standard streams as `KeptStream`, of which standard output is given; one that is closed
+    leads nowhere.
+    """
     before = sys.stdout, sys.stderr
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         err = KeptStream(sys.stderr or nowhere)

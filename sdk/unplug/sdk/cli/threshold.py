@@ -22,82 +22,187 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
 @data_option
-@click.option("--over", "age", type=float, required=True, metavar="AGE", help="The age in question, in years.")
-@click.option("--max-fpr", type=float, required=True, metavar="SHARE", help="Share of minors called over, at most.")
-@click.option("--max-fnr", type=float, metavar="SHARE", help="Share of adults called under, at most (default: as --max-fpr).")
 @click.option(
-    "--method", type=click.Choice(["clopper-pearson", "conformal"]), default="clopper-pearson", show_default=True,
-    help="The limit holds with --confidence over the draw of people, or on average over draws (needs fewer people).",
-)  # fmt: skip
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of clopper-pearson.")
+    "--over", "age", type=float, required=True, metavar="AGE", help="The age in question, in years."
+)
 @click.option(
-    "--minors-from", type=float, default=0.0, show_default=True, metavar="AGE",
-    help="Youngest age that counts as a minor: small children are never taken for adults, and dilute the limit.",
-)  # fmt: skip
-@click.option("--by", metavar="ATTRIBUTE", help="Hold the limits in each of its groups that has enough people as well.")
+    "--max-fpr",
+    type=float,
+    required=True,
+    metavar="SHARE",
+    help="Share of minors called over, at most.",
+)
 @click.option(
-    "--part", type=click.Choice(["test", "validation"]), default="test", show_default=True,
+    "--max-fnr",
+    type=float,
+    metavar="SHARE",
+    help="Share of adults called under, at most (default: as --max-fpr).",
+)
+@click.option(
+    "--method",
+    type=click.Choice(["clopper-pearson", "conformal"]),
+    default="clopper-pearson",
+    show_default=True,
+    help=(
+        "The limit holds with --confidence over the draw of people, or on average over draws "
+        "(needs fewer people)."
+    ),
+)
+@click.option(
+    "--confidence", type=float, default=0.95, show_default=True, help="Of clopper-pearson."
+)
+@click.option(
+    "--minors-from",
+    type=float,
+    default=0.0,
+    show_default=True,
+    metavar="AGE",
+    help=(
+        "Youngest age that counts as a minor: small children are never taken for adults, and "
+        "dilute the limit."
+    ),
+)
+@click.option(
+    "--by",
+    metavar="ATTRIBUTE",
+    help="Hold the limits in each of its groups that has enough people as well.",
+)
+@click.option(
+    "--part",
+    type=click.Choice(["test", "validation"]),
+    default="test",
+    show_default=True,
     help="Which people of the training's own data, where the data are those.",
-)  # fmt: skip
+)
 @click.option(
-    "--checkpoint", "checkpoints", multiple=True, type=click.Path(path_type=Path),
+    "--checkpoint",
+    "checkpoints",
+    multiple=True,
+    type=click.Path(path_type=Path),
     help="That a file was exported from: its record says whom it learned from; may be repeated.",
-)  # fmt: skip
+)
 @training_data_option
-@click.option("--unseen-people", "unseen", is_flag=True, help="No model learned from these people, though nothing says so.")
+@click.option(
+    "--unseen-people",
+    "unseen",
+    is_flag=True,
+    help="No model learned from these people, though nothing says so.",
+)
 @out_option("Decision to write (JSON).", required=False)
 @command
 def threshold(
-    models: tuple[Path, ...], spec: str, on_bad: Any, age: float, max_fpr: float, max_fnr: float | None, method: Any,
-    confidence: float, minors_from: float, by: str | None, part: Any, checkpoints: tuple[Path, ...],
-    training: tuple[str, ...], unseen: bool, out: Path | None, common: Common,
-) -> Outcome:  # fmt: skip
-    """From which P(age >= AGE) on MODELS may say "over", and up to which "under"; between them they are unsure.
+    models: tuple[Path, ...],
+    spec: str,
+    on_bad: Any,
+    age: float,
+    max_fpr: float,
+    max_fnr: float | None,
+    method: Any,
+    confidence: float,
+    minors_from: float,
+    by: str | None,
+    part: Any,
+    checkpoints: tuple[Path, ...],
+    training: tuple[str, ...],
+    unseen: bool,
+    out: Path | None,
+    common: Common,
+) -> Outcome:
+    """From which P(age >= AGE) on MODELS may say "over", and up to which "under"; between them they
+    are unsure.
 
-    MODELS are checkpoints, exported files or bundles. The decision holds on each of them, for people like those of the data,
-    whom none of them learned from. `unplug run --decision FILE` answers by it, `unplug release --decision FILE` ships it.
+    MODELS are checkpoints, exported files or bundles. The decision holds on each of them, for
+    people like those of the data, whom none of them learned from. `unplug run --decision FILE`
+    answers by it, `unplug release --decision FILE` ships it.
     """
     from unplug.sdk.evidence.assurance import JudgedModels, Limits, ask, decide, runnable
 
     limits = Limits(
-        age=age, max_fpr=max_fpr, max_fnr=max_fpr if max_fnr is None else max_fnr, method=method, confidence=confidence,
+        age=age,
+        max_fpr=max_fpr,
+        max_fnr=max_fpr if max_fnr is None else max_fnr,
+        method=method,
+        confidence=confidence,
         minors_from=minors_from,
-    )  # fmt: skip
+    )
     paths, skipped = runnable(models)
     if not paths:
-        raise InputError(str(models[0]), f"nothing of it can run here ({'; '.join(skipped.values())})", "Give another file")
+        raise InputError(
+            str(models[0]),
+            f"nothing of it can run here ({'; '.join(skipped.values())})",
+            "Give another file",
+        )
     answers = ask(
-        JudgedModels(models=paths, data=spec, part=part, checkpoints=checkpoints, training=training, on_bad=on_bad),
+        JudgedModels(
+            models=paths,
+            data=spec,
+            part=part,
+            checkpoints=checkpoints,
+            training=training,
+            on_bad=on_bad,
+        ),
         device=common.device,
         show=common.show,
     )
     record, fitted = decide(answers, limits, by=by, unseen=unseen)
-    lines = [*_lines(record, answers, fitted, limits), *(f"not run: {name}: {reason}" for name, reason in skipped.items())]
+    lines = [
+        *_lines(record, answers, fitted, limits),
+        *(f"not run: {name}: {reason}" for name, reason in skipped.items()),
+    ]
     if out is not None:
         write_json(out, asdict(record))
         lines.append(f"saved {out}; `unplug run --decision {out}` answers by it")
     copies = answers[0].people.copies
-    value = asdict(record) | {"copies": None if copies is None else asdict(copies), "skipped": skipped}
+    value = asdict(record) | {
+        "copies": None if copies is None else asdict(copies),
+        "skipped": skipped,
+    }
     return Outcome(value=value | {"out": None if out is None else str(out)}, text="\n".join(lines))
 
 
 def _lines(
-    record: DecisionRecord, answers: Sequence[Answers], fitted: Sequence[FittedThreshold], limits: Limits
-) -> Iterator[str]:  # fmt: skip
+    record: DecisionRecord,
+    answers: Sequence[Answers],
+    fitted: Sequence[FittedThreshold],
+    limits: Limits,
+) -> Iterator[str]:
     from unplug.sdk.evidence.assurance import copies_left_out, names_alone
 
-    yield f"over from P(age >= {record.age:g}) = {record.over_from:.6g}, under up to {record.under_to:.6g}, unsure between"
+    yield (
+        f"over from P(age >= {record.age:g}) = {record.over_from:.6g}, under up to "
+        f"{record.under_to:.6g}, unsure between"
+    )
     yield f"holds: {record.limit()}"
     yield table(
-        ("model", "over from", "under up to", "minors over", "minors unsure", "adults over", "adults unsure", "adults under"),
+        (
+            "model",
+            "over from",
+            "under up to",
+            "minors over",
+            "minors unsure",
+            "adults over",
+            "adults unsure",
+            "adults under",
+        ),
         [
             (
-                item.name, f"{item.over_from:.6g}", f"{item.under_to:.6g}",
-                *map(percent, (item.minors.over, item.minors.unsure, item.adults.over, item.adults.unsure, item.adults.under)),
+                item.name,
+                f"{item.over_from:.6g}",
+                f"{item.under_to:.6g}",
+                *map(
+                    percent,
+                    (
+                        item.minors.over,
+                        item.minors.unsure,
+                        item.adults.over,
+                        item.adults.unsure,
+                        item.adults.under,
+                    ),
+                ),
             )
             for item in record.models
         ],
-    )  # fmt: skip
+    )
     if record.by is not None:
         for group in record.groups:
             word = "holds by itself" if group.holds else "too few, the limits are not shown to hold"
@@ -110,7 +215,10 @@ def _lines(
             yield f"note: of the pictures of the training {names_alone(copies)}"
     inside = {edge for item in answers for edge in item.edges}
     if limits.age not in inside:
-        yield f"note: {limits.age:g} lies inside an age group of the model, in which ages are taken as even"
+        yield (
+            f"note: {limits.age:g} lies inside an age group of the model, in which ages are taken "
+            "as even"
+        )
 
 
 def _near(answers: Sequence[Answers], record: DecisionRecord) -> Iterator[str]:
@@ -118,9 +226,12 @@ def _near(answers: Sequence[Answers], record: DecisionRecord) -> Iterator[str]:
     people = answers[0].people
     near_N = (people.age_N < record.age) & (people.age_N >= max(record.minors_from, record.age - 3))
     if near_N.any():
-        worst = max(float((item.over(record.age)[near_N] >= record.over_from).mean()) for item in answers)
+        worst = max(
+            float((item.over(record.age)[near_N] >= record.over_from).mean()) for item in answers
+        )
         yield (
-            f"of the {int(near_N.sum())} pictures of minors within three years of {record.age:g}, {percent(worst)} are called "
+            f"of the {int(near_N.sum())} pictures of minors within three years of {record.age:g}, "
+            f"{percent(worst)} are called "
             "over: the limit is of all minors together, see --minors-from"
         )
 
@@ -129,8 +240,16 @@ def _who(answer: Answers, record: DecisionRecord, fitted: FittedThreshold) -> st
     people = answer.people
     how = {
         "held out": f"the {people.part} set of the training's own data",
-        "other data": "of other data than the training's; none of its pictures is named in the split of the training",
+        "other data": (
+            "of other data than the training's; none of its pictures is named in the split of the "
+            "training"
+        ),
         "said": "whom no model learned from, as --unseen-people says and nothing shows",
     }[record.apart]
-    allowed = f"{fitted.whole.minors.errors} minors and {fitted.whole.adults.errors} adults may be beyond the ends"
-    return f"fitted on {people.persons} people, each by the picture that errs most: {how}; {allowed}"
+    allowed = (
+        f"{fitted.whole.minors.errors} minors and {fitted.whole.adults.errors} adults may be "
+        "beyond the ends"
+    )
+    return (
+        f"fitted on {people.persons} people, each by the picture that errs most: {how}; {allowed}"
+    )

@@ -16,72 +16,141 @@ from .base import Common, Outcome, command
 from .ledger_options import ledger_option
 from .options import out_option
 
-REACH = "What left this machine (phones that loaded a file, copies, backups, a disk's snapshots) cannot be searched from here."
+REACH = (
+    "What left this machine (phones that loaded a file, copies, backups, a disk's snapshots) "
+    "cannot be searched from here."
+)
 
 UNSEEN = (
-    "Pictures that were encoded, cut or resized anew have other pixels: they are found by their names alone, or not. So are "
+    "Pictures that were encoded, cut or resized anew have other pixels: they are found by their "
+    "names alone, or not. So are "
     "pictures that the data never held."
 )
 
 
 @click.command()
 @click.argument("person")
-@click.option("--data", "spec", required=True, metavar="SPEC", help="The data that hold, or held, the pictures.")
 @click.option(
-    "--in", "folders", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
-    help="A folder of unplug's, with all below it: checkpoints, references, exports, bundles; may be repeated.",
-)  # fmt: skip
+    "--data",
+    "spec",
+    required=True,
+    metavar="SPEC",
+    help="The data that hold, or held, the pictures.",
+)
 @click.option(
-    "--search", "deep", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
-    help="A folder of anything: every file is opened, pictures are compared by their exact pixels; may be repeated.",
-)  # fmt: skip
-@click.option("--request", metavar="ID", help="Record the search in the ledger, as a step of this request.")
+    "--in",
+    "folders",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help=(
+        "A folder of unplug's, with all below it: checkpoints, references, exports, bundles; may "
+        "be repeated."
+    ),
+)
+@click.option(
+    "--search",
+    "deep",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help=(
+        "A folder of anything: every file is opened, pictures are compared by their exact pixels; "
+        "may be repeated."
+    ),
+)
+@click.option(
+    "--request", metavar="ID", help="Record the search in the ledger, as a step of this request."
+)
 @ledger_option
-@click.option("--purge", is_flag=True, help="Delete what the cache keeps of the person; needs --request.")
+@click.option(
+    "--purge", is_flag=True, help="Delete what the cache keeps of the person; needs --request."
+)
 @out_option("Also write the result as JSON.", required=False)
 @command
 def trace(
-    person: str, spec: str, folders: tuple[Path, ...], deep: tuple[Path, ...], request: str | None, where: str | None,
-    purge: bool, out: Path | None, common: Common,
-) -> Outcome:  # fmt: skip
-    """Find what still holds PERSON (a sample id or subject:NAME), was trained on them, was made from that, or names them."""
+    person: str,
+    spec: str,
+    folders: tuple[Path, ...],
+    deep: tuple[Path, ...],
+    request: str | None,
+    where: str | None,
+    purge: bool,
+    out: Path | None,
+    common: Common,
+) -> Outcome:
+    """Find what still holds PERSON (a sample id or subject:NAME), was trained on them, was made
+    from that, or names them.
+    """
     from unplug.sdk.learning.data import purge as delete
     from unplug.sdk.tracing import person_in
     from unplug.sdk.tracing import trace as look
     from unplug.trust.certificates import TraceFile, kept_facts
 
     if not folders and not deep:
-        raise InputError("trace", "no folder is named", "Add --in DIR, where unplug's files lie, or --search DIR, any other")
+        raise InputError(
+            "trace",
+            "no folder is named",
+            "Add --in DIR, where unplug's files lie, or --search DIR, any other",
+        )
     if purge and request is None:
-        raise InputError("--purge", "what is deleted is recorded", "Add --request ID, whose step it is")
+        raise InputError(
+            "--purge", "what is deleted is recorded", "Add --request ID, whose step it is"
+        )
     if request is not None:
         _check_request(where, request, person)
     places, cached = look(spec, person_in(spec, person), folders, deep=deep, show=common.show)
     freed = delete(cached) if purge and cached else 0
-    purged = [str(path) for item in cached for path in item.paths if not path.exists()] if purge else []
+    purged = (
+        [str(path) for item in cached for path in item.paths if not path.exists()] if purge else []
+    )
     places = tuple(
-        dataclasses.replace(place, standing="deleted", goes_by="") if place.path in purged else place for place in places
+        dataclasses.replace(place, standing="deleted", goes_by="")
+        if place.path in purged
+        else place
+        for place in places
     )
     value: dict[str, Any] = {
         "nonce": secrets.token_hex(32),  # else whoever reads its hash in the ledger could try names
-        "person": person, "data": spec, "searched": [str(folder.resolve()) for folder in (*folders, *deep)],
+        "person": person,
+        "data": spec,
+        "searched": [str(folder.resolve()) for folder in (*folders, *deep)],
         "places": [dataclasses.asdict(place) for place in places],
-        "purged": purged, "out_of_reach": REACH,
-    }  # fmt: skip
+        "purged": purged,
+        "out_of_reach": REACH,
+    }
     if out is not None:
         write_json(out, value, private=True)
-    rows = [[item.standing, item.kind, "" if item.samples is None else str(item.samples), item.path] for item in places]
+    rows = [
+        [item.standing, item.kind, "" if item.samples is None else str(item.samples), item.path]
+        for item in places
+    ]
     counts = Counter(place.standing for place in places)
-    lines = [table(["", "what", "samples", "where"], rows), ", ".join(f"{number} {name}" for name, number in counts.items())]
-    lines += [f"{place.path}: {place.goes_by}" for place in places if place.goes_by and place.kind != "data"]
+    lines = [
+        table(["", "what", "samples", "where"], rows),
+        ", ".join(f"{number} {name}" for name, number in counts.items()),
+    ]
+    lines += [
+        f"{place.path}: {place.goes_by}"
+        for place in places
+        if place.goes_by and place.kind != "data"
+    ]
     if purge:
-        lines.append(f"{freed:,} bytes of the cache were deleted" if purged else "the cache kept nothing of them")
+        lines.append(
+            f"{freed:,} bytes of the cache were deleted"
+            if purged
+            else "the cache kept nothing of them"
+        )
     entry = None
     if request is not None:
         facts: dict[str, str] = {name: str(number) for name, number in counts.items()}
         searched = {name: tuple(value[name]) for name in ("searched", "purged")}
         facts |= kept_facts(TraceFile(**{**value, **searched, "places": tuple(places)}))
-        entry = _record(where, request, facts | {"trace_sha256": json_sha256(value), "purged": str(len(value["purged"]))})
+        entry = _record(
+            where,
+            request,
+            facts | {"trace_sha256": json_sha256(value), "purged": str(len(value["purged"]))},
+        )
         lines.append(f"recorded as entry {entry}")
     lines += [UNSEEN] if deep else []
     return Outcome(value=value | {"entry": entry}, text="\n".join([*lines, REACH]))
@@ -99,4 +168,8 @@ def _check_request(where: str | None, request: str, person: str) -> None:
 def _record(where: str | None, request: str, facts: dict[str, str]) -> int:
     from unplug.trust.ledger import open_ledger
 
-    return open_ledger(where).record("step", [request], note="searched for traces", facts=facts).sequence
+    return (
+        open_ledger(where)
+        .record("step", [request], note="searched for traces", facts=facts)
+        .sequence
+    )

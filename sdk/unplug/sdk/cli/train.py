@@ -32,19 +32,44 @@ train.add_command(student)
 )
 @data_option
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")
-@click.option("--validation", type=float, default=0.1, show_default=True, help="Fraction held out for validation.")
-@click.option("--test", type=float, default=0.2, show_default=True, help="Fraction held out for test.")
-@click.option("--split", "split_file", type=click.Path(path_type=Path), help="Use this split file instead of drawing one.")
 @click.option(
-    "--forgettable", metavar="DESIGN",
-    help="Make it to forget, exactly, over a trunk without personal data: closed-form or shards, see `unplug list designs`.",
-)  # fmt: skip
-@click.option(
-    "--trunk-data", metavar="SPEC", help="Of a design: pictures that nobody may withdraw; the trunk is trained on them."
+    "--validation",
+    type=float,
+    default=0.1,
+    show_default=True,
+    help="Fraction held out for validation.",
 )
-@click.option("--trunk", type=click.Path(path_type=Path), help="Of a design: a trunk that is trained already.")
 @click.option(
-    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the design, e.g. ridge=0.01; may be repeated."
+    "--test", type=float, default=0.2, show_default=True, help="Fraction held out for test."
+)
+@click.option(
+    "--split",
+    "split_file",
+    type=click.Path(path_type=Path),
+    help="Use this split file instead of drawing one.",
+)
+@click.option(
+    "--forgettable",
+    metavar="DESIGN",
+    help=(
+        "Make it to forget, exactly, over a trunk without personal data: closed-form or shards, "
+        "see `unplug list designs`."
+    ),
+)
+@click.option(
+    "--trunk-data",
+    metavar="SPEC",
+    help="Of a design: pictures that nobody may withdraw; the trunk is trained on them.",
+)
+@click.option(
+    "--trunk", type=click.Path(path_type=Path), help="Of a design: a trunk that is trained already."
+)
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of the design, e.g. ridge=0.01; may be repeated.",
 )
 @click.option(
     "--edges",
@@ -54,17 +79,28 @@ train.add_command(student)
 @click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
 @command
 def age(
-    spec: str, on_bad: Any, out: Path, validation: float, test: float, split_file: Path | None, forgettable: str | None,
-    trunk_data: str | None, trunk: Path | None, pairs: tuple[str, ...], edges: str | None, restart: bool, common: Common,
+    spec: str,
+    on_bad: Any,
+    out: Path,
+    validation: float,
+    test: float,
+    split_file: Path | None,
+    forgettable: str | None,
+    trunk_data: str | None,
+    trunk: Path | None,
+    pairs: tuple[str, ...],
+    edges: str | None,
+    restart: bool,
+    common: Common,
     **recipe_options: Any,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """Train a face-age predictor.
 
-    With --forgettable the recipe is that of the trunk, which learns from --trunk-data; --data holds the people who may ask
-    to be forgotten, and decides what stands over the trunk.
+    With --forgettable the recipe is that of the trunk, which learns from --trunk-data; --data holds
+    the people who may ask to be forgotten, and decides what stands over the trunk.
 
-    Samples are split by subject where subjects are known. The state is saved after every epoch: run the same
-    command again after a kill and it goes on, to the same weights.
+    Samples are split by subject where subjects are known. The state is saved after every epoch: run
+    the same command again after a kill and it goes on, to the same weights.
     """
     from unplug.core import InputError
     from unplug.plugins import load_checkpoint
@@ -81,11 +117,16 @@ def age(
             f"Give --forgettable {' or '.join(DESIGNS)} as well",
         )
     if forgettable is not None:
-        build_design(forgettable, settings(pairs))  # a wrong name or setting is told before data is read
+        # a wrong name or setting is told before data is read
+        build_design(forgettable, settings(pairs))
     ready = load_checkpoint(trunk, expect="age") if trunk else None
     if edges is not None:
         if ready is not None:
-            raise InputError("--edges", "the groups are those of the --trunk", "Leave it out, or train another trunk")
+            raise InputError(
+                "--edges",
+                "the groups are those of the --trunk",
+                "Leave it out, or train another trunk",
+            )
         chosen["edges"] = parse_edges(edges)
     if ready is not None:
         chosen["image_size"] = ready.model.image_size
@@ -96,22 +137,64 @@ def age(
     else:
         split = load_split(split_file)
         if split.forget:
-            raise InputError(str(split_file), "it names a forget set", "Train on a split without one, then `unplug forget`")
-    common.say(f"training {recipe.size} at {recipe.image_size} px on {len(split.retain)} of {len(dataset)} samples")
+            raise InputError(
+                str(split_file),
+                "it names a forget set",
+                "Train on a split without one, then `unplug forget`",
+            )
+    common.say(
+        f"training {recipe.size} at {recipe.image_size} px on {len(split.retain)} of "
+        f"{len(dataset)} samples"
+    )
     if forgettable is not None:
-        consented = load_dataset(trunk_data, recipe.image_size, on_bad=on_bad, show=common.show) if trunk_data else None
+        consented = (
+            load_dataset(trunk_data, recipe.image_size, on_bad=on_bad, show=common.show)
+            if trunk_data
+            else None
+        )
         done = train_forgettable(
-            forgettable, dataset, split, recipe, out, trunk=ready, trunk_data=consented, settings=settings(pairs),
-            seed=common.seed, device=common.device, restart=restart, show=common.show,
-        )  # fmt: skip
+            forgettable,
+            dataset,
+            split,
+            recipe,
+            out,
+            trunk=ready,
+            trunk_data=consented,
+            settings=settings(pairs),
+            seed=common.seed,
+            device=common.device,
+            restart=restart,
+            show=common.show,
+        )
     else:
-        done = train_age(dataset, split, recipe, out, seed=common.seed, device=common.device, restart=restart, show=common.show)
+        done = train_age(
+            dataset,
+            split,
+            recipe,
+            out,
+            seed=common.seed,
+            device=common.device,
+            restart=restart,
+            show=common.show,
+        )
     metrics, cost = done.record["metrics"], done.record["cost"]
     lines = [f"saved {out} ({cost['wall_s']:.0f} s on {cost['device']})"]
     for name, row in metrics.items():
-        lines.append(f"{name:<11}{row['n']:>6} samples  accuracy {100 * row['accuracy']:5.1f} %  MAE {row['mae']:5.2f} years")
-    lines.append("MAE per age group (test): " + ", ".join(_group(row) for row in metrics["test"]["per_group"]))
-    value = {"out": str(out), "sha256": done.sha256, "metrics": metrics, "cost": cost, "split_sha256": split.sha256}
+        lines.append(
+            f"{name:<11}{row['n']:>6} samples  accuracy {100 * row['accuracy']:5.1f} %  MAE "
+            f"{row['mae']:5.2f} years"
+        )
+    lines.append(
+        "MAE per age group (test): "
+        + ", ".join(_group(row) for row in metrics["test"]["per_group"])
+    )
+    value = {
+        "out": str(out),
+        "sha256": done.sha256,
+        "metrics": metrics,
+        "cost": cost,
+        "split_sha256": split.sha256,
+    }
     return Outcome(value=value, text="\n".join(lines))
 
 

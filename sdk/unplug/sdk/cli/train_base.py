@@ -16,27 +16,57 @@ from .options_of import ConfiguredCommand
 @data_option
 @out_option("Pipeline folder to write; an unfinished run there is continued.")
 @click.option(
-    "--image-size", type=click.IntRange(64, 1024), default=128, show_default=True, help="Side in pixels, a multiple of 8."
+    "--image-size",
+    type=click.IntRange(64, 1024),
+    default=128,
+    show_default=True,
+    help="Side in pixels, a multiple of 8.",
 )
 @click.option("--start", metavar="BASE", help="Go on from this base: small, a folder, a hub id.")
-@click.option("--vae-steps", type=click.IntRange(1), help="Optimizer steps of the autoencoder (default 3,500).")
-@click.option("--sample-every", type=click.IntRange(0), default=1000, show_default=True, help="Steps between sampling grids.")
+@click.option(
+    "--vae-steps",
+    type=click.IntRange(1),
+    help="Optimizer steps of the autoencoder (default 3,500).",
+)
+@click.option(
+    "--sample-every",
+    type=click.IntRange(0),
+    default=1000,
+    show_default=True,
+    help="Steps between sampling grids.",
+)
 @click.option("--half", is_flag=True, help="Store the weights in float16.")
 @click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
 @command
 def base(
-    spec: str, on_bad: Any, out: Path, image_size: int, start: str | None, vae_steps: int | None, sample_every: int,
-    half: bool, restart: bool, common: Common, **recipe_options: Any,
-) -> Outcome:  # fmt: skip
+    spec: str,
+    on_bad: Any,
+    out: Path,
+    image_size: int,
+    start: str | None,
+    vae_steps: int | None,
+    sample_every: int,
+    half: bool,
+    restart: bool,
+    common: Common,
+    **recipe_options: Any,
+) -> Outcome:
     """Train a small text-to-image base, from scratch or from another base.
 
-    Autoencoder, text encoder and UNet, about 15 M parameters, saved as an ordinary StableDiffusionPipeline folder.
-    The state is saved every two minutes and at Ctrl-C: run the same command again and it goes on. Sampling grids are
-    written to .NAME.training beside --out while it trains.
+    Autoencoder, text encoder and UNet, about 15 M parameters, saved as an ordinary
+    StableDiffusionPipeline folder. The state is saved every two minutes and at Ctrl-C: run the same
+    command again and it goes on. Sampling grids are written to .NAME.training beside --out while it
+    trains.
     """
     import torch
 
-    from unplug.sdk.drawing.diffusion import BaseRecipe, VAERecipe, base_record, load_base, train_base
+    from unplug.sdk.drawing.diffusion import (
+        BaseRecipe,
+        VAERecipe,
+        base_record,
+        load_base,
+        train_base,
+    )
     from unplug.sdk.learning.data import load_dataset, make_split
 
     def given(**values: Any) -> dict[str, Any]:
@@ -44,20 +74,37 @@ def base(
 
     vae_recipe = VAERecipe(**given(steps=vae_steps, precision=recipe_options["precision"]))
     recipe = BaseRecipe(**given(**recipe_options))
-    before = None if start is None else load_base(start, device=torch.device("cpu"))  # first: it may not be there
+    # first: it may not be there
+    before = None if start is None else load_base(start, device=torch.device("cpu"))
     dataset = load_dataset(spec, image_size, on_bad=on_bad, show=common.show)
     split = make_split(dataset, seed=common.seed, validation=0.02, test=0.02)
-    common.say(f"training a base at {image_size} px on {len(split.train)} of {len(dataset)} samples")
+    common.say(
+        f"training a base at {image_size} px on {len(split.train)} of {len(dataset)} samples"
+    )
     train_base(
-        dataset, split, out, vae_recipe, recipe, seed=common.seed, device=common.device, restart=restart,
-        start=before, sample_every=sample_every, half=half, show=common.show,
-    )  # fmt: skip
+        dataset,
+        split,
+        out,
+        vae_recipe,
+        recipe,
+        seed=common.seed,
+        device=common.device,
+        restart=restart,
+        start=before,
+        sample_every=sample_every,
+        half=half,
+        show=common.show,
+    )
     record = base_record(str(out))
     cost, metrics, parameters = record["cost"], record["metrics"], record["parameters"]
     lines = [
         f"saved {out} ({cost['wall_s']:.0f} s on {cost['device']})",
         f"UNet {parameters['unet'] / 1e6:.1f} M, autoencoder {parameters['vae'] / 1e6:.1f} M, "
         f"text encoder {parameters['text_encoder'] / 1e6:.1f} M parameters",
-        f"autoencoder PSNR {metrics['vae_psnr_db']:.1f} dB, velocity loss {metrics['loss']:.4f} on held-out pictures",
+        f"autoencoder PSNR {metrics['vae_psnr_db']:.1f} dB, velocity loss {metrics['loss']:.4f} on "
+        "held-out pictures",
     ]
-    return Outcome(value={"out": str(out), "cost": cost, "metrics": metrics, "parameters": parameters}, text="\n".join(lines))
+    return Outcome(
+        value={"out": str(out), "cost": cost, "metrics": metrics, "parameters": parameters},
+        text="\n".join(lines),
+    )

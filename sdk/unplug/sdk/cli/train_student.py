@@ -15,30 +15,65 @@ from .options_of import ConfiguredCommand
 
 @click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:StudentRecipe")
 @data_option
-@out_option("Folder to write: a base, or with --rank LoRA weights; an unfinished run there is continued.")
-@click.option("--base", "base_name", default="small", show_default=True, help="The teacher: small, a folder, or OWNER/NAME.")
+@out_option(
+    "Folder to write: a base, or with --rank LoRA weights; an unfinished run there is continued."
+)
+@click.option(
+    "--base",
+    "base_name",
+    default="small",
+    show_default=True,
+    help="The teacher: small, a folder, or OWNER/NAME.",
+)
 @click.option("--half", is_flag=True, help="Store the weights in float16.")
 @click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
 @command
 def student(
-    spec: str, on_bad: Any, out: Path, base_name: str, half: bool, restart: bool, common: Common, **recipe_options: Any
+    spec: str,
+    on_bad: Any,
+    out: Path,
+    base_name: str,
+    half: bool,
+    restart: bool,
+    common: Common,
+    **recipe_options: Any,
 ) -> Outcome:
     """Distil a base into one that draws in few steps, without guidance.
 
-    The student learns to go in one step where its guided teacher goes in several, so that a picture of --drawn-steps steps asks
-    the UNet as many times, and not twice as often. With --rank it is a LoRA on the same base. The state is saved every two
-    minutes and at Ctrl-C: run the same command again and it goes on.
+    The student learns to go in one step where its guided teacher goes in several, so that a picture
+    of --drawn-steps steps asks the UNet as many times, and not twice as often. With --rank it is a
+    LoRA on the same base. The state is saved every two minutes and at Ctrl-C: run the same command
+    again and it goes on.
     """
-    from unplug.sdk.drawing.diffusion import StudentRecipe, base_record, image_size_of, load_base, train_student
+    from unplug.sdk.drawing.diffusion import (
+        StudentRecipe,
+        base_record,
+        image_size_of,
+        load_base,
+        train_student,
+    )
     from unplug.sdk.learning.data import load_dataset
 
-    recipe = StudentRecipe(**{name: value for name, value in recipe_options.items() if value is not None})
+    recipe = StudentRecipe(
+        **{name: value for name, value in recipe_options.items() if value is not None}
+    )
     base = load_base(base_name, device=common.device)
     dataset = load_dataset(spec, image_size_of(base), on_bad=on_bad, show=common.show)
     train_student(
-        base, base_record(base_name), dataset, out, recipe, seed=common.seed, device=common.device, half=half,
-        restart=restart, show=common.show,
-    )  # fmt: skip
+        base,
+        base_record(base_name),
+        dataset,
+        out,
+        recipe,
+        seed=common.seed,
+        device=common.device,
+        half=half,
+        restart=restart,
+        show=common.show,
+    )
     how = "--lora" if recipe.rank else "--base"  # either brings its steps, guidance and solver
-    text = f"saved {out}\nNext: unplug generate {how} {shlex.quote(str(out))} --prompt TEXT --out picture.png"
+    text = (
+        f"saved {out}\nNext: unplug generate {how} {shlex.quote(str(out))} --prompt TEXT --out "
+        "picture.png"
+    )
     return Outcome(value={"out": str(out), "recipe": recipe.to_dict()}, text=text)

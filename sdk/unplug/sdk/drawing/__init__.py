@@ -1,1 +1,3 @@
-"""Inputs in, outputs out: conditions, diffusion, the loop without torch, and answers of exported files."""
+"""Inputs in, outputs out: conditions, diffusion, the loop without torch, and answers of exported
+files.
+"""

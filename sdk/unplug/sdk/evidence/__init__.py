@@ -1,1 +1,3 @@
-"""What was forgotten, in numbers with intervals: attacks, distances to models that never saw it, and the statistics under them."""
+"""What was forgotten, in numbers with intervals: attacks, distances to models that never saw it,
+and the statistics under them.
+"""

@@ -70,7 +70,9 @@ and with `test_vectors/` on the device before use.
 """
 
 
-def bundle_card(name: str, task: StoredTask, evidence: ReleaseEvidence, summary: dict[str, Any]) -> str:
+def bundle_card(
+    name: str, task: StoredTask, evidence: ReleaseEvidence, summary: dict[str, Any]
+) -> str:
     """Markdown for a bundle's ``README.md``; what is known at age limits where an evaluation of
     these weights is at hand.
     """
@@ -97,7 +99,9 @@ def bundle_card(name: str, task: StoredTask, evidence: ReleaseEvidence, summary:
     }
     card = template.render(auc=auc, mae=mae, **facts)
     judged = None if evaluation is None else evaluation.of(unlearned.sha256)
-    return card if evaluation is None or judged is None else f"{card}\n{card_text(evaluation, judged)}"
+    return (
+        card if evaluation is None or judged is None else f"{card}\n{card_text(evaluation, judged)}"
+    )
 
 
 def _spanned(value: Estimate, digits: int) -> str:
@@ -129,7 +133,9 @@ def write_vectors(checkpoint: Checkpoint, folder: Path) -> None:
     write_json(folder / INDEX, vectors_index(iospec, VECTORS))
 
 
-def face_samples(sets: Sets, dataset: Dataset, models: Mapping[Any, Checkpoint], *, count: int = SHOWN) -> FaceSheet:
+def face_samples(
+    sets: Sets, dataset: Dataset, models: Mapping[Any, Checkpoint], *, count: int = SHOWN
+) -> FaceSheet:
     """``unplug-faces/2``: up to `count` test samples, spread over the set, with predictions per
     model.
 
@@ -144,7 +150,9 @@ def face_samples(sets: Sets, dataset: Dataset, models: Mapping[Any, Checkpoint],
         count: how many.
     """
     showable = _showable(sets, dataset)
-    index = np.unique(np.linspace(0, len(showable) - 1, min(count, len(showable))).round().astype(int))
+    index = np.unique(
+        np.linspace(0, len(showable) - 1, min(count, len(showable))).round().astype(int)
+    )
     if not len(index):
         return FaceSheet(schema="unplug-faces/2", faces=())
     chosen = pictures(sets.test.subset([showable[place] for place in index]))
@@ -169,7 +177,11 @@ def _showable(sets: Sets, dataset: Dataset) -> list[int]:
     person = {sample.id: sample.subject for sample in dataset.samples}
     gone = {person[name] for name in sets.forget.ids} - {None}
     twins = {stays for _, stays in same_pictures(sets.forget.ids, dataset)}
-    return [place for place, name in enumerate(sets.test.ids) if person[name] not in gone and name not in twins]
+    return [
+        place
+        for place, name in enumerate(sets.test.ids)
+        if person[name] not in gone and name not in twins
+    ]
 
 
 def _png(pixels: Sequence[Any] | np.ndarray) -> bytes:

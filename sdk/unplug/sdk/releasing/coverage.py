@@ -11,7 +11,10 @@ from unplug.core import InputError
 from unplug.sdk.learning.data import Dataset, named_samples
 from unplug.trust.ledger import Ledger, Queue, Request, answered_in, open_queue, pick, releases_of
 
-TAKE_OUT = "Check the data; `unplug ledger withdraw ID --person NAME` takes a mistyped name, or one of other data, out of it"
+TAKE_OUT = (
+    "Check the data; `unplug ledger withdraw ID --person NAME` takes a mistyped name, or one of "
+    "other data, out of it"
+)
 OVER = "A request that is over stays so; leave it out, or add a new one"
 ENDS = ("release", "answered", "refused", "withdrawn")
 
@@ -29,7 +32,9 @@ class Coverage:
     others: int
 
 
-def cover(ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: Collection[str], model: str) -> Coverage:
+def cover(
+    ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: Collection[str], model: str
+) -> Coverage:
     """The requests that a release answers: each is open, and all whom it names are in the forget
     set.
 
@@ -54,7 +59,9 @@ def cover(ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: C
         check_open(pick(requests, name))
         if name in done:
             why = "this model has forgotten it, and it waits for others that hold samples of it"
-            raise InputError(f"request {name}", why, f"Release those: `unplug ledger status {name}` lists them")
+            raise InputError(
+                f"request {name}", why, f"Release those: `unplug ledger status {name}` lists them"
+            )
     queue, gone = open_queue(ledger, samples), frozenset(forget_ids)
     answered = tuple(dict.fromkeys(wanted)) or tuple(_whole(queue, done))
     named: set[str] = set()
@@ -63,12 +70,16 @@ def cover(ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: C
         found = queue.of[name]
         if left := sum(not samples[one] <= gone for one in found):
             why = f"the forget file leaves out {left} of the {len(found)} that it names"
-            raise InputError(f"request {name}", why, "`unplug ledger queue` writes a file for all open requests")
+            raise InputError(
+                f"request {name}", why, "`unplug ledger queue` writes a file for all open requests"
+            )
         named |= {sample for one in found for sample in samples[one]}
     return Coverage(requests=answered, others=len(gone - named))
 
 
-def answerable(ledger: Ledger, names: Iterable[str], model: str | None = None) -> dict[str, tuple[str, ...]]:
+def answerable(
+    ledger: Ledger, names: Iterable[str], model: str | None = None
+) -> dict[str, tuple[str, ...]]:
     """Open requests that a release over some data can answer: the data hold everybody whom they
     name.
 
@@ -95,9 +106,15 @@ def _whole(queue: Queue, done: Collection[str]) -> dict[str, tuple[str, ...]]:
     found = {id: held for id, held in queue.whole.items() if id not in done}
     if not found:
         first = next((f" ({id}: {missing} unknown)" for id, missing in queue.elsewhere.items()), "")
-        why = f"these data hold all names of no open request; {len(queue.elsewhere)} name somebody else{first}"
+        why = (
+            f"these data hold all names of no open request; {len(queue.elsewhere)} name somebody "
+            f"else{first}"
+        )
         if done & queue.whole.keys():
-            why = f"this model has forgotten all that is open, and {', '.join(sorted(done))[:60]} wait for other models"
+            why = (
+                f"this model has forgotten all that is open, and {', '.join(sorted(done))[:60]} "
+                "wait for other models"
+            )
         raise InputError("the queue", why, TAKE_OUT)
     return found
 
@@ -106,7 +123,9 @@ def check_open(request: Request) -> None:
     """Refuses a request that no model has to be released for any more; says since which entry."""
     if request.state != "open":
         last = next(entry for entry in reversed(request.history) if entry.kind in ENDS)
-        raise InputError(f"request {request.id}", f"it is {request.state} (entry {last.sequence})", OVER)
+        raise InputError(
+            f"request {request.id}", f"it is {request.state} (entry {last.sequence})", OVER
+        )
 
 
 def _check_known(request: Request, queue: Queue) -> None:

@@ -41,9 +41,11 @@ def decision_card(decided: Decided) -> str:
     record = decided.record
     age = f"{record.age:g}"
     lines = [
-        f"\nWhether somebody is over {age}: *over* from P(age >= {age}) = {record.over_from:.6g}, *under* up to",
+        f"\nWhether somebody is over {age}: *over* from P(age >= {age}) = {record.over_from:.6g}, "
+        "*under* up to",
         f"{record.under_to:.6g}, *unsure* between. It holds {record.limit()},",
-        f"for people like those that it was fitted on (the model never saw them: {record.apart}). It notices no picture of a",
+        f"for people like those that it was fitted on (the model never saw them: {record.apart}). "
+        "It notices no picture of a",
         "picture, no mask and no injected picture, and nobody certified it.\n",
         "| file | minors over | minors unsure | adults over | adults unsure | adults under |",
         "|---|---|---|---|---|---|",
@@ -58,8 +60,17 @@ def decision_card(decided: Decided) -> str:
         )
         lines.append(f"| {item.name} | {' | '.join(f'{100 * share:.1f} %' for share in said)} |")
     lines.append("")
-    lines += [f"{name} was not run here: the limits are not shown to hold on it.\n" for name in decided.not_run]
+    lines += [
+        f"{name} was not run here: the limits are not shown to hold on it.\n"
+        for name in decided.not_run
+    ]
     for group in record.groups:
-        word = "the limits hold in it by itself" if group.holds else "too few, the limits are not shown to hold in it"
-        lines.append(f"- {record.by} {group.name}: {group.minors} minors, {group.adults} adults: {word}")
+        word = (
+            "the limits hold in it by itself"
+            if group.holds
+            else "too few, the limits are not shown to hold in it"
+        )
+        lines.append(
+            f"- {record.by} {group.name}: {group.minors} minors, {group.adults} adults: {word}"
+        )
     return "\n".join(lines) + "\n"

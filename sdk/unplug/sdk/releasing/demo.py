@@ -145,14 +145,19 @@ def run_demo(
     started = time.perf_counter()
     say(f"data {config.spec} at {config.recipe.image_size} px ...")
     dataset = load_dataset(config.spec, config.recipe.image_size, on_bad=config.on_bad, show=show)
-    trained = _Trained(config=config, dataset=dataset, device=device, say=say, show=show, restart=restart)
+    trained = _Trained(
+        config=config, dataset=dataset, device=device, say=say, show=show, restart=restart
+    )
     original = trained.original(out / "original")
     forget_file = out / "forget.txt"
     names = pick_forget(dataset, split_of(original), fraction=config.fraction, seed=config.seed)
     with atomic_path(forget_file, private=True) as temporary:
         temporary.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
     ids = read_forget_file(forget_file, dataset)
-    say(f"a request to forget {len(ids)} of {len(split_of(original).train)} training samples: {forget_file}")
+    say(
+        f"a request to forget {len(ids)} of {len(split_of(original).train)} training samples: "
+        f"{forget_file}"
+    )
     refusal: GateFailed | None = None
     done: Release | None = None
     try:
@@ -170,7 +175,11 @@ def run_demo(
         )
     except GateFailed as error:
         refusal = error
-    ways = (_exact_way(out), trained.approximate(ids, out / "approximate")) if done and config.trunk_spec else ()
+    ways = (
+        (_exact_way(out), trained.approximate(ids, out / "approximate"))
+        if done and config.trunk_spec
+        else ()
+    )
     reports = done.reports if done else tuple(_existing_reports(out))
     say("report ...")
     report = out / "report.html"
@@ -213,9 +222,15 @@ class _Trained:
         split = make_split(self.dataset, seed=config.seed)
         if (found := self._found(path, split)) is not None:
             return found
-        self.say(f"data {config.trunk_spec} for a trunk: other people, none of whom may ask to be forgotten ...")
+        self.say(
+            f"data {config.trunk_spec} for a trunk: other people, none of whom may ask to be "
+            "forgotten ..."
+        )
         trunk_data = load_dataset(config.trunk_spec, config.recipe.image_size, show=self.show)
-        self.say(f"train the trunk ({config.recipe.epochs} epochs), then a head on {len(split.train)} faces ...")
+        self.say(
+            f"train the trunk ({config.recipe.epochs} epochs), then a head on {len(split.train)} "
+            "faces ..."
+        )
         return train_forgettable(
             "closed-form",
             self.dataset,
@@ -234,7 +249,10 @@ class _Trained:
         config, split = self.config, make_split(self.dataset, seed=self.config.seed)
         if (found := self._found(path, split)) is not None:
             return found
-        self.say(f"train {path.name} ({config.recipe.size}, {config.recipe.epochs} epochs, {len(split.train)} faces) ...")
+        self.say(
+            f"train {path.name} ({config.recipe.size}, {config.recipe.epochs} epochs, "
+            f"{len(split.train)} faces) ..."
+        )
         return train_age(
             self.dataset,
             split,
@@ -303,7 +321,9 @@ class _Trained:
         failed = [gate for gate in forgetting_gates(Gates(), found) if not gate.passed]
         if refused := [gate for gate in failed if not gate.inconclusive]:
             return _way("ordinary", out, f"refused: {refused[0].explain()}")
-        return _way("ordinary", out, f"inconclusive: {failed[0].detail}" if failed else "equivalent")
+        return _way(
+            "ordinary", out, f"inconclusive: {failed[0].detail}" if failed else "equivalent"
+        )
 
 
 def _exact_way(out: Path) -> Way:
@@ -312,7 +332,11 @@ def _exact_way(out: Path) -> Way:
 
 def _way(model: str, folder: Path, verdict: str) -> Way:
     """From the audit and the record of the forget step in a folder."""
-    rows = {row["role"]: row for row in read_json(folder / "audit.json")["models"] if row["role"] != "artifact"}
+    rows = {
+        row["role"]: row
+        for row in read_json(folder / "audit.json")["models"]
+        if row["role"] != "artifact"
+    }
     step = read_json(folder / "unlearned" / "unplug.json")["forget"]
     before, after, without = (
         {part: rows[role]["utility"][part]["mae"]["value"] for part in ("test", "forget")}

@@ -22,7 +22,9 @@ T = TypeVar("T")
 
 
 class Result(Generic[T]):
-    """A result of a stage as an attribute of the evidence, by its own name; None where there is none."""
+    """A result of a stage as an attribute of the evidence, by its own name; None where there is
+    none.
+    """
 
     def __set_name__(self, _owner: type, name: str) -> None:
         self._name = name
@@ -34,7 +36,8 @@ class Result(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseEvidence:
-    """Each result under the name that its stage gives it; what is not made or not asked for is None.
+    """Each result under the name that its stage gives it; what is not made or not asked for is
+    None.
 
     Args:
         results: name to result. Those that more than one reader needs are attributes as well.

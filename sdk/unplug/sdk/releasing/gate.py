@@ -50,7 +50,9 @@ class Question:
         not hold.
         """
         # What measured nothing does not hold, nor does NaN.
-        holds = value is not None and (value <= limit if self.comparison == "<=" else value >= limit)
+        holds = value is not None and (
+            value <= limit if self.comparison == "<=" else value >= limit
+        )
         return Gate(
             name=self.name.format(of),
             value=value,

@@ -56,12 +56,16 @@ for _rule in RULES:
     for _question in _rule.questions:
         QUESTIONS.setdefault(_question.name.format("ATTACK"), _question)
 THRESHOLDS = tuple(sorted(item.name for item in fields(Gates)))
-OF_A_DECISION = frozenset(item.name for item in fields(DecisionStays)) - {item.name for item in fields(FilesAgree)}
+OF_A_DECISION = frozenset(item.name for item in fields(DecisionStays)) - {
+    item.name for item in fields(FilesAgree)
+}
 """Thresholds that mean nothing where no decision is given."""
 OF_AN_AUDIT = (Unrecognised, FurtherAttacks, StillOfUse)
 
 
-def forgetting_gates(gates: Gates, report: AuditReport, certified: Certification | None = None) -> list[Gate]:
+def forgetting_gates(
+    gates: Gates, report: AuditReport, certified: Certification | None = None
+) -> list[Gate]:
     """The gates that an audit alone can tell of: nobody is told from strangers, and the model is of
     use as before.
     """
@@ -82,7 +86,13 @@ def gates_from(given: Mapping[str, Any], budget: float, *, decision: bool = True
         if key not in THRESHOLDS:
             raise InputError(f"`gates` {key}", "no such gate", f"Known: {', '.join(THRESHOLDS)}")
         switch = isinstance(getattr(Gates, key), bool)
-        values[key] = value if not isinstance(value, str) else _switch(key, value) if switch else _number(key, value)
+        values[key] = (
+            value
+            if not isinstance(value, str)
+            else _switch(key, value)
+            if switch
+            else _number(key, value)
+        )
     if not decision and (asked := sorted(given.keys() & OF_A_DECISION)):
         fix = "Add `decision` FILE, or leave it out"
         raise InputError(f"`gates` {asked[0]}", "no decision is given that could move", fix)
@@ -99,7 +109,9 @@ def _number(key: str, text: str) -> float:
     with contextlib.suppress(ValueError):
         if math.isfinite(value := float(text)):
             return value
-    raise InputError(f"`gates` {key}={text}", "not a number", "Write for example max_mae_above_retrained=0.5")
+    raise InputError(
+        f"`gates` {key}={text}", "not a number", "Write for example max_mae_above_retrained=0.5"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +133,9 @@ class GateExplanation:
     outcome: str
 
 
-def explain_gates(gates: Sequence[Gate], limits: Gates, given: Collection[str] = ()) -> tuple[GateExplanation, ...]:
+def explain_gates(
+    gates: Sequence[Gate], limits: Gates, given: Collection[str] = ()
+) -> tuple[GateExplanation, ...]:
     """One explanation a gate, in the order in which they were judged.
 
     Args:
@@ -134,8 +148,20 @@ def explain_gates(gates: Sequence[Gate], limits: Gates, given: Collection[str] =
 
 def _explained(gate: Gate, limits: Gates, given: Collection[str]) -> GateExplanation:
     value = "nothing was measured" if gate.value is None else f"found {gate.value:.4g}"
-    word = "it holds" if gate.passed else "too little is known to say" if gate.inconclusive else "it does not hold"
-    after = "" if gate.passed else "; nothing ships" if gate.override is None else f"; overridden: {gate.override}"
+    word = (
+        "it holds"
+        if gate.passed
+        else "too little is known to say"
+        if gate.inconclusive
+        else "it does not hold"
+    )
+    after = (
+        ""
+        if gate.passed
+        else "; nothing ships"
+        if gate.override is None
+        else f"; overridden: {gate.override}"
+    )
     asked = next((item for rule in RULES for item in rule.questions if item.is_of(gate)), None)
     return GateExplanation(
         gate=gate.name,

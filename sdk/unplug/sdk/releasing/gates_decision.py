@@ -94,7 +94,9 @@ class DecisionStays(MayNotRun, Rule):
             yield NOT_RUN.judged(float(len(decided.not_run)), 0.0, detail, inconclusive=True)
 
     def _step(self, asked: dict[str, Question], shifts: Sequence[Shift]) -> Iterator[Gate]:
-        limits = dict.fromkeys(RATES, self.max_decision_shift) | {"calibration": self.max_calibration_shift}
+        limits = dict.fromkeys(RATES, self.max_decision_shift) | {
+            "calibration": self.max_calibration_shift
+        }
         for what, limit in limits.items():
             changes = [(getattr(item, what.replace(" ", "_")), item.name) for item in shifts]
             change, name = max(changes, key=lambda pair: _end(pair[0]))
@@ -103,8 +105,15 @@ class DecisionStays(MayNotRun, Rule):
 
     def _groups(self, asked: Question, shifts: Sequence[Shift]) -> Iterator[Gate]:
         needed = people_for(self.max_group_shift)
-        judged = [(group.change, group, item) for item in shifts for group in item.groups if group.people >= needed]
-        small = sorted({group.name for item in shifts for group in item.groups if group.people < needed})
+        judged = [
+            (group.change, group, item)
+            for item in shifts
+            for group in item.groups
+            if group.people >= needed
+        ]
+        small = sorted(
+            {group.name for item in shifts for group in item.groups if group.people < needed}
+        )
         beside = f"not judged, fewer than {needed} minors: {', '.join(small)}"
         if not judged:
             if small:
@@ -112,7 +121,10 @@ class DecisionStays(MayNotRun, Rule):
             return
         change, group, item = max(judged, key=lambda row: _end(row[0]))
         before, after = item.gap or (0.0, 0.0)
-        detail = f"{item.name}: {group.name} {_span(change)}; gap between groups {before:.3f} to {after:.3f}"
+        detail = (
+            f"{item.name}: {group.name} {_span(change)}; gap between groups {before:.3f} to "
+            f"{after:.3f}"
+        )
         yield _held(asked, change, self.max_group_shift, f"{detail}; {beside}" if small else detail)
 
 
@@ -127,5 +139,9 @@ def _end(change: Estimate) -> float:
 
 
 def _span(change: Estimate) -> str:
-    ends = "" if change.low is None or change.high is None else f" ({change.low:+.4f} to {change.high:+.4f})"
+    ends = (
+        ""
+        if change.low is None or change.high is None
+        else f" ({change.low:+.4f} to {change.high:+.4f})"
+    )
     return f"{change.value:+.4f}{ends}"

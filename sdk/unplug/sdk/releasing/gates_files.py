@@ -80,7 +80,9 @@ class EditKept(Rule):
             yield KEPT.judged(None, self.min_edit_kept, why, inconclusive=True)
             return
         value, worst = min(known, key=lambda pair: pair[0])
-        gate = KEPT.judged(value, self.min_edit_kept, f"{counted(len(known), 'file')}; least: {worst.model}")
+        gate = KEPT.judged(
+            value, self.min_edit_kept, f"{counted(len(known), 'file')}; least: {worst.model}"
+        )
         if easier := [item.model for item in report.rounding if item.outcome == "easier to attack"]:
             gate = replace(
                 gate,

@@ -108,11 +108,17 @@ class Equality(Rule):
             return
         unlearned = evidence.unlearned
         mine, theirs = (model.model.state_dict() for model in (unlearned, evidence.retrained))
-        differences = [(value.double() - theirs[name].double()).abs() for name, value in mine.items()]
+        differences = [
+            (value.double() - theirs[name].double()).abs() for name, value in mine.items()
+        ]
         worst = max(float(item.max()) for item in differences)
         same = sum(bool((value == theirs[name]).all()) for name, value in mine.items())
         elsewhere = "weights_sha256" in unlearned.record.get("adopted", {})
-        says = f"{ANEW}; no weight of the original is in it" if elsewhere else "no attack is needed to say so"
+        says = (
+            f"{ANEW}; no weight of the original is in it"
+            if elsewhere
+            else "no attack is needed to say so"
+        )
         detail = f"{same} of {len(mine)} tensors are the same bit for bit; {says}"
         yield SAME_WEIGHTS.judged(worst, EQUAL, detail)
 
@@ -165,7 +171,11 @@ class Unrecognised(Rule):
 
     def _certified(self, certified: Certification) -> Gate:
         """What the method left of other people at most, in as many requests of this size."""
-        ends = [abs(end or 0.0) for leak in certified.leaks.values() for end in (leak.auc.low, leak.auc.high)]
+        ends = [
+            abs(end or 0.0)
+            for leak in certified.leaks.values()
+            for end in (leak.auc.low, leak.auc.high)
+        ]
         limit = min(self.max_auc_above_retrained, self.max_auc_below_retrained)
         detail = (
             f"{counted(certified.requests, 'request')} of {certified.people} by "
@@ -174,7 +184,9 @@ class Unrecognised(Rule):
         )
         gate = METHOD.judged(max(ends), limit, detail)
         holds = gate.passed and certified.verdict == "certified"
-        return replace(gate, passed=holds, inconclusive=not holds and certified.verdict != "refused")
+        return replace(
+            gate, passed=holds, inconclusive=not holds and certified.verdict != "refused"
+        )
 
     def _equivalence(self, name: str, attack: AttackResult, too_few: str | None) -> Iterator[Gate]:
         """Both ends of the simultaneous interval of AUC minus the oracle's, each within its margin
@@ -185,7 +197,10 @@ class Unrecognised(Rule):
         detail = f"AUC {attack.auc.value:.3f}; {too_few or 'no oracle to compare with'}"
         if gap is not None and gap.low is not None and gap.high is not None and not too_few:
             low, high = gap.low, gap.high
-            detail = f"AUC {attack.auc.value:.3f}; minus the oracle's {gap.value:+.3f} ({low:+.3f} to {high:+.3f})"
+            detail = (
+                f"AUC {attack.auc.value:.3f}; minus the oracle's {gap.value:+.3f} ({low:+.3f} to "
+                f"{high:+.3f})"
+            )
         below = None if low is None else -low
         sides = (
             (ABOVE, high, self.max_auc_above_retrained, low is not None and low > 0.0),
@@ -240,15 +255,32 @@ class FurtherAttacks(Rule):
         if evidence.equal:
             return
         further = evidence.audit.model("unlearned").further
-        gaps = {name: item.minus_retrained_together for name, item in sorted(further.items()) if not inherent(name)}
-        known = {name: gap for name, gap in gaps.items() if gap is not None and gap.low is not None and gap.high is not None}
+        gaps = {
+            name: item.minus_retrained_together
+            for name, item in sorted(further.items())
+            if not inherent(name)
+        }
+        known = {
+            name: gap
+            for name, gap in gaps.items()
+            if gap is not None and gap.low is not None and gap.high is not None
+        }
         if not known or evidence.audit.too_few:
             return
-        seen = [name for name, gap in known.items() if abs(gap.value) > WIDENING / 2 * ((gap.high or 0.0) - (gap.low or 0.0))]
-        told = ", ".join(f"{name} {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})" for name, gap in known.items())
+        seen = [
+            name
+            for name, gap in known.items()
+            if abs(gap.value) > WIDENING / 2 * ((gap.high or 0.0) - (gap.low or 0.0))
+        ]
+        told = ", ".join(
+            f"{name} {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
+            for name, gap in known.items()
+        )
         alone = sorted(set(further) - set(known))
         beside = f"; not judged: {', '.join(alone)}" if alone else ""
-        detail = f"minus the oracle's (an interval counts {WIDENING:g} times as wide): {told}{beside}"
+        detail = (
+            f"minus the oracle's (an interval counts {WIDENING:g} times as wide): {told}{beside}"
+        )
         yield MORE.judged(float(len(seen)), 0.0, detail)
 
 
@@ -273,14 +305,25 @@ class RelearnTime(Rule):
         if (limit := self.min_relearn_of_retrained) is None or evidence.equal:
             return
         own, oracle = (evidence.audit.model(role).relearning for role in ("unlearned", "retrained"))
-        if own is None or oracle is None or own.mean is None or oracle.mean is None or not oracle.mean.value:
+        if (
+            own is None
+            or oracle is None
+            or own.mean is None
+            or oracle.mean is None
+            or not oracle.mean.value
+        ):
             reasons = (item.reason for item in (own, oracle) if item is not None and item.reason)
-            yield RELEARN.judged(None, limit, next(reasons, "it was not measured"), inconclusive=True)
+            yield RELEARN.judged(
+                None, limit, next(reasons, "it was not measured"), inconclusive=True
+            )
             return
         low, high = own.mean.low or 0.0, own.mean.high or own.mean.value
         surely = low / (oracle.mean.high or oracle.mean.value)
         at_most = high / max(oracle.mean.low or 0.0, 1e-9)
-        detail = f"{own.mean.value:.0f} passes ({low:.0f} to {high:.0f}), retrained {oracle.mean.value:.0f}"
+        detail = (
+            f"{own.mean.value:.0f} passes ({low:.0f} to {high:.0f}), retrained "
+            f"{oracle.mean.value:.0f}"
+        )
         yield RELEARN.judged(surely, limit, detail, inconclusive=at_most >= limit)
 
 
@@ -302,6 +345,9 @@ class ForgetCost(Rule):
         if evidence.equal:
             return
         cost = evidence.unlearned.record["forget"]["cost"]
-        passes, whole = (f"{item['forward']:,} forward, {item['backward']:,} back" for item in (cost, cost["retrain"]))
+        passes, whole = (
+            f"{item['forward']:,} forward, {item['backward']:,} back"
+            for item in (cost, cost["retrain"])
+        )
         detail = f"passes {passes}; of retraining {whole}"
         yield COST.judged(float(cost["compute_fraction"]), self.max_compute, detail)

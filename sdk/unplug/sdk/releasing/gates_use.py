@@ -19,7 +19,9 @@ YEARS = {
     for part, name in NAMES.items()
 }
 LOSS = {
-    part: Question(name=name, asks=ASKS, limit="max_loss_above_retrained", unit=" of {} loss above it")
+    part: Question(
+        name=name, asks=ASKS, limit="max_loss_above_retrained", unit=" of {} loss above it"
+    )
     for part, name in NAMES.items()
 }
 ACCURACY = Question(

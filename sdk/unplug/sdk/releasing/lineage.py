@@ -44,7 +44,9 @@ class Origins:
         ledger: whose answered requests must stay forgotten; None knows of none.
     """
 
-    def __init__(self, material: ReleaseMaterial, out: Path, earlier: Sequence[Path], ledger: Ledger | None) -> None:
+    def __init__(
+        self, material: ReleaseMaterial, out: Path, earlier: Sequence[Path], ledger: Ledger | None
+    ) -> None:
         self.material, self.out, self.earlier, self.ledger = material, out, earlier, ledger
         self.held = frozenset(material.split.retain)
         self.releases = () if ledger is None else tuple(releases_of(ledger.entries()))
@@ -60,17 +62,24 @@ class Origins:
             *(path.parent for path in self.earlier),
         )
         near = [path for root in roots for pattern in NEAR for path in sorted(root.glob(pattern))]
-        near.sort(key=lambda path: path.parent.name == "retrained")  # its weights may be those that ship
+        # its weights may be those that ship
+        near.sort(key=lambda path: path.parent.name == "retrained")
         near += sorted(self.out.parent.parent.glob(f"*/work/*/{RECORD}"))  # of the jobs of a server
-        found: dict[str, tuple[Path, Mapping[str, Any]]] = {original.sha256: (original.path, original.record)}
+        found: dict[str, tuple[Path, Mapping[str, Any]]] = {
+            original.sha256: (original.path, original.record)
+        }
         named: list[Mapping[str, Any]] = [original.record]
         for path in near:
             record = _json(path)
             named.append(record)
             found.setdefault(str(record.get(BINDING)), (path.parent, record))
-        for record in named:  # checkpoints of before name the folder of the one in front of them alone
+        for (
+            record
+        ) in named:  # checkpoints of before name the folder of the one in front of them alone
             folder = Path(str((record.get("lineage") or {}).get("original", "")))
-            if (folder / RECORD).is_file() and (made := _json(folder / RECORD)).get(BINDING) not in found:
+            if (folder / RECORD).is_file() and (made := _json(folder / RECORD)).get(
+                BINDING
+            ) not in found:
                 named.append(made)
                 found[str(made.get(BINDING))] = folder, made
         return found
@@ -123,7 +132,11 @@ class Origins:
 
     def start(self, model: str | None) -> str:
         """What to do: from which model to start, the newest that was made from one."""
-        after = {item.began: item.shipped for item in self.releases if item.shipped and item.began != item.shipped}
+        after = {
+            item.began: item.shipped
+            for item in self.releases
+            if item.shipped and item.began != item.shipped
+        }
         for lineage in (read_manifest(path).lineage for path in self.earlier):
             after.setdefault(lineage.original_sha256, lineage.checkpoint_sha256)
         seen: set[str] = set()
@@ -136,7 +149,9 @@ class Origins:
         return f"Start from the model {model}{where}"
 
 
-def check_start(material: ReleaseMaterial, out: Path, signing: Signing | None, ledger: Ledger | None) -> None:
+def check_start(
+    material: ReleaseMaterial, out: Path, signing: Signing | None, ledger: Ledger | None
+) -> None:
     """Refuses a release that would know again whom an earlier one forgot, before anything is
     computed.
 
@@ -165,13 +180,20 @@ def check_start(material: ReleaseMaterial, out: Path, signing: Signing | None, l
 def _check_answered(known: Origins) -> None:
     """No request that is over may be undone."""
     queue = known.queue(*FORGOTTEN)
-    in_part = {name for item in known.releases if item.in_part and _related(known, item) for name in item.requests}
+    in_part = {
+        name
+        for item in known.releases
+        if item.in_part and _related(known, item)
+        for name in item.requests
+    }
     open_ = {name: names for name, names in known.queue("open").of.items() if name in in_part}
     for name, names in {**queue.of, **open_}.items():
         if back := known.held & {sample for one in names for sample in known.samples[one]}:
             raise _undone(known, name, f"{counted(len(back), 'sample')} that it names")
     for name, why in queue.unreadable.items():
-        fix = "Get the key of that time; without it, answer the request and `unplug ledger shred` it"
+        fix = (
+            "Get the key of that time; without it, answer the request and `unplug ledger shred` it"
+        )
         raise InputError(
             f"request {name}",
             f"nobody can tell whether the model still holds whom it names: {why}",
@@ -180,7 +202,9 @@ def _check_answered(known: Origins) -> None:
     for name in queue.shredded:
         item = _answered_by(known, name)
         if item is not None and _comes_before(known, item) and known.again(str(item.shipped)) != 0:
-            raise _undone(known, name, "whom it named, as far as anybody can tell since its salt was shredded")
+            raise _undone(
+                known, name, "whom it named, as far as anybody can tell since its salt was shredded"
+            )
 
 
 def _comes_before(known: Origins, item: OnRecord) -> bool:
@@ -225,7 +249,13 @@ def _check_superseded(known: Origins, id_: str) -> None:
     path = _find(known, id_)
     item = next((item for item in known.releases if item.bundle == id_), None)
     manifest = None if path is None else read_manifest(path)
-    shipped = manifest.lineage.checkpoint_sha256 if manifest is not None else None if item is None else item.shipped
+    shipped = (
+        manifest.lineage.checkpoint_sha256
+        if manifest is not None
+        else None
+        if item is None
+        else item.shipped
+    )
     what = f"the release in the place of {id_[:16] if path is None else path.name}"
     if shipped is None:
         why = "nobody says which weights that bundle ships, so whom it forgot may come back"
@@ -233,7 +263,9 @@ def _check_superseded(known: Origins, id_: str) -> None:
     if known.is_made_from(shipped):
         return
     count = known.again(shipped)
-    if count is None and _named_all(known, shipped, () if manifest is None else _requests(manifest)):
+    if count is None and _named_all(
+        known, shipped, () if manifest is None else _requests(manifest)
+    ):
         return
     if count != 0:
         raise _refused(known, what, shipped, count)
@@ -280,7 +312,11 @@ def _named_all(known: Origins, shipped: str, requests: Sequence[str]) -> bool:
     asked = {*requests, *(name for item in chain for name in item.requests)}
     queue = known.queue(*FORGOTTEN, "withdrawn")
     tellable = asked <= {*queue.of} and not any(name in queue.elsewhere for name in asked)
-    return tellable and shipped in {item.shipped for item in chain} and all(item.whole for item in chain)
+    return (
+        tellable
+        and shipped in {item.shipped for item in chain}
+        and all(item.whole for item in chain)
+    )
 
 
 def _find(known: Origins, id_: str) -> Path | None:

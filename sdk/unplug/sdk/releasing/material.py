@@ -109,7 +109,11 @@ class ReleaseMaterial:
     def fleet(self) -> References | None:
         """References that left people out, where a fleet is given."""
         folder = self.config.fleet
-        return None if folder is None else load_references(Path(folder), self.original, self.task, self.dataset)
+        return (
+            None
+            if folder is None
+            else load_references(Path(folder), self.original, self.task, self.dataset)
+        )
 
     @cached_property
     def certified(self) -> Certification | None:
@@ -145,7 +149,10 @@ class ReleaseMaterial:
             return None
         record = read_decision(path)
         if self.original.sha256 not in {item.sha256 for item in record.models}:
-            why = "it was fitted on other models than this original, so whether forgetting moves it cannot be said"
+            why = (
+                "it was fitted on other models than this original, so whether forgetting moves it "
+                "cannot be said"
+            )
             raise InputError(str(path), why, f"Run `unplug threshold {self.original.path} ...`")
         return record
 

@@ -23,7 +23,9 @@ def check_reasons(overrides: Mapping[str, str]) -> None:
     for name, reason in overrides.items():
         if not reason.strip() or len(reason) > MAX_REASON or not reason.isprintable():
             why = f"its reason is empty, longer than {MAX_REASON} characters or not one plain line"
-            raise InputError(f"`overrides` {name[:60]}", why, "Say why it ships; it stands in the manifest")
+            raise InputError(
+                f"`overrides` {name[:60]}", why, "Say why it ships; it stands in the manifest"
+            )
 
 
 def overridden(gates: Sequence[Gate], overrides: Mapping[str, str]) -> tuple[Gate, ...]:
@@ -50,4 +52,6 @@ def overridden(gates: Sequence[Gate], overrides: Mapping[str, str]) -> tuple[Gat
                 "this release is not judged by such a gate",
                 f"It is by: {names}",
             )
-    return tuple(gate if gate.passed else replace(gate, override=overrides.get(gate.name)) for gate in gates)
+    return tuple(
+        gate if gate.passed else replace(gate, override=overrides.get(gate.name)) for gate in gates
+    )

@@ -135,7 +135,8 @@ def release(
     """
     if signing is not None:
         signing.check()
-    sweep_below(work)  # what a kill or a power cut left: stages that are finished do not come by any more
+    # what a kill or a power cut left: stages that are finished do not come by any more
+    sweep_below(work)
     material = prepare(
         original,
         dataset,
@@ -163,9 +164,13 @@ def release(
             return _walk(material, out, record.signing, record)
         say(f"{out}: published by an earlier run")
         record.end(out, say)
-        reports = tuple(path for path in sorted(work.glob("*.json")) if not path.name.startswith("."))
+        reports = tuple(
+            path for path in sorted(work.glob("*.json")) if not path.name.startswith(".")
+        )
         summary = read_json(work / "release.json")
-        return Release(bundle=out, reports=reports, summary=summary, requests=record.answer.requests)
+        return Release(
+            bundle=out, reports=reports, summary=summary, requests=record.answer.requests
+        )
 
 
 def prepare(
@@ -213,16 +218,24 @@ def prepare(
     return material
 
 
-def _check(material: ReleaseMaterial, out: Path, signing: Signing | None, ledger: Ledger | None) -> None:
+def _check(
+    material: ReleaseMaterial, out: Path, signing: Signing | None, ledger: Ledger | None
+) -> None:
     config, split = material.config, material.split
     check_forget_size(len(split.forget), exact=material.exact or config.fleet is not None)
     check_start(material, out, signing, ledger)
     relearns = config.gates.min_relearn_of_retrained is not None
     if relearns and not material.needs_oracle and material.oracle is None:
-        why = "relearn time is compared with the retrained model's, and with a fleet none is trained"
-        raise InputError("`gates` min_relearn_of_retrained", why, "Add `oracle`, or leave the gate out")
+        why = (
+            "relearn time is compared with the retrained model's, and with a fleet none is trained"
+        )
+        raise InputError(
+            "`gates` min_relearn_of_retrained", why, "Add `oracle`, or leave the gate out"
+        )
     check_reasons(config.overrides)
-    if material.fleet is not None:  # before anything is trained: what the request names must be in it
+    if (
+        material.fleet is not None
+    ):  # before anything is trained: what the request names must be in it
         material.fleet.rows(split.forget)
     _ = material.certified  # of another method, size or original: refused now
     for stage in STAGES:
@@ -230,7 +243,9 @@ def _check(material: ReleaseMaterial, out: Path, signing: Signing | None, ledger
     _earlier(material.work)  # before anything is computed: it may be that they cannot be read
 
 
-def _walk(material: ReleaseMaterial, out: Path, signing: Signing | None, record: Recording | None) -> Release:
+def _walk(
+    material: ReleaseMaterial, out: Path, signing: Signing | None, record: Recording | None
+) -> Release:
     """The stages, the judgement, and the bundle where every gate lets it ship."""
     work, say = material.work, material.say
     tell: dict[str, Any] = {} if record is None else {"finished": record.stage}
@@ -252,7 +267,9 @@ def _walk(material: ReleaseMaterial, out: Path, signing: Signing | None, record:
     if record is not None:
         record.end(out, say)
     requests = () if record is None else record.answer.requests
-    return Release(bundle=out, reports=report_paths(work, evidence), summary=summary, requests=requests)
+    return Release(
+        bundle=out, reports=report_paths(work, evidence), summary=summary, requests=requests
+    )
 
 
 def _judge(
@@ -271,7 +288,9 @@ def _judge(
     return asdict(record), found
 
 
-def note_try(material: ReleaseMaterial, unlearned: Checkpoint, found: Sequence[Gate]) -> tuple[Try, ...]:
+def note_try(
+    material: ReleaseMaterial, unlearned: Checkpoint, found: Sequence[Gate]
+) -> tuple[Try, ...]:
     """The tries of this request that the work folder knows, this one the last; the same try again
     counts once.
     """
@@ -282,7 +301,9 @@ def note_try(material: ReleaseMaterial, unlearned: Checkpoint, found: Sequence[G
         budget=config.budget,
         options=config.options,
         seed=config.seed,
-        gates={name: value for name, value in asdict(config.gates).items() if value != default[name]},
+        gates={
+            name: value for name, value in asdict(config.gates).items() if value != default[name]
+        },
         unlearned_sha256=unlearned.sha256,
         passed=all(gate.passed for gate in found),
         failed=tuple(gate.name for gate in found if not gate.passed),
@@ -305,8 +326,14 @@ def report_paths(work: Path, evidence: ReleaseEvidence) -> tuple[Path, ...]:
     """The JSON files that a report of this release is made from."""
     cards = [item.path.with_name(item.path.name + ".json") for item in evidence.artifacts]
     models = dict.fromkeys(item.path for item in evidence.models.values())
-    left = [stage.leaves for stage in STAGES if stage.leaves is not None and not stage.leaves.startswith(".")]
-    found = [path for name in ("release.json", *left, CERTIFICATION) if (path := work / name).is_file()]
+    left = [
+        stage.leaves
+        for stage in STAGES
+        if stage.leaves is not None and not stage.leaves.startswith(".")
+    ]
+    found = [
+        path for name in ("release.json", *left, CERTIFICATION) if (path := work / name).is_file()
+    ]
     return (*found, *(path / "unplug.json" for path in models), *cards)
 
 
@@ -339,13 +366,16 @@ def _bundle(
     write_bundle(content, out, signing)
 
 
-def _facts(task: StoredTask, evidence: ReleaseEvidence, summary: dict[str, Any], ledger_head: str | None) -> dict[str, Any]:
+def _facts(
+    task: StoredTask, evidence: ReleaseEvidence, summary: dict[str, Any], ledger_head: str | None
+) -> dict[str, Any]:
     """The manifest but for its files: how to feed the model, and where it comes from."""
     unlearned, spent = evidence.unlearned, evidence.unlearned.record["forget"]
     processing = task.processing(unlearned)
     if evidence.decided is not None:
         processing = processing | {
-            "postprocessing": processing["postprocessing"] | {DECISION_KEY: asdict(evidence.decided.record)}
+            "postprocessing": processing["postprocessing"]
+            | {DECISION_KEY: asdict(evidence.decided.record)}
         }
     return {
         "model_type": unlearned.model_type,

@@ -91,7 +91,9 @@ def only_release(original: Checkpoint) -> Iterator[None]:
             if isinstance(error.__cause__, OSError):  # nobody has it: the cache cannot be written
                 raise
             what = f"a release of the model {original.sha256[:16]}"
-            raise OutputError(what, error.why, "One model is released once at a time: wait for it") from error
+            raise OutputError(
+                what, error.why, "One model is released once at a time: wait for it"
+            ) from error
         yield
 
 
@@ -107,7 +109,9 @@ class Recording:
 
     def __init__(self, ledger: Ledger, answer: Answer, signing: Signing, *, resumed: bool) -> None:
         self.ledger, self.answer, self.signing, self.resumed = ledger, answer, signing, resumed
-        self._told = [entry for entry in ledger.entries() if entry.facts.get(RELEASE) == answer.release]
+        self._told = [
+            entry for entry in ledger.entries() if entry.facts.get(RELEASE) == answer.release
+        ]
 
     @property
     def ended(self) -> bool:
@@ -125,7 +129,11 @@ class Recording:
         return heads[-1] if heads else None
 
     def _heads(self) -> list[str]:
-        passed = [entry.sequence for entry in self._told if entry.kind == "try" and entry.facts.get("ships") == "yes"]
+        passed = [
+            entry.sequence
+            for entry in self._told
+            if entry.kind == "try" and entry.facts.get("ships") == "yes"
+        ]
         if not passed:
             return []
         rows = self.ledger.rows()
@@ -198,7 +206,9 @@ class Recording:
             say(f"request {name} was {found[name].state} since the bundle was signed; it stays so")
         self._tell("release", facts, [name for name in self.answer.requests if name not in over])
 
-    def _tell(self, kind: str, facts: Mapping[str, str], requests: Sequence[str] | None = None) -> None:
+    def _tell(
+        self, kind: str, facts: Mapping[str, str], requests: Sequence[str] | None = None
+    ) -> None:
         """An entry, once: nobody else writes of this release, for the model is held while it
         runs.
         """
@@ -239,12 +249,16 @@ def begin(
         found = Recording(ledger, known, _naming(signing, known.requests), resumed=True)
         if found.ended or found.published(out):
             return found
-    covered = cover(ledger, answering.requests, material.dataset, material.forget_ids, material.original.sha256)
+    covered = cover(
+        ledger, answering.requests, material.dataset, material.forget_ids, material.original.sha256
+    )
     if known is not None and (known.made_from, known.requests) == (made_from, covered.requests):
         found = Recording(ledger, known, _naming(signing, known.requests), resumed=True)
     else:
         _check_number(entries, signing.publication)
-        answer = Answer(release=secrets.token_hex(16), made_from=made_from, requests=covered.requests)
+        answer = Answer(
+            release=secrets.token_hex(16), made_from=made_from, requests=covered.requests
+        )
         if write:
             write_json(place, asdict(answer))
         found = Recording(ledger, answer, _naming(signing, covered.requests), resumed=False)
@@ -255,7 +269,9 @@ def begin(
 
 def _checked(signing: Signing | None) -> Signing:
     if signing is None:
-        raise InputError("`requests`", "what answers requests is signed, and no key is given", "Add `signing`")
+        raise InputError(
+            "`requests`", "what answers requests is signed, and no key is given", "Add `signing`"
+        )
     signing.check()
     return signing
 
@@ -268,8 +284,13 @@ def _naming(signing: Signing, requests: Sequence[str]) -> Signing:
     )
 
 
-def _made_from(material: ReleaseMaterial, said: Publication, origin: str, wanted: Sequence[str]) -> str:
-    config = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(material.config).items()}
+def _made_from(
+    material: ReleaseMaterial, said: Publication, origin: str, wanted: Sequence[str]
+) -> str:
+    config = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in asdict(material.config).items()
+    }
     facts = {
         "config": config,
         "publication": asdict(said),

@@ -16,11 +16,14 @@ from .gates import Gates
 from .gates_forgetting import ABOVE, BELOW
 
 EXACTLY = (
-    "So few are forgotten exactly with `method` retrain, or at once by models of `unplug train age --forgettable closed-form`"
+    "So few are forgotten exactly with `method` retrain, or at once by models of `unplug train age "
+    "--forgettable closed-form`"
 )
 
 
-def refusal(found: Sequence[Gate], audit: AuditReport, limits: Gates, out: Path, work: Path) -> GateFailed:
+def refusal(
+    found: Sequence[Gate], audit: AuditReport, limits: Gates, out: Path, work: Path
+) -> GateFailed:
     """The error of a release that may not ship.
 
     Args:
@@ -36,12 +39,20 @@ def refusal(found: Sequence[Gate], audit: AuditReport, limits: Gates, out: Path,
     if surely:
         beside = len(failed) - len(surely)
         still = f"; {counted(beside, 'gate')} more inconclusive" if beside else ""
-        return GateFailed("release refused", "; ".join(gate.explain() for gate in surely) + still, fix)
+        return GateFailed(
+            "release refused", "; ".join(gate.explain() for gate in surely) + still, fix
+        )
     widest = max(failed, key=lambda gate: (gate.value is not None, gate.value or 0.0))
     others = f", and {counted(len(failed) - 1, 'gate')} more open" if len(failed) > 1 else ""
     times = times_as_many(audit, limits) if ABOVE.is_of(widest) or BELOW.is_of(widest) else None
-    more = f"About {times} times as many people, forgotten and unseen, would decide it. " if times is not None else ""
-    return GateFailed("release inconclusive", f"{widest.explain()}{others}", f"{more}{EXACTLY}. {fix}")
+    more = (
+        f"About {times} times as many people, forgotten and unseen, would decide it. "
+        if times is not None
+        else ""
+    )
+    return GateFailed(
+        "release inconclusive", f"{widest.explain()}{others}", f"{more}{EXACTLY}. {fix}"
+    )
 
 
 def times_as_many(audit: AuditReport, limits: Gates) -> int | None:
@@ -52,7 +63,11 @@ def times_as_many(audit: AuditReport, limits: Gates) -> int | None:
     the widest.
     """
     gaps = [attack.minus_retrained_together for attack in audit.model("unlearned").attacks.values()]
-    halves = [(gap.high - gap.low) / 2 for gap in gaps if gap is not None and gap.low is not None and gap.high is not None]
+    halves = [
+        (gap.high - gap.low) / 2
+        for gap in gaps
+        if gap is not None and gap.low is not None and gap.high is not None
+    ]
     margin = min(limits.max_auc_above_retrained, limits.max_auc_below_retrained)
     if not halves or margin <= 0.0 or audit.too_few or max(halves) <= margin:
         return None

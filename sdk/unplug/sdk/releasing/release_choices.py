@@ -29,11 +29,15 @@ class ReleaseChoices:
     """
 
     method: str | None = None
-    options: dict[str, str] = field(default_factory=dict, metadata={"flag": "--set", "metavar": "KEY=VALUE"})
+    options: dict[str, str] = field(
+        default_factory=dict, metadata={"flag": "--set", "metavar": "KEY=VALUE"}
+    )
     budget: float = 0.05
     references: int = field(default=1, metadata={"range": (0, 64)})
     fleet: str | Path | None = field(default=None, metadata={"metavar": "DIR"})
     certification: str | Path | None = field(default=None, metadata={"metavar": "FILE"})
-    targets: tuple[str, ...] = field(default=("litert", "coreml", "onnx"), metadata={"flag": "--to"})
+    targets: tuple[str, ...] = field(
+        default=("litert", "coreml", "onnx"), metadata={"flag": "--to"}
+    )
     precisions: tuple[str, ...] = field(default=("fp32", "fp16"), metadata={"flag": "--precision"})
     seed: int = 0

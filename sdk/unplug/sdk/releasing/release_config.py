@@ -40,7 +40,9 @@ class ReleaseConfig(ReleaseChoices):
 
     oracle: bool = False
     gates: Gates = field(default_factory=Gates, metadata={"flag": "--gate", "metavar": "KEY=VALUE"})
-    overrides: dict[str, str] = field(default_factory=dict, metadata={"flag": "--override", "metavar": "GATE"})
+    overrides: dict[str, str] = field(
+        default_factory=dict, metadata={"flag": "--override", "metavar": "GATE"}
+    )
     bench_iterations: int = field(default=50, metadata={"range": (1, 100_000)})
     bench_repeats: int = field(default=3, metadata={"range": (1, 1000)})
     threads: int = field(default=2, metadata={"range": (1, 1024)})

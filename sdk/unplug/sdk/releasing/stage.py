@@ -141,7 +141,9 @@ class Stage(ABC):
         """Runs it."""
 
     @abstractmethod
-    def load(self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]) -> Any:
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> Any:
         """The result, read from what `make` left, with the facts that it gave."""
 
     def remarks(self, result: Any) -> str | None:
@@ -179,8 +181,12 @@ class StageProgress:
         self._records = StageRecords()
         if restart:
             (work / FILE).unlink(missing_ok=True)
-        with contextlib.suppress(InputError):  # there is none, or it is not whole: then nothing is known to be finished
-            self._records = read_dataclass(StageRecords, work / FILE, ReportError, max_bytes=MAX_BYTES)
+        with contextlib.suppress(
+            InputError
+        ):  # there is none, or it is not whole: then nothing is known to be finished
+            self._records = read_dataclass(
+                StageRecords, work / FILE, ReportError, max_bytes=MAX_BYTES
+            )
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -251,7 +257,9 @@ class StageProgress:
                 return None
         return found
 
-    def run(self, stage: Stage, material: ReleaseMaterial, evidence: ReleaseEvidence) -> ReleaseEvidence:
+    def run(
+        self, stage: Stage, material: ReleaseMaterial, evidence: ReleaseEvidence
+    ) -> ReleaseEvidence:
         """The evidence with the result of a stage, where it is wanted."""
         if not stage.wanted(material):
             if stage.leaves is not None:
@@ -262,7 +270,9 @@ class StageProgress:
             with self.timed(name):
                 return evidence.plus(stage.gives, stage.load(material, evidence, {}))
         served = stage.serves
-        if served is not None and self.has(served.name(material), served.made_from(material, evidence)):
+        if served is not None and self.has(
+            served.name(material), served.made_from(material, evidence)
+        ):
             return evidence
         result = self.stage(
             name,

@@ -95,7 +95,9 @@ class ReleasePlan:
         return None if self.seconds is None else hourly * self.seconds / 3600
 
 
-def plan_release(material: ReleaseMaterial, *, requests: tuple[str, ...] | None = None, signed: bool = False) -> ReleasePlan:
+def plan_release(
+    material: ReleaseMaterial, *, requests: tuple[str, ...] | None = None, signed: bool = False
+) -> ReleasePlan:
     """The plan of a release that `prepare` has let through.
 
     What a stage cannot say of itself is known from an earlier run in the work folder, or not at
@@ -108,7 +110,9 @@ def plan_release(material: ReleaseMaterial, *, requests: tuple[str, ...] | None 
     """
     known: Mapping[str, float] = {}
     with contextlib.suppress(InputError):  # there was no earlier run, or what it left is not whole
-        found = read_dataclass(StageRecords, material.work / FILE, ReportError, max_bytes=MAX_BYTES).stages
+        found = read_dataclass(
+            StageRecords, material.work / FILE, ReportError, max_bytes=MAX_BYTES
+        ).stages
         known = {name: record.seconds for name, record in found.items()}
     steps = []
     for stage in STAGES:

@@ -103,7 +103,9 @@ class Audit(Stage):
         )
         return replace(report, skipped={**report.skipped, **unable})
 
-    def _with_relearning(self, report: AuditReport, material: ReleaseMaterial, evidence: ReleaseEvidence) -> AuditReport:
+    def _with_relearning(
+        self, report: AuditReport, material: ReleaseMaterial, evidence: ReleaseEvidence
+    ) -> AuditReport:
         config = material.config
         if config.gates.min_relearn_of_retrained is None or material.exact:
             return report
@@ -112,7 +114,9 @@ class Audit(Stage):
         models = tuple(replace(item, relearning=times.get(item.name)) for item in report.models)
         return replace(report, models=models)
 
-    def _criticised(self, report: AuditReport, material: ReleaseMaterial, evidence: ReleaseEvidence) -> AuditReport:
+    def _criticised(
+        self, report: AuditReport, material: ReleaseMaterial, evidence: ReleaseEvidence
+    ) -> AuditReport:
         """With the attacks that read more than its sets, on the checkpoints; of models of pictures
         alone.
         """
@@ -126,7 +130,9 @@ class Audit(Stage):
         named = _predictors(material, evidence.models)
         return criticise(report, named, sets, more, fleet=material.fleet, seed=config.seed)
 
-    def load(self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]) -> AuditReport:
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> AuditReport:
         """The report; what it was compared with is not needed any more."""
         report = read_dataclass(AuditReport, material.work / self.leaves, ReportError)
         shutil.rmtree(material.work / FOLDER, ignore_errors=True)
@@ -162,7 +168,11 @@ class Counterparts(Stage):
         """A file of each model in every form that ships."""
         folder, work, artifacts = material.work / FOLDER, material.work, evidence.artifacts
         inputs = material.calibration(evidence.unlearned)
-        known = {} if inputs is None else {form_of(item): inputs for item in artifacts if item.card.calibration}
+        known = (
+            {}
+            if inputs is None
+            else {form_of(item): inputs for item in artifacts if item.card.calibration}
+        )
         made, unable = make_exports(
             artifacts,
             material.original,
@@ -178,7 +188,9 @@ class Counterparts(Stage):
             {
                 "of": item.artifact.path.name,
                 "original": os.path.relpath(item.original.path, work),
-                "retrained": None if item.retrained is None else os.path.relpath(item.retrained.path, work),
+                "retrained": None
+                if item.retrained is None
+                else os.path.relpath(item.retrained.path, work),
             }
             for item in made
         ]
@@ -193,14 +205,18 @@ class Counterparts(Stage):
             Exports(
                 artifact=files[item["of"]],
                 original=load_artifact(material.work / item["original"]),
-                retrained=load_artifact(material.work / item["retrained"]) if item["retrained"] else None,
+                retrained=load_artifact(material.work / item["retrained"])
+                if item["retrained"]
+                else None,
             )
             for item in facts["made"]
         ]
         return made, dict(facts["unable"])
 
 
-def _predictors(material: ReleaseMaterial, models: Mapping[str, Checkpoint]) -> list[CheckpointPredictor]:
+def _predictors(
+    material: ReleaseMaterial, models: Mapping[str, Checkpoint]
+) -> list[CheckpointPredictor]:
     return [
         CheckpointPredictor(
             name=role,

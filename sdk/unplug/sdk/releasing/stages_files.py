@@ -31,7 +31,9 @@ BENCH_SAMPLES = 2
 
 def converters() -> dict[str, str]:
     """Versions of everything that writes files."""
-    return installed_versions(sorted({name for target in TARGETS for name in TARGETS.get(target).distributions}))
+    return installed_versions(
+        sorted({name for target in TARGETS for name in TARGETS.get(target).distributions})
+    )
 
 
 def as_here(artifacts: Sequence[Artifact]) -> dict[str, Any]:
@@ -72,7 +74,9 @@ class Export(Stage):
         places = [os.path.relpath(item.path, material.work) for item in made]
         return Left(files=files, facts={"artifacts": places})
 
-    def load(self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]) -> list[Artifact]:
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> list[Artifact]:
         """The files with their cards."""
         return [load_artifact(material.work / path) for path in facts["artifacts"]]
 
@@ -98,7 +102,9 @@ class Parity(Stage):
         measure_parity(evidence.artifacts, unlearned.path, inputs).save(path)
         return Left(files=[path])
 
-    def load(self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]) -> ParityReport:
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> ParityReport:
         """The report."""
         return ParityReport.load(material.work / self.leaves)
 
@@ -143,10 +149,16 @@ class Bench(Stage):
         # Procedural inputs, never pictures of people.
         inputs = example_inputs(model.model_type, model.model.iospec, BENCH_SAMPLES)
         plan = self._plan(material)
-        report = bench_artifacts(evidence.artifacts, plan=plan, inputs=inputs, checkpoint=model.path)
+        report = bench_artifacts(
+            evidence.artifacts, plan=plan, inputs=inputs, checkpoint=model.path
+        )
         report.save(path)
-        return Left(files=[path], final=all(row.valid for row in report.rows if row.status != "not_run"))
+        return Left(
+            files=[path], final=all(row.valid for row in report.rows if row.status != "not_run")
+        )
 
-    def load(self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]) -> BenchReport:
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> BenchReport:
         """The report."""
         return BenchReport.load(material.work / self.leaves)

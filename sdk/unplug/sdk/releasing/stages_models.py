@@ -55,7 +55,9 @@ class Oracle(Stage):
         made = _retrained(material, "retrained", material.config.seed)
         return Left(files=[made.path], result=made)
 
-    def load(self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]) -> Checkpoint:
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> Checkpoint:
         """The model."""
         return material.model("retrained") if material.oracle is None else material.oracle
 
@@ -81,7 +83,10 @@ class ReferenceModels(Stage):
 
     def _seeds(self, material: ReleaseMaterial) -> dict[str, int]:
         config = material.config
-        return {f"reference-{number}": config.seed + 1000 + number for number in range(config.references)}
+        return {
+            f"reference-{number}": config.seed + 1000 + number
+            for number in range(config.references)
+        }
 
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
         """Their seeds."""
@@ -92,7 +97,9 @@ class ReferenceModels(Stage):
         made = [_retrained(material, name, seed) for name, seed in self._seeds(material).items()]
         return Left(files=[item.path for item in made], result=made)
 
-    def load(self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]) -> list[Checkpoint]:
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> list[Checkpoint]:
         """The models."""
         return [material.model(name) for name in self._seeds(material)]
 
@@ -147,7 +154,9 @@ class Forget(Stage):
         config, more = material.config, {}
         if material.design is None:
             fleet = material.fleet if needs_answers(config.method) else None
-            outside = None if fleet is None else fleet.out_of_fold(material.split.forget, config.seed)
+            outside = (
+                None if fleet is None else fleet.out_of_fold(material.split.forget, config.seed)
+            )
             more = {
                 "budget": config.budget,
                 "options": config.options,
@@ -157,7 +166,9 @@ class Forget(Stage):
         made = _forgotten(material, config.method, material.work / "unlearned", config.seed, **more)
         return Left(files=[made.path], result=made)
 
-    def load(self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]) -> Checkpoint:
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> Checkpoint:
         """The model."""
         if self.recorded(material) or evidence.retrained is None:
             return material.model("unlearned")
@@ -176,10 +187,11 @@ def _training(material: ReleaseMaterial) -> Taken:
     took = (material.original.record.get("cost") or {}).get("wall_s")
     split = material.split
     if not isinstance(took, int | float) or took <= 0 or not split.train:
+        # it was adopted, say
         return (
             None,
             "the original's record does not say how long its training took",
-        )  # it was adopted, say
+        )
     share = len(split.retain) / len(split.train)
     return (
         took * share,
@@ -213,9 +225,13 @@ def _fitting(material: ReleaseMaterial, path: Path, seed: int) -> Checkpoint | N
     return found if fits else None
 
 
-def _forgotten(material: ReleaseMaterial, method: str | None, path: Path, seed: int, **options: Any) -> Checkpoint:
+def _forgotten(
+    material: ReleaseMaterial, method: str | None, path: Path, seed: int, **options: Any
+) -> Checkpoint:
     # A design goes by features and sums of its own, not by the tensors.
-    known: dict[str, Any] = {} if material.design is not None else {"split": material.split, "sets": material.sets}
+    known: dict[str, Any] = (
+        {} if material.design is not None else {"split": material.split, "sets": material.sets}
+    )
     return forget(
         material.original,
         material.dataset,

@@ -12,9 +12,7 @@ from unplug.core import ReportError, read_dataclass, write_json
 from unplug.export import Artifact
 from unplug.plugins import Checkpoint
 from unplug.sdk.drawing.inference import DecisionRecord
-from unplug.sdk.evidence.assurance import (
-    UNKNOWN as NOBODY_SAID,
-)
+from unplug.sdk.evidence.assurance import UNKNOWN as NOBODY_SAID
 from unplug.sdk.evidence.assurance import (
     Answers,
     Asking,
@@ -73,11 +71,15 @@ class Decide(Stage):
         """One record."""
         assert material.decision is not None
         path = material.work / self.leaves
-        decided = decide_release(material, material.decision, evidence.unlearned, evidence.artifacts)
+        decided = decide_release(
+            material, material.decision, evidence.unlearned, evidence.artifacts
+        )
         write_json(path, asdict(decided))
         return Left(files=[path])
 
-    def load(self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]) -> Decided:
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> Decided:
         """The record."""
         return read_dataclass(Decided, material.work / self.leaves, ReportError)
 
@@ -102,7 +104,9 @@ def decide_release(
     not_run = {item.path.name: why for item in artifacts if (why := not_run_here(item)) is not None}
     files = [item.path for item in artifacts if item.path.name not in not_run]
     data = material.config.decision_data or dataset
-    asked = JudgedModels(models=[material.original, unlearned, *files], data=data, training=[dataset.spec])
+    asked = JudgedModels(
+        models=[material.original, unlearned, *files], data=data, training=[dataset.spec]
+    )
     original, own, *rounded = ask(asked, device=material.device, show=material.show)
     limits = Limits(
         age=record.age,
@@ -180,7 +184,9 @@ class AgeLimits(Stage):
         judge(answers, material.protocol, Asking(seed=material.config.seed)).save(path)
         return Left(files=[path])
 
-    def load(self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]) -> EvaluationReport:
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> EvaluationReport:
         """The report."""
         return read_evaluation(material.work / self.leaves)
 
@@ -215,6 +221,8 @@ class ShownFaces(Stage):
         write_json(path, asdict(face_samples(material.sets, material.dataset, evidence.models)))
         return Left(files=[path])
 
-    def load(self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]) -> None:
+    def load(
+        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
+    ) -> None:
         """Nobody but the report reads it."""
         return

@@ -10,9 +10,28 @@ from typing import Any
 import numpy as np
 
 from unplug.core import NONE, count, fixed, milliseconds, percent, plain, signed, size, span
-from unplug.sdk.evidence.assurance import Challenge, Claim, EvaluationReport, ModelEvaluation, Rate, copies_left_out
+from unplug.sdk.evidence.assurance import (
+    Challenge,
+    Claim,
+    EvaluationReport,
+    ModelEvaluation,
+    Rate,
+    copies_left_out,
+)
 
-from .page import Block, Cell, Chip, Column, FigureGrid, KeyNumber, Notes, Section, Table, both_widths, estimate_cell
+from .page import (
+    Block,
+    Cell,
+    Chip,
+    Column,
+    FigureGrid,
+    KeyNumber,
+    Notes,
+    Section,
+    Table,
+    both_widths,
+    estimate_cell,
+)
 from .plots.assurance import Trace, det_svg, years_svg
 from .plots.audit import ForestRow, forest_svg
 from .plots.canvas import COLOUR
@@ -21,17 +40,28 @@ WIDTHS, HALF = (1000, 340), (488, 340)
 DRAWN = 4  # models in one plot
 PROBABILITY = "retrained"  # the colour of its curve
 MAX_GROUPS = 30  # cells in a plot and in a table
-CHIPS: dict[str, tuple[Chip, str]] = {"held": ("pass", "held"), "broken": ("fail", "broken"), "open": ("warn", "open")}
+CHIPS: dict[str, tuple[Chip, str]] = {
+    "held": ("pass", "held"),
+    "broken": ("fail", "broken"),
+    "open": ("warn", "open"),
+}
 CAUTION = (
-    "Whether a face is alive or a camera real: there is no liveness check and no defence against injected pictures here.",
-    "That anybody certified the model: these are measurements by whoever ran them, and no certification.",
-    "Anything about people of whom the data hold none. Procedural faces support no claim about people at all.",
+    "Whether a face is alive or a camera real: there is no liveness check and no defence against "
+    "injected pictures here.",
+    "That anybody certified the model: these are measurements by whoever ran them, and no "
+    "certification.",
+    "Anything about people of whom the data hold none. Procedural faces support no claim about "
+    "people at all.",
 )
 
 
 def assurance(report: EvaluationReport, number: int) -> list[Section]:
-    """All sections of one evaluation, in reading order; `number` tells those of several on a page apart."""
-    sections = [part(report, number) for part in (_limits, _ages, _groups, _teenagers, _models, _bounds)]
+    """All sections of one evaluation, in reading order; `number` tells those of several on a page
+    apart.
+    """
+    sections = [
+        part(report, number) for part in (_limits, _ages, _groups, _teenagers, _models, _bounds)
+    ]
     return [replace(section, id=f"{section.id}-{number}") for section in sections if section.blocks]
 
 
@@ -41,7 +71,9 @@ def assurance_numbers(report: EvaluationReport) -> list[KeyNumber]:
     name = plain(model.label, 40)
     numbers = [
         KeyNumber(
-            label="Mean error", value=f"{fixed(model.mae.value, 2)} years", note=_note(model.mae.low, model.mae.high, name)
+            label="Mean error",
+            value=f"{fixed(model.mae.value, 2)} years",
+            note=_note(model.mae.low, model.mae.high, name),
         )
     ]
     if model.challenges:
@@ -50,12 +82,17 @@ def assurance_numbers(report: EvaluationReport) -> list[KeyNumber]:
             (f"Minors of 14 to 17 who pass Challenge-{last.age:g}", last.fate_minors),
             (f"18 to 24 whom Challenge-{last.age:g} rejects", last.rejected),
         ):
-            numbers.append(KeyNumber(label=label, value=percent(found.value), note=_rate_note(found)))
+            numbers.append(
+                KeyNumber(label=label, value=percent(found.value), note=_rate_note(found))
+            )
     if model.worst_group is not None and (gap := model.group(model.worst_group).gap) is not None:
-        numbers.append(KeyNumber(
-            label=f"Worst group, {plain(model.worst_group, 40)}", value=f"{signed(gap.value, 1)} years",
-            note=f"{span(gap.low, gap.high, 1, sign=True)}, against others of the same ages",
-        ))  # fmt: skip
+        numbers.append(
+            KeyNumber(
+                label=f"Worst group, {plain(model.worst_group, 40)}",
+                value=f"{signed(gap.value, 1)} years",
+                note=f"{span(gap.low, gap.high, 1, sign=True)}, against others of the same ages",
+            )
+        )
     return numbers
 
 
@@ -63,50 +100,83 @@ def assurance_words(report: EvaluationReport) -> dict[str, Any]:
     """The fields of the verdict."""
     people, first = report.people, report.models[0]
     whom = {
-        "held out": "whom none of them learned from", "other data": "of other data than they learned from",
+        "held out": "whom none of them learned from",
+        "other data": "of other data than they learned from",
         "unknown": "of whom nobody said whether they learned from them",
-    }[people.apart]  # fmt: skip
+    }[people.apart]
     many = "1 model" if len(report.models) == 1 else f"{len(report.models)} models"
     lead = (
-        f"{many} on {count(people.pictures)} pictures of {count(people.people)} people {whom}; {count(people.minors)} of them "
+        f"{many} on {count(people.pictures)} pictures of {count(people.people)} people {whom}; "
+        f"{count(people.minors)} of them "
         "are under 18."
     )
     sentence = "" if not first.challenges else _sentence(first)
-    facts = tuple(f"Not said: {plain(name, 80)}: {plain(why, 300)}." for name, why in report.refused.items())
-    same = () if people.subjects_apart or people.apart != "held out" else (
-        "The data do not say who is in a picture, so one person may be on both sides of the split: errors may look smaller.",
-    )  # fmt: skip
+    facts = tuple(
+        f"Not said: {plain(name, 80)}: {plain(why, 300)}." for name, why in report.refused.items()
+    )
+    same = (
+        ()
+        if people.subjects_apart or people.apart != "held out"
+        else (
+            "The data do not say who is in a picture, so one person may be on both sides of the "
+            "split: errors may look smaller.",
+        )
+    )
     copies = () if people.copies is None else (f"{copies_left_out(people.copies)}.",)
     warned = bool(report.alarms) or people.apart == "unknown"
     return {
-        "word": "Evaluated", "chip": "warn" if warned else "neutral", "lead": lead, "sentence": sentence,
+        "word": "Evaluated",
+        "chip": "warn" if warned else "neutral",
+        "lead": lead,
+        "sentence": sentence,
         "facts": (*copies, *same, *facts),
-    }  # fmt: skip
+    }
 
 
 def _sentence(model: ModelEvaluation) -> str:
     last = model.challenges[-1]
     return (
-        f"{plain(model.label, 40)}: mean error {fixed(model.mae.value, 2)} years ({span(model.mae.low, model.mae.high, 2)}); "
-        f"Challenge-{last.age:g} lets {percent(last.fate_minors.value)} ({_span(last.fate_minors)}) of those of 14 to 17 pass, "
+        f"{plain(model.label, 40)}: mean error {fixed(model.mae.value, 2)} years "
+        f"({span(model.mae.low, model.mae.high, 2)}); "
+        f"Challenge-{last.age:g} lets {percent(last.fate_minors.value)} "
+        f"({_span(last.fate_minors)}) of those of 14 to 17 pass, "
         f"and rejects {percent(last.rejected.value)} ({_span(last.rejected)}) of those of 18 to 24."
     )
 
 
 def _limits(report: EvaluationReport, number: int) -> Section:
     lead = (
-        "Challenge-T lets pass whoever seems T or older. A higher T lets fewer minors pass and rejects more adults: all adults "
+        "Challenge-T lets pass whoever seems T or older. A higher T lets fewer minors pass and "
+        "rejects more adults: all adults "
         "of these data in the curve, those of 18 to 24 in the table, where a challenge costs most."
     )
     drawn = list(_drawn(report))
-    traces = [trace for model, role, style in drawn if (trace := _det(model, role, style)) is not None]
-    traces += [trace for model, _, style in drawn[:1] if (trace := _det(model, PROBABILITY, style, "probability")) is not None]
+    traces = [
+        trace for model, role, style in drawn if (trace := _det(model, role, style)) is not None
+    ]
+    traces += [
+        trace
+        for model, _, style in drawn[:1]
+        if (trace := _det(model, PROBABILITY, style, "probability")) is not None
+    ]
     blocks: list[Block] = []
     if traces:
-        draw = partial(det_svg, traces, title="Minors who pass against adults rejected", least=1 / max(1, report.people.minors))
-        passing = partial(years_svg, _passing(report.models[0]), title="Who passes", y="seem T or older", share=True)
+        draw = partial(
+            det_svg,
+            traces,
+            title="Minors who pass against adults rejected",
+            least=1 / max(1, report.people.minors),
+        )
+        passing = partial(
+            years_svg,
+            _passing(report.models[0]),
+            title="Who passes",
+            y="seem T or older",
+            share=True,
+        )
         told = (
-            "A threshold on the estimated age, named points are Challenge-T of the first model; and one on P(age ≥ 18), which "
+            "A threshold on the estimated age, named points are Challenge-T of the first model; "
+            "and one on P(age ≥ 18), which "
             "`unplug threshold` chooses."
         )
         said = "The first model, by year of age; shaded 95 %. Left of 18 these are false positives."
@@ -129,27 +199,43 @@ def _det(model: ModelEvaluation, role: str, style: int, score: str = "age") -> T
     for item in model.challenges if style == 0 and score == "age" else ():
         places = np.flatnonzero(threshold_N >= item.age)
         if len(places):
-            marks.append((float(positive_N[places[-1]]), float(rejection_N[places[-1]]), f"{item.age:g}"))
+            marks.append(
+                (float(positive_N[places[-1]]), float(rejection_N[places[-1]]), f"{item.age:g}")
+            )
     label = _label(model) if score == "age" else "the first, by P(age ≥ 18)"
-    return Trace(role=role, label=label, style=style, x_N=positive_N, y_N=rejection_N, marks=tuple(marks))
+    return Trace(
+        role=role, label=label, style=style, x_N=positive_N, y_N=rejection_N, marks=tuple(marks)
+    )
 
 
 def _passing(model: ModelEvaluation) -> list[Trace]:
     roles = list(COLOUR)
     traces = []
     for place, item in enumerate(model.challenges[:DRAWN]):
-        rates = {int(age): (found.value, found.low, found.high) for age, found in item.by_year.items()}
+        rates = {
+            int(age): (found.value, found.low, found.high) for age, found in item.by_year.items()
+        }
         rates |= {int(age): _other(found) for age, found in item.rejected_by_year.items()}
         ages = range(min(rates, default=0), max(rates, default=0) + 1)
         rates = {age: rates.get(age, (None, None, None)) for age in ages}
         values = [
-            np.array([np.nan if rates[age][part] is None else rates[age][part] for age in ages], float) for part in range(3)
+            np.array(
+                [np.nan if rates[age][part] is None else rates[age][part] for age in ages], float
+            )
+            for part in range(3)
         ]
         ends = place in (0, len(model.challenges) - 1)  # four bands over another hide all of them
-        traces.append(Trace(
-            role=roles[place % len(roles)], label=f"Challenge-{item.age:g}", style=place, x_N=np.array(ages, float),
-            y_N=values[0], low_N=values[1] if ends else None, high_N=values[2] if ends else None,
-        ))  # fmt: skip
+        traces.append(
+            Trace(
+                role=roles[place % len(roles)],
+                label=f"Challenge-{item.age:g}",
+                style=place,
+                x_N=np.array(ages, float),
+                y_N=values[0],
+                low_N=values[1] if ends else None,
+                high_N=values[2] if ends else None,
+            )
+        )
     return traces
 
 
@@ -163,15 +249,23 @@ def _other(found: Rate) -> tuple[float | None, float | None, float | None]:
 def _challenges(report: EvaluationReport) -> Table:
     limit = percent(report.limit, 1 if 1000 * report.limit % 10 else 0)
     columns = [
-        Column(label="Model", number=False), Column(label="14 to 17", unit="pass"),
-        Column(label=f"at most {limit}", number=False), Column(label="all minors", unit="pass"),
-        Column(label=f"at most {limit}", number=False), Column(label="18 to 24", unit="rejected"),
-    ]  # fmt: skip
+        Column(label="Model", number=False),
+        Column(label="14 to 17", unit="pass"),
+        Column(label=f"at most {limit}", number=False),
+        Column(label="all minors", unit="pass"),
+        Column(label=f"at most {limit}", number=False),
+        Column(label="18 to 24", unit="rejected"),
+    ]
     ages = [item.age for item in report.models[0].challenges]
     groups = [
         (
             f"Challenge-{age:g}",
-            [_challenge_row(model, item) for model in report.models for item in model.challenges if item.age == age],
+            [
+                _challenge_row(model, item)
+                for model in report.models
+                for item in model.challenges
+                if item.age == age
+            ],
         )
         for age in ages
     ]
@@ -181,9 +275,13 @@ def _challenges(report: EvaluationReport) -> Table:
 
 def _challenge_row(model: ModelEvaluation, item: Challenge) -> list[Cell]:
     return [
-        _head(model), _rate_cell(item.fate_minors), _claim_cell(item.fate_claim), _rate_cell(item.minors),
-        _claim_cell(item.claim), _rate_cell(item.rejected),
-    ]  # fmt: skip
+        _head(model),
+        _rate_cell(item.fate_minors),
+        _claim_cell(item.fate_claim),
+        _rate_cell(item.minors),
+        _claim_cell(item.claim),
+        _rate_cell(item.rejected),
+    ]
 
 
 def _ages(report: EvaluationReport, number: int) -> Section:
@@ -192,20 +290,38 @@ def _ages(report: EvaluationReport, number: int) -> Section:
     def traces(part: str) -> list[Trace]:
         found = []
         for model, role, style in drawn:
-            known = {row.age: item for row in model.years if (item := getattr(row, part)) is not None}
-            ages = range(min(known, default=0), max(known, default=0) + 1)  # a year of too few people is a gap
-            values = [[getattr(known.get(age), end, None) for age in ages] for end in ("value", "low", "high")]
-            y_N, low_N, high_N = (np.array([np.nan if item is None else item for item in line], float) for line in values)
+            known = {
+                row.age: item for row in model.years if (item := getattr(row, part)) is not None
+            }
+            # a year of too few people is a gap
+            ages = range(min(known, default=0), max(known, default=0) + 1)
+            values = [
+                [getattr(known.get(age), end, None) for age in ages]
+                for end in ("value", "low", "high")
+            ]
+            y_N, low_N, high_N = (
+                np.array([np.nan if item is None else item for item in line], float)
+                for line in values
+            )
             x_N = np.array(ages, float)
             shaded = style == 0
-            found.append(Trace(
-                role=role, label=_label(model), style=style, x_N=x_N, y_N=y_N, low_N=low_N if shaded else None,
-                high_N=high_N if shaded else None,
-            ))  # fmt: skip
+            found.append(
+                Trace(
+                    role=role,
+                    label=_label(model),
+                    style=style,
+                    x_N=x_N,
+                    y_N=y_N,
+                    low_N=low_N if shaded else None,
+                    high_N=high_N if shaded else None,
+                )
+            )
         return found
 
     size_of = partial(years_svg, traces("mae"), title="Mean absolute error", y="years")
-    sign_of = partial(years_svg, traces("bias"), title="Mean signed error", y="years too old", zero=True)
+    sign_of = partial(
+        years_svg, traces("bias"), title="Mean signed error", y="years too old", zero=True
+    )
     told = "By year of age; shaded 95 % of the first model."
     said = "Above zero people are called older than they are, which is what lets minors pass."
     figures = [
@@ -213,11 +329,23 @@ def _ages(report: EvaluationReport, number: int) -> Section:
         both_widths(sign_of, HALF, name=f"bias-{number}", caption=said),
     ]
     scores = sorted(report.models[0].cumulative, key=float)
-    columns = [Column(label="Model", number=False), *(Column(label=f"within {a}", unit="years") for a in scores)]
+    columns = [
+        Column(label="Model", number=False),
+        *(Column(label=f"within {a}", unit="years") for a in scores),
+    ]
     rows = [[_head(model), *(_share_cell(model, a) for a in scores)] for model in report.models]
-    table = Table(caption="Cumulative score: share of pictures within so many years", columns=columns, groups=[("", rows)])
+    table = Table(
+        caption="Cumulative score: share of pictures within so many years",
+        columns=columns,
+        groups=[("", rows)],
+    )
     lead = "Years with fewer than five people are left out."
-    return Section(id="ages", heading="By age", lead=lead, blocks=[FigureGrid(figures=figures, columns=2), table])
+    return Section(
+        id="ages",
+        heading="By age",
+        lead=lead,
+        blocks=[FigureGrid(figures=figures, columns=2), table],
+    )
 
 
 def _groups(report: EvaluationReport, number: int) -> Section:
@@ -226,10 +354,19 @@ def _groups(report: EvaluationReport, number: int) -> Section:
     blocks: list[Block] = []
     if gaps:
         rows = [
-            ForestRow(label=plain(row.cell, 34), role="original", value=row.gap.value, low=row.gap.low, high=row.gap.high)
-            for row in gaps if row.gap is not None
-        ]  # fmt: skip
-        spoken = "Error above everybody else's at the same ages: " + "; ".join(f"{row.label} {row.value:+.1f}" for row in rows)
+            ForestRow(
+                label=plain(row.cell, 34),
+                role="original",
+                value=row.gap.value,
+                low=row.gap.low,
+                high=row.gap.high,
+            )
+            for row in gaps
+            if row.gap is not None
+        ]
+        spoken = "Error above everybody else's at the same ages: " + "; ".join(
+            f"{row.label} {row.value:+.1f}" for row in rows
+        )
         draw = partial(
             forest_svg,
             rows,
@@ -241,7 +378,14 @@ def _groups(report: EvaluationReport, number: int) -> Section:
         )
         blocks.append(
             FigureGrid(
-                figures=[both_widths(draw, WIDTHS, name=f"gaps-{number}", caption="Bars: 95 %, for all groups at once.")],
+                figures=[
+                    both_widths(
+                        draw,
+                        WIDTHS,
+                        name=f"gaps-{number}",
+                        caption="Bars: 95 %, for all groups at once.",
+                    )
+                ],
                 columns=1,
             )
         )
@@ -251,7 +395,8 @@ def _groups(report: EvaluationReport, number: int) -> Section:
             blocks.append(_group_table(model))
         shown.add(model.checkpoint_sha256)
     lead = (
-        "A gap compares with everybody else at the same ages, for errors grow with age. An fp32 file says what its checkpoint "
+        "A gap compares with everybody else at the same ages, for errors grow with age. An fp32 "
+        "file says what its checkpoint "
         "says and has no table of its own."
     )
     return Section(id="groups", heading="By group", lead=lead, blocks=blocks)
@@ -260,55 +405,85 @@ def _groups(report: EvaluationReport, number: int) -> Section:
 def _group_table(model: ModelEvaluation) -> Table:
     last = model.challenges[-1] if model.challenges else None
     columns = [
-        Column(label="Group", number=False), Column(label="people"), Column(label="mean error", unit="years"),
-        Column(label="too old", unit="years"), Column(label="gap", unit="years"),
-    ]  # fmt: skip
+        Column(label="Group", number=False),
+        Column(label="people"),
+        Column(label="mean error", unit="years"),
+        Column(label="too old", unit="years"),
+        Column(label="gap", unit="years"),
+    ]
     if last is not None:
         columns.append(Column(label=f"minors pass {last.age:g}"))
     rows = [
         [
-            Cell(text=plain(row.cell, 60)), Cell(text=count(row.people)), estimate_cell(row.mae, 1),
-            estimate_cell(row.bias, 1, sign=True), estimate_cell(row.gap, 1, sign=True),
+            Cell(text=plain(row.cell, 60)),
+            Cell(text=count(row.people)),
+            estimate_cell(row.mae, 1),
+            estimate_cell(row.bias, 1, sign=True),
+            estimate_cell(row.gap, 1, sign=True),
             *([] if last is None else [_rate_cell(last.by_group[row.cell])]),
         ]
         for row in model.groups[:MAX_GROUPS]
-    ]  # fmt: skip
+    ]
     return Table(caption=plain(model.label, 60), columns=columns, groups=[("", rows)])
 
 
 def _teenagers(report: EvaluationReport, number: int) -> Section:
     columns = [
-        Column(label="Model", number=False), Column(label="13 to 16", unit="are let in"),
-        Column(label="6 to 12", unit="are let in"), Column(label="17 to 24", unit="are let in"),
-        Column(label="16", unit="rejected at 16"), Column(label="17", unit="rejected at 16"),
+        Column(label="Model", number=False),
+        Column(label="13 to 16", unit="are let in"),
+        Column(label="6 to 12", unit="are let in"),
+        Column(label="17 to 24", unit="are let in"),
+        Column(label="16", unit="rejected at 16"),
+        Column(label="17", unit="rejected at 16"),
         Column(label="18 to 24", unit="rejected at 16"),
-    ]  # fmt: skip
+    ]
     rows = [
         [
-            _head(model), *map(_rate_cell, (model.teenagers.true_positives, model.teenagers.younger, model.teenagers.older)),
+            _head(model),
+            *map(
+                _rate_cell,
+                (model.teenagers.true_positives, model.teenagers.younger, model.teenagers.older),
+            ),
             *map(_rate_cell, model.teenagers.rejected_16.values()),
         ]
         for model in report.models
-    ]  # fmt: skip
-    table = Table(caption="Who seems 13 to 16, and whom a limit at 16 rejects", columns=columns, groups=[("", rows)])
+    ]
+    table = Table(
+        caption="Who seems 13 to 16, and whom a limit at 16 rejects",
+        columns=columns,
+        groups=[("", rows)],
+    )
     return Section(id="teenagers", heading="13 to 16, and a limit at 16", lead="", blocks=[table])
 
 
 def _models(report: EvaluationReport, number: int) -> Section:
     columns = [
-        Column(label="Model", number=False), Column(label="form", number=False),
-        Column(label="mean error", unit="years"), Column(label="minus the first", unit="years"),
+        Column(label="Model", number=False),
+        Column(label="form", number=False),
+        Column(label="mean error", unit="years"),
+        Column(label="minus the first", unit="years"),
         Column(label="26 cells", unit="years"),
-        Column(label="failures"), Column(label="a picture", unit="ms"), Column(label="size"),
-    ]  # fmt: skip
+        Column(label="failures"),
+        Column(label="a picture", unit="ms"),
+        Column(label="size"),
+    ]
     rows = [
         [
-            _head(model), Cell(text="checkpoint" if model.target is None else plain(f"{model.target} {model.precision}", 40)),
-            estimate_cell(model.mae, 2), estimate_cell(model.minus_first, 3, sign=True), estimate_cell(model.fate_mae, 2),
-            _rate_cell(model.failures), Cell(text=milliseconds(1000 * model.seconds)), Cell(text=size(model.bytes)),
+            _head(model),
+            Cell(
+                text="checkpoint"
+                if model.target is None
+                else plain(f"{model.target} {model.precision}", 40)
+            ),
+            estimate_cell(model.mae, 2),
+            estimate_cell(model.minus_first, 3, sign=True),
+            estimate_cell(model.fate_mae, 2),
+            _rate_cell(model.failures),
+            Cell(text=milliseconds(1000 * model.seconds)),
+            Cell(text=size(model.bytes)),
         ]
         for model in report.models
-    ]  # fmt: skip
+    ]
     table = Table(caption="The models", columns=columns, groups=[("", rows)])
     notes = [
         f"{plain(model.label, 60)}: not said: {plain(name, 80)}: {plain(why, 300)}."
@@ -317,7 +492,8 @@ def _models(report: EvaluationReport, number: int) -> Section:
     ]
     blocks: list[Block] = [table, *_processing(report), *([Notes(lines=notes)] if notes else [])]
     lead = (
-        "26 cells: the mean over both sexes of each age of 18 to 30, which no mix of ages decides. Times are of the machine "
+        "26 cells: the mean over both sexes of each age of 18 to 30, which no mix of ages decides. "
+        "Times are of the machine "
         "that evaluated; `unplug bench` times devices."
     )
     return Section(id="models", heading="Models", lead=lead, blocks=blocks)
@@ -332,15 +508,24 @@ def _processing(report: EvaluationReport) -> Iterator[Block]:
         return
     rows = [
         [Cell(text=name), Cell(text=count(share.events)), _rate_cell(share)]
-        for name, share in (("any of these", found.any), *((plain(fault, 40), share) for fault, share in found.faults.items()))
+        for name, share in (
+            ("any of these", found.any),
+            *((plain(fault, 40), share) for fault, share in found.faults.items()),
+        )
     ]
     columns = [Column(label="Fault", number=False), Column(label="pictures"), Column(label="share")]
-    yield Table(caption="Failure to process, by the quality check of faces", columns=columns, groups=[("", rows)])
+    yield Table(
+        caption="Failure to process, by the quality check of faces",
+        columns=columns,
+        groups=[("", rows)],
+    )
 
 
 def _bounds(report: EvaluationReport, number: int) -> Section:
     """What none of the numbers says."""
-    return Section(id="bounds", heading="What this does not say", lead="", blocks=[Notes(lines=CAUTION)])
+    return Section(
+        id="bounds", heading="What this does not say", lead="", blocks=[Notes(lines=CAUTION)]
+    )
 
 
 def _share_cell(model: ModelEvaluation, years: str) -> Cell:
@@ -352,7 +537,13 @@ def _drawn(report: EvaluationReport) -> Iterator[tuple[ModelEvaluation, str, int
     """The first models with a colour each, and dashes where a colour comes again."""
     seen: list[str] = []
     for model in report.models[:DRAWN]:
-        role = model.role if model.role in COLOUR else "original" if model.target is None else "artifact"
+        role = (
+            model.role
+            if model.role in COLOUR
+            else "original"
+            if model.target is None
+            else "artifact"
+        )
         yield model, role, len(seen)
         seen.append(role)
 
@@ -365,7 +556,8 @@ def _label(model: ModelEvaluation) -> str:
 
 def _head(model: ModelEvaluation) -> Cell:
     return Cell(
-        text=plain(model.label, 60), role=model.role if model.role in COLOUR else "artifact" if model.target else "original"
+        text=plain(model.label, 60),
+        role=model.role if model.role in COLOUR else "artifact" if model.target else "original",
     )
 
 
@@ -376,7 +568,11 @@ def _rate_cell(found: Rate) -> Cell:
 
 
 def _rate_note(found: Rate) -> str:
-    return f"{_span(found)}, {count(found.people)} people" if found.value is not None else f"{found.people} people are too few"
+    return (
+        f"{_span(found)}, {count(found.people)} people"
+        if found.value is not None
+        else f"{found.people} people are too few"
+    )
 
 
 def _span(found: Rate) -> str:
@@ -389,4 +585,8 @@ def _note(low: float | None, high: float | None, name: str) -> str:
 
 def _claim_cell(found: Claim) -> Cell:
     chip, word = CHIPS[found.held]
-    return Cell(text=word, chip=chip, note="" if found.missing is None else f"{count(found.missing)} people missing")
+    return Cell(
+        text=word,
+        chip=chip,
+        note="" if found.missing is None else f"{count(found.missing)} people missing",
+    )

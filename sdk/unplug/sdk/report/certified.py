@@ -16,26 +16,46 @@ WIDTHS = (760, 330)
 def certification(found: Certification, number: int) -> Section:
     """A plot before and after forgetting, the numbers, and what they rest on."""
     lead = (
-        f"{count(found.requests)} requests of {_people(found.people)}, forgotten by {plain(found.method, 60)} one by one "
-        "from the same original, and what each model then says of whom it forgot, beside models that never saw them: zero is "
+        f"{count(found.requests)} requests of {_people(found.people)}, forgotten by "
+        f"{plain(found.method, 60)} one by one "
+        "from the same original, and what each model then says of whom it forgot, beside models "
+        "that never saw them: zero is "
         "one of those. Before is the original."
     )
     rows = [
-        ForestRow(label=f"{plain(name, 30)}, {word}", role=role, value=item.value, low=item.low, high=item.high)
+        ForestRow(
+            label=f"{plain(name, 30)}, {word}",
+            role=role,
+            value=item.value,
+            low=item.low,
+            high=item.high,
+        )
         for name, leak in found.leaks.items()
-        for word, role, item in (("before", "original", leak.before), ("after", "unlearned", leak.auc))
+        for word, role, item in (
+            ("before", "original", leak.before),
+            ("after", "unlearned", leak.auc),
+        )
     ]
     spoken = "; ".join(f"{row.label} {row.value:+.3f}" for row in rows)
     draw = partial(
-        forest_svg, rows, title="Told from strangers", x="AUC above a model that never saw them", spoken=spoken, aim=0.0,
+        forest_svg,
+        rows,
+        title="Told from strangers",
+        x="AUC above a model that never saw them",
+        spoken=spoken,
+        aim=0.0,
         band=(-found.margin, found.margin),
-    )  # fmt: skip
+    )
     caption = f"Shaded: the margin, {found.margin:g}. Bars: 95 %, for all statistics at once."
-    plot = FigureGrid(figures=[both_widths(draw, WIDTHS, name=f"certified-{number}", caption=caption)], columns=1)
+    plot = FigureGrid(
+        figures=[both_widths(draw, WIDTHS, name=f"certified-{number}", caption=caption)], columns=1
+    )
     return Section(
-        id=f"certified-{number}", heading=f"The method, at {_people(found.people)} a request", lead=lead,
+        id=f"certified-{number}",
+        heading=f"The method, at {_people(found.people)} a request",
+        lead=lead,
         blocks=[plot, _table(found), Notes(lines=_notes(found))],
-    )  # fmt: skip
+    )
 
 
 def _people(people: int) -> str:
@@ -44,17 +64,22 @@ def _people(people: int) -> str:
 
 def _table(found: Certification) -> Table:
     columns = [
-        Column(label="Statistic", number=False), Column(label="before", unit="AUC"),
-        Column(label="after", unit="AUC"), Column(label="shift", unit="sd"),
+        Column(label="Statistic", number=False),
+        Column(label="before", unit="AUC"),
+        Column(label="after", unit="AUC"),
+        Column(label="shift", unit="sd"),
         Column(label="spread", unit="of 1"),
-    ]  # fmt: skip
+    ]
     rows = [
         [
-            Cell(text=plain(name, 30)), estimate_cell(leak.before, sign=True), estimate_cell(leak.auc, sign=True),
-            estimate_cell(leak.shift, 2, sign=True), estimate_cell(leak.spread, 2),
+            Cell(text=plain(name, 30)),
+            estimate_cell(leak.before, sign=True),
+            estimate_cell(leak.auc, sign=True),
+            estimate_cell(leak.shift, 2, sign=True),
+            estimate_cell(leak.spread, 2),
         ]
         for name, leak in found.leaks.items()
-    ]  # fmt: skip
+    ]
     return Table(caption="What is told of whom it forgot", columns=columns, groups=[("", rows)])
 
 
@@ -62,9 +87,12 @@ def _notes(found: Certification) -> list[str]:
     return [
         "Models that never saw them would be certified in the place of the unlearned ones in "
         f"{percent(found.exact_passes)} of such runs: how often this evidence suffices.",
-        f"The error became {fixed(found.test_error.value, 3)} times the original's on unseen people, and "
+        f"The error became {fixed(found.test_error.value, 3)} times the original's on unseen "
+        "people, and "
         f"{fixed(found.retain_error.value, 3)} times on those who stay.",
-        f"One forget step took {percent(found.compute)} of retraining; all of them {seconds(found.seconds)} on "
+        f"One forget step took {percent(found.compute)} of retraining; all of them "
+        f"{seconds(found.seconds)} on "
         f"{plain(found.device, 80)}.",
-        f"{count(found.rounds)} models never saw any one person; the one that a step was fitted to is not among her judges.",
+        f"{count(found.rounds)} models never saw any one person; the one that a step was fitted to "
+        "is not among her judges.",
     ]

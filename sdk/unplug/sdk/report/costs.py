@@ -1,4 +1,6 @@
-"""Sections about use and cost: utility, what the forget step spent, what each stage took, where it all comes from."""
+"""Sections about use and cost: utility, what the forget step spent, what each stage took, where it
+all comes from.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +24,43 @@ def utility(inputs: Inputs) -> Section | Missing:
     if not models:
         return Missing(what="Utility", why="no audit was given (unplug audit)")
     years = has_years(inputs)
-    use = [
-        Column(label="accuracy", interval=True), Column(label="MAE", unit="years", interval=True),
-        Column(label="loss", unit="nats"), Column(label="distance to oracle", unit="years", interval=True),
-    ] if years else [
-        Column(label="loss", unit="mean squared error", interval=True),
-        Column(label="distance to oracle", unit="of the loss", interval=True),
-    ]  # fmt: skip
+    use = (
+        [
+            Column(label="accuracy", interval=True),
+            Column(label="MAE", unit="years", interval=True),
+            Column(label="loss", unit="nats"),
+            Column(label="distance to oracle", unit="years", interval=True),
+        ]
+        if years
+        else [
+            Column(label="loss", unit="mean squared error", interval=True),
+            Column(label="distance to oracle", unit="of the loss", interval=True),
+        ]
+    )
     columns = [Column(label="Model", number=False), Column(label="samples"), *use]
     groups = [
         (title, [_utility_row(model, name, years) for model in models if name in model.utility])
         for name, title in SETS.items()
         if any(name in model.utility for model in models)
     ]
-    table = Table(caption="Use of every model on every set, with 95 % intervals", columns=columns, groups=groups, inline=True)
+    table = Table(
+        caption="Use of every model on every set, with 95 % intervals",
+        columns=columns,
+        groups=groups,
+        inline=True,
+    )
     figures = _group_figures(main_models(inputs))
-    caption = "Mean absolute error in years per age group, the same axes in every panel; a gap is a group without samples."
+    caption = (
+        "Mean absolute error in years per age group, the same axes in every panel; a gap is a "
+        "group without samples."
+    )
     blocks: list[Block] = [table]
     if figures:
-        blocks.append(FigureGrid(figures=figures, columns=3, caption=caption, legend=tuple(main_models(inputs))))
+        blocks.append(
+            FigureGrid(
+                figures=figures, columns=3, caption=caption, legend=tuple(main_models(inputs))
+            )
+        )
     lead = "Forgetting must not cost use. The test set was seen by no model."
     return Section(id="utility", heading="Utility", lead=lead, blocks=blocks)
 
@@ -61,14 +81,26 @@ def _utility_row(model: ModelAudit, name: str, years: bool) -> list[Cell]:
 
 
 def _group_figures(main: dict[str, ModelAudit]) -> list[Figure]:
-    sets = [name for name in ("test", "forget", "retain") if any(name in model.utility for model in main.values())]
+    sets = [
+        name
+        for name in ("test", "forget", "retain")
+        if any(name in model.utility for model in main.values())
+    ]
     values = [
-        row.mae for model in main.values() for name in sets if name in model.utility for row in model.utility[name].per_group
+        row.mae
+        for model in main.values()
+        for name in sets
+        if name in model.utility
+        for row in model.utility[name].per_group
     ]
     known = [value for value in values if value is not None]
     figures = []
     for name in sets:
-        having = {role: model.utility[name].per_group for role, model in main.items() if name in model.utility}
+        having = {
+            role: model.utility[name].per_group
+            for role, model in main.items()
+            if name in model.utility
+        }
         ages = [row.ages for row in next(iter(having.values()))]
         lines = [
             Line(
@@ -83,26 +115,44 @@ def _group_figures(main: dict[str, ModelAudit]) -> list[Figure]:
         if known and ages:
             top = 1.06 * max(known) or 1.0
             names = [plain(text, 10).replace("-", NONE) for text in ages]
-            figures.append(Figure(svg=groups_svg(names, lines, top, name=f"groups-{name}", title=SETS[name])))
+            figures.append(
+                Figure(svg=groups_svg(names, lines, top, name=f"groups-{name}", title=SETS[name]))
+            )
     return figures
 
 
 def cost(inputs: Inputs) -> Section | Missing:
-    """Passes, wall time and fraction of retraining of every record; wall time of each stage of a release."""
-    rows = [_cost_row(record) for role in ROLES for record in inputs.records if record.role == role and record.cost]
+    """Passes, wall time and fraction of retraining of every record; wall time of each stage of a
+    release.
+    """
+    rows = [
+        _cost_row(record)
+        for role in ROLES
+        for record in inputs.records
+        if record.role == role and record.cost
+    ]
     stages = [release for release in inputs.releases if release.seconds]
     if not rows and not stages:
-        return Missing(what="Cost", why="no checkpoint record (unplug.json) and no release record was given")
+        return Missing(
+            what="Cost", why="no checkpoint record (unplug.json) and no release record was given"
+        )
     blocks: list[Block] = []
     if rows:
         columns = [
-            Column(label="Model", number=False), Column(label="forward passes"), Column(label="backward passes"),
-            Column(label="wall time"), Column(label="compute", unit="of retraining"),
-            Column(label="wall", unit="of retraining"), Column(label="budget"), Column(label="device", number=False, wide=True),
-        ]  # fmt: skip
+            Column(label="Model", number=False),
+            Column(label="forward passes"),
+            Column(label="backward passes"),
+            Column(label="wall time"),
+            Column(label="compute", unit="of retraining"),
+            Column(label="wall", unit="of retraining"),
+            Column(label="budget"),
+            Column(label="device", number=False, wide=True),
+        ]
         blocks.append(
             Table(
-                caption="What each model cost; a pass is one sample through the network", columns=columns, groups=[("", rows)]
+                caption="What each model cost; a pass is one sample through the network",
+                columns=columns,
+                groups=[("", rows)],
             )
         )
     blocks += [_stages(release) for release in stages]
@@ -110,13 +160,18 @@ def cost(inputs: Inputs) -> Section | Missing:
 
 
 def _cost_lead(records: Sequence[AnyRecord]) -> str:
-    step = next((record.forget for record in records if record.forget and record.role == "unlearned"), None)
+    step = next(
+        (record.forget for record in records if record.forget and record.role == "unlearned"), None
+    )
     if step is None:
         return ""
     known = f"How the wall time of retraining is known: {plain(step.cost.retrain.source, 200)}."
     if step.cost.budget is None:
         return f"{known} No budget was set."
-    return f"{known} The budget is of compute; wall time is told, and depends on what else the machine does."
+    return (
+        f"{known} The budget is of compute; wall time is told, and depends on what else the "
+        "machine does."
+    )
 
 
 def _cost_row(record: AnyRecord) -> list[Cell]:
@@ -126,7 +181,9 @@ def _cost_row(record: AnyRecord) -> list[Cell]:
     within = Cell(text=NONE)
     if step and step.cost.budget is not None:
         note = "over" if step.cost.compute_fraction > step.cost.budget else "within"
-        within = Cell(text=note, chip="pass" if note == "within" else "fail", note=percent(step.cost.budget))
+        within = Cell(
+            text=note, chip="pass" if note == "within" else "fail", note=percent(step.cost.budget)
+        )
     return [
         Cell(text=name, role=record.role),
         Cell(text=count(spent.forward if spent else None)),
@@ -142,11 +199,22 @@ def _cost_row(record: AnyRecord) -> list[Cell]:
 def _stages(release: ReleaseRecord) -> Table:
     total = sum(release.seconds.values())
     rows = [
-        [Cell(text=plain(name)), Cell(text=seconds(taken)), Cell(text=percent(taken / total if total else None))]
+        [
+            Cell(text=plain(name)),
+            Cell(text=seconds(taken)),
+            Cell(text=percent(taken / total if total else None)),
+        ]
         for name, taken in release.seconds.items()
     ]
     rows.append([Cell(text="all stages"), Cell(text=seconds(total)), Cell(text="")])
-    columns = [Column(label="Stage", number=False), Column(label="wall time"), Column(label="share")]
+    columns = [
+        Column(label="Stage", number=False),
+        Column(label="wall time"),
+        Column(label="share"),
+    ]
     return Table(
-        caption=f"Wall time of each stage: {plain(release.title, 120)}", columns=columns, groups=[("", rows)], compact=True
+        caption=f"Wall time of each stage: {plain(release.title, 120)}",
+        columns=columns,
+        groups=[("", rows)],
+        compact=True,
     )

@@ -8,7 +8,14 @@ from functools import partial
 import numpy as np
 
 from unplug.core import NONE, fixed, percent, plain, span
-from unplug.sdk.evidence.auditing import EQUIVALENCE, AttackResult, Estimate, ModelAudit, against, inherent
+from unplug.sdk.evidence.auditing import (
+    EQUIVALENCE,
+    AttackResult,
+    Estimate,
+    ModelAudit,
+    against,
+    inherent,
+)
 from unplug.sdk.evidence.statistics import roc
 
 from .inputs import Inputs
@@ -38,7 +45,16 @@ from .page import (
     both_widths,
     estimate_cell,
 )
-from .plots.audit import ForestRow, Line, forest_svg, learning_svg, loss_svg, roc_svg, shared_edges, shares
+from .plots.audit import (
+    ForestRow,
+    Line,
+    forest_svg,
+    learning_svg,
+    loss_svg,
+    roc_svg,
+    shared_edges,
+    shares,
+)
 from .png import checked_png, data_uri
 from .verdict import headline_attack
 
@@ -58,51 +74,98 @@ CURVES = (
 
 
 def learning(inputs: Inputs) -> Section | Missing:
-    """Training loss and validation error per epoch (of plugins: training loss per step) of every record with a history."""
-    records = {role: next((item for item in inputs.records if item.role == role and item.history), None) for role in ROLES}
+    """Training loss and validation error per epoch (of plugins: training loss per step) of every
+    record with a history.
+    """
+    records = {
+        role: next((item for item in inputs.records if item.role == role and item.history), None)
+        for role in ROLES
+    }
     figures: list[Figure] = []
     for per, field, title, unit in CURVES:
         curves = []
         for role, record in records.items():
-            rows = [(getattr(row, per, None), getattr(row, field, None)) for row in record.history] if record else []
+            rows = (
+                [(getattr(row, per, None), getattr(row, field, None)) for row in record.history]
+                if record
+                else []
+            )
             points = np.array([row for row in rows if None not in row], dtype=np.float64)
             if len(points):
-                curves.append(Line(role=role, label=label(role), x_N=points[:, 0], y_N=points[:, 1]))
+                curves.append(
+                    Line(role=role, label=label(role), x_N=points[:, 0], y_N=points[:, 1])
+                )
         if curves:
             draw = partial(learning_svg, curves, title=title, unit=unit, per=per)
             figures.append(both_widths(draw, WIDTHS, name=f"learning-{len(figures)}"))
     if not figures:
-        return Missing(what="Learning curves", why="no checkpoint record (unplug.json) with a training history was given")
+        return Missing(
+            what="Learning curves",
+            why="no checkpoint record (unplug.json) with a training history was given",
+        )
     lead = "Both models were trained by the same recipe; the oracle never saw the forget set."
     grid = FigureGrid(figures=figures, columns=2)
-    return Section(id="learning", heading="Training", lead=lead if records["retrained"] else "", blocks=[grid])
+    return Section(
+        id="learning", heading="Training", lead=lead if records["retrained"] else "", blocks=[grid]
+    )
 
 
 def losses(inputs: Inputs) -> Section | Missing:
     """Loss histograms of the three models on shared axes."""
-    found = {role: model.attacks[LOSS] for role, model in main_models(inputs).items() if LOSS in model.attacks}
+    found = {
+        role: model.attacks[LOSS]
+        for role, model in main_models(inputs).items()
+        if LOSS in model.attacks
+    }
     if found and not all(item.forget_scores for item in found.values()):
-        return Missing(what="Loss histograms", why="the audit is of a bundle, which holds nobody's scores")
+        return Missing(
+            what="Loss histograms", why="the audit is of a bundle, which holds nobody's scores"
+        )
     if not found:
-        return Missing(what="Loss histograms", why="no audit with the loss attack was given (unplug audit)")
-    sides = {role: (-np.array(item.forget_scores), -np.array(item.unseen_scores)) for role, item in found.items()}
+        return Missing(
+            what="Loss histograms", why="no audit with the loss attack was given (unplug audit)"
+        )
+    sides = {
+        role: (-np.array(item.forget_scores), -np.array(item.unseen_scores))
+        for role, item in found.items()
+    }
     edges = shared_edges([losses for pair in sides.values() for losses in pair])
     unit = "nats" if has_years(inputs) else "mean squared error"
-    top = 1.12 * max(float(shares(losses, edges).max()) for pair in sides.values() for losses in pair)
+    top = 1.12 * max(
+        float(shares(losses, edges).max()) for pair in sides.values() for losses in pair
+    )
     figures = [
-        Figure(svg=loss_svg(forget, unseen, edges, top, role=role, name=f"loss-{role}", title=label(role), unit=unit))
+        Figure(
+            svg=loss_svg(
+                forget,
+                unseen,
+                edges,
+                top,
+                role=role,
+                name=f"loss-{role}",
+                title=label(role),
+                unit=unit,
+            )
+        )
         for role, (forget, unseen) in sides.items()
     ]
     lead = (
-        "Each model's loss on the forget set and on unseen samples. Where the filled bars sit left of the outline, "
+        "Each model's loss on the forget set and on unseen samples. Where the filled bars sit left "
+        "of the outline, "
         "the model remembers; after forgetting it should look like the oracle."
     )
-    beyond = "the last bin holds everything above" if edges[0] == 0 else "the outer bins hold everything beyond"
+    beyond = (
+        "the last bin holds everything above"
+        if edges[0] == 0
+        else "the outer bins hold everything beyond"
+    )
     caption = f"Share of samples per bin, the same axes in every panel; {beyond}."
     return Section(
-        id="losses", heading="Losses", lead=lead,
+        id="losses",
+        heading="Losses",
+        lead=lead,
         blocks=[FigureGrid(figures=figures, columns=3, caption=caption)],
-    )  # fmt: skip
+    )
 
 
 def attacks(inputs: Inputs) -> Section | Missing:
@@ -116,7 +179,9 @@ def attacks(inputs: Inputs) -> Section | Missing:
     head = headline_attack(main)
     drawn_names = sorted(names, key=lambda name: name != head)[:MAX_DRAWN]
     for number, name in enumerate(drawn_names, start=1):
-        drawn = any(name in model.attacks and model.attacks[name].forget_scores for model in main.values())
+        drawn = any(
+            name in model.attacks and model.attacks[name].forget_scores for model in main.values()
+        )
         figures = [_roc(name, number, main)] if drawn else []
         figures.append(_forest(name, number, models, audit.oracle_band.get(name, ())))
         blocks.append(FigureGrid(figures=figures, columns=2))
@@ -124,15 +189,31 @@ def attacks(inputs: Inputs) -> Section | Missing:
     if further := sorted({name for model in models for name in model.further}):
         blocks.append(_further_table(models, further, audit.too_few))
     if len(names) > len(drawn_names):
-        blocks.append(Notes(lines=[f"Plots of {len(drawn_names)} attacks; all {len(names)} are in the table."]))
+        blocks.append(
+            Notes(
+                lines=[f"Plots of {len(drawn_names)} attacks; all {len(names)} are in the table."]
+            )
+        )
     notes = list(
-        dict.fromkeys(f"{plain(why, 200)}." for m in models for a in m.attacks.values() for why in a.tpr_missing.values())
+        dict.fromkeys(
+            f"{plain(why, 200)}."
+            for m in models
+            for a in m.attacks.values()
+            for why in a.tpr_missing.values()
+        )
     )
     said = {"tpr"} if notes else set()
-    notes += [f"Not run: {plain(name)}: {plain(why, 300)}." for name, why in sorted(audit.skipped.items()) if name not in said]
+    notes += [
+        f"Not run: {plain(name)}: {plain(why, 300)}."
+        for name, why in sorted(audit.skipped.items())
+        if name not in said
+    ]
     if notes:
         blocks.append(Notes(lines=notes))
-    lead = "An attack guesses from outputs who was in the training set. AUC 0.5 is guessing; the oracle's AUC is the goal."
+    lead = (
+        "An attack guesses from outputs who was in the training set. AUC 0.5 is guessing; the "
+        "oracle's AUC is the goal."
+    )
     return Section(id="attacks", heading="Membership inference", lead=lead, blocks=blocks)
 
 
@@ -144,9 +225,13 @@ def _band(band: tuple[float, ...]) -> str:
     if not band:
         return ""
     if len(band) == 1:
-        return f"Oracle band: one reference model without the forget set, trained with another seed, has AUC {fixed(band[0])}."
+        return (
+            "Oracle band: one reference model without the forget set, trained with another seed, "
+            f"has AUC {fixed(band[0])}."
+        )
     return (
-        f"Oracle band: {len(band)} reference models that never saw the forget set, trained with other seeds, "
+        f"Oracle band: {len(band)} reference models that never saw the forget set, trained with "
+        "other seeds, "
         f"have AUC {span(min(band), max(band))}."
     )
 
@@ -156,71 +241,116 @@ def _roc(name: str, number: int, main: Mapping[str, ModelAudit]) -> Figure:
     for role, model in main.items():
         if name in model.attacks and model.attacks[name].forget_scores:
             item = model.attacks[name]
-            text = f"{role} {fixed(item.auc.value)}" + (f" ({ends})" if (ends := span(item.auc.low, item.auc.high)) else "")
+            text = f"{role} {fixed(item.auc.value)}" + (
+                f" ({ends})" if (ends := span(item.auc.low, item.auc.high)) else ""
+            )
             false_N, true_N = roc(np.array(item.forget_scores), np.array(item.unseen_scores))
             lines.append(Line(role=role, label=text, x_N=false_N, y_N=true_N))
     return both_widths(partial(roc_svg, lines, title=_title(name)), WIDTHS, name=f"roc-{number}")
 
 
-def _forest(name: str, number: int, models: Sequence[ModelAudit], band: tuple[float, ...]) -> Figure:
+def _forest(
+    name: str, number: int, models: Sequence[ModelAudit], band: tuple[float, ...]
+) -> Figure:
     aucs = [(model, model.attacks[name].auc) for model in models if name in model.attacks]
     rows = [
-        ForestRow(label=plain(model_label(model), 24), role=model.role, value=auc.value, low=auc.low, high=auc.high)
+        ForestRow(
+            label=plain(model_label(model), 24),
+            role=model.role,
+            value=auc.value,
+            low=auc.low,
+            high=auc.high,
+        )
         for model, auc in aucs
     ]
     spoken = f"AUC of {_title(name)}: {'; '.join(f'{row.label} {row.value:.3f}' for row in rows)}."
     draw = partial(
-        forest_svg, rows, guess=0.5, band=band, title=f"{_title(name)}: AUC and 95 % interval",
+        forest_svg,
+        rows,
+        guess=0.5,
+        band=band,
+        title=f"{_title(name)}: AUC and 95 % interval",
         x="AUC; shaded: the oracle band" if band else "AUC",
         spoken=spoken + (f" Oracle band {min(band):.3f} to {max(band):.3f}." if band else ""),
-    )  # fmt: skip
+    )
     return both_widths(draw, WIDTHS, name=f"forest-{number}", caption=_band(band))
 
 
-def _further_table(models: tuple[ModelAudit, ...], names: Sequence[str], too_few: str | None) -> Table:
-    """Attacks that read more than the sets of the split; those that a retrained model fails too are marked."""
+def _further_table(
+    models: tuple[ModelAudit, ...], names: Sequence[str], too_few: str | None
+) -> Table:
+    """Attacks that read more than the sets of the split; those that a retrained model fails too are
+    marked.
+    """
     columns = [
-        Column(label="Model", number=False), Column(label="AUC"), Column(label="minus oracle"),
+        Column(label="Model", number=False),
+        Column(label="AUC"),
+        Column(label="minus oracle"),
         Column(label="against oracle", number=False),
-    ]  # fmt: skip
+    ]
     groups = []
     for name in names:
-        known = {model.name: (model, model.further[name]) for model in models if name in model.further}
+        known = {
+            model.name: (model, model.further[name]) for model in models if name in model.further
+        }
         alone = inherent(name)
         rows = [
             [
-                Cell(text=model_label(model), role=model.role), estimate_cell(item.auc),
+                Cell(text=model_label(model), role=model.role),
+                estimate_cell(item.auc),
                 estimate_cell(item.gap, sign=True),
                 Cell(text="reported alone") if alone else _against(model, item.gap, too_few),
             ]
             for model, item in known.values()
-        ]  # fmt: skip
+        ]
         note = ": a retrained model shows it too" if alone else ""
         groups.append((f"{_title(name)}{note}", rows))
-    caption = "Attacks of somebody who holds more: other views and pictures, the weights, the old file"
+    caption = (
+        "Attacks of somebody who holds more: other views and pictures, the weights, the old file"
+    )
     return Table(caption=caption, columns=columns, groups=groups)
 
 
-def _attack_table(models: tuple[ModelAudit, ...], names: tuple[str, ...], too_few: str | None) -> Table:
-    rates = list(dict.fromkeys(rate for model in models for item in model.attacks.values() for rate in item.tpr))[:6]
+def _attack_table(
+    models: tuple[ModelAudit, ...], names: tuple[str, ...], too_few: str | None
+) -> Table:
+    rates = list(
+        dict.fromkeys(
+            rate for model in models for item in model.attacks.values() for rate in item.tpr
+        )
+    )[:6]
     columns = [
-        Column(label="Model", number=False), Column(label="AUC"), Column(label="minus oracle"),
-        Column(label="against oracle", number=False), Column(label="threshold accuracy"),
+        Column(label="Model", number=False),
+        Column(label="AUC"),
+        Column(label="minus oracle"),
+        Column(label="against oracle", number=False),
+        Column(label="threshold accuracy"),
         *(Column(label=f"TPR at FPR {_rate(rate)}") for rate in rates),
-    ]  # fmt: skip
+    ]
     groups = [
-        (_title(name), [_attack_row(model, model.attacks[name], rates, too_few) for model in models if name in model.attacks])
+        (
+            _title(name),
+            [
+                _attack_row(model, model.attacks[name], rates, too_few)
+                for model in models
+                if name in model.attacks
+            ],
+        )
         for name in names
     ]
     caption = (
-        f"Every attack on every model, with 95 % intervals. Against the oracle, by an interval of all attacks at once: equal "
-        f"lies within {EQUIVALENCE:g} on both sides; above and below are surely told apart; open is wider than it says anything"
+        "Every attack on every model, with 95 % intervals. Against the oracle, by an interval of "
+        "all attacks at once: equal "
+        f"lies within {EQUIVALENCE:g} on both sides; above and below are surely told apart; open "
+        "is wider than it says anything"
     )
     return Table(caption=caption, columns=columns, groups=groups)
 
 
 def _against(model: ModelAudit, gap: Estimate | None, too_few: str | None) -> Cell:
-    """What the interval that holds for all attacks at once says; only what should have forgotten can fail at it."""
+    """What the interval that holds for all attacks at once says; only what should have forgotten
+    can fail at it.
+    """
     if gap is None or gap.low is None:
         return Cell(text=NONE)
     word = against(gap, too_few)
@@ -234,7 +364,9 @@ def _rate(text: str) -> str:
         return plain(text, 12)
 
 
-def _attack_row(model: ModelAudit, item: AttackResult, rates: list[str], too_few: str | None) -> list[Cell]:
+def _attack_row(
+    model: ModelAudit, item: AttackResult, rates: list[str], too_few: str | None
+) -> list[Cell]:
     right = item.threshold_accuracy
     return [
         Cell(text=model_label(model), role=model.role),
@@ -254,16 +386,26 @@ def _tpr(item: AttackResult, rate: str) -> Cell:
 
 
 def faces(inputs: Inputs) -> Section | Missing:
-    """Faces of the test set with the true age and what each model says; only where the release was asked for them."""
+    """Faces of the test set with the true age and what each model says; only where the release was
+    asked for them.
+    """
     cards: list[FaceCard] = []
-    for number, face in enumerate((face for sheet in inputs.faces for face in sheet.faces), start=1):
+    for number, face in enumerate(
+        (face for sheet in inputs.faces for face in sheet.faces), start=1
+    ):
         others = [name for name in sorted(face.predictions) if name not in ROLES][:MAX_OTHERS]
         names = [*(role for role in ROLES if role in face.predictions), *others]
         said = [(plain(name, 20), fixed(face.predictions[name], 1)) for name in names]
         uri, age = data_uri(checked_png(face.png, f"face {number}")), fixed(face.age, 0)
-        cards.append(FaceCard(uri=uri, alt=f"Face of the test set, {age} years old", age=age, predictions=said))
+        cards.append(
+            FaceCard(
+                uri=uri, alt=f"Face of the test set, {age} years old", age=age, predictions=said
+            )
+        )
     if not cards:
-        return Missing(what="Sample faces", why="people are shown only where a release was asked to (--faces)")
+        return Missing(
+            what="Sample faces", why="people are shown only where a release was asked to (--faces)"
+        )
     lead = "True age, and the age that each model predicts. Nobody who was forgotten is shown."
     grid = FaceGrid(heading="Test set, unseen by every model", faces=cards)
     return Section(id="faces", heading="Faces", lead=lead, blocks=[grid])

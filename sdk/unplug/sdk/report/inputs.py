@@ -1,4 +1,6 @@
-"""From JSON files to typed inputs. Each file is taken as hostile: bounded, checked against its schema, or refused."""
+"""From JSON files to typed inputs. Each file is taken as hostile: bounded, checked against its
+schema, or refused.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +25,26 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_FILES = 64
-MAX_NUMBER = 1e15  # no count, time or size in a report comes near it, and plots stay finite below it
+MAX_NUMBER = (
+    1e15  # no count, time or size in a report comes near it, and plots stay finite below it
+)
 MAX_TEXT = 2**17  # characters in one string; a thumbnail is the longest
 MAX_ROWS = 200  # of models, gates or artifacts in one file: more is no page that anybody reads
 MAX_STRANGERS = 4096  # models that never saw a person
 MAX_PARTS = 24  # attacks on one model, age groups on one axis
 
 KINDS = {
-    "unplug-audit/1": "unplug.sdk.evidence.auditing.audit_report:AuditReport", "unplug-checkpoint/1": "unplug.sdk.report.schemas:Record",
-    "unplug-plugin/1": "unplug.sdk.report.schemas:PluginRecord", "unplug-parity/1": "unplug.export.parity:ParityReport",
-    "unplug-bench/1": "unplug.mobile_bench.bench_report:BenchReport", "unplug-artifact/1": "unplug.export.artifact:Card",
-    "unplug-faces/2": "unplug.sdk.report.schemas:FaceSheet", "unplug-release/1": "unplug.sdk.report.schemas:ReleaseRecord",
+    "unplug-audit/1": "unplug.sdk.evidence.auditing.audit_report:AuditReport",
+    "unplug-checkpoint/1": "unplug.sdk.report.schemas:Record",
+    "unplug-plugin/1": "unplug.sdk.report.schemas:PluginRecord",
+    "unplug-parity/1": "unplug.export.parity:ParityReport",
+    "unplug-bench/1": "unplug.mobile_bench.bench_report:BenchReport",
+    "unplug-artifact/1": "unplug.export.artifact:Card",
+    "unplug-faces/2": "unplug.sdk.report.schemas:FaceSheet",
+    "unplug-release/1": "unplug.sdk.report.schemas:ReleaseRecord",
     "unplug-certification/1": "unplug.sdk.evidence.auditing.pooled:Certification",
     "unplug-evaluation/1": "unplug.sdk.evidence.assurance.evaluation_report:EvaluationReport",
-}  # fmt: skip
+}
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
 
 RECORDS = ("unplug-checkpoint/1", "unplug-plugin/1")
@@ -56,7 +64,9 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """Everything a report is made from, in the order given; `baselines` are no files of the journey: None unless asked for."""
+    """Everything a report is made from, in the order given; `baselines` are no files of the
+    journey: None unless asked for.
+    """
 
     sources: tuple[Source, ...]
     audits: tuple[AuditReport, ...] = ()
@@ -83,7 +93,9 @@ class Inputs:
     @property
     def assured_only(self) -> bool:
         """Whether they are about age limits, with or without the times of files."""
-        return self.only("unplug-evaluation/1", "unplug-bench/1", "unplug-parity/1", "unplug-artifact/1")
+        return self.only(
+            "unplug-evaluation/1", "unplug-bench/1", "unplug-parity/1", "unplug-artifact/1"
+        )
 
 
 def collect(paths: Sequence[Path]) -> Inputs:
@@ -93,12 +105,17 @@ def collect(paths: Sequence[Path]) -> Inputs:
         paths: of any mixture of the schemas in `KINDS`; several of one kind may come.
 
     Raises:
-        ReportError: no file, a missing or broken one, an unknown schema or another version of a known one,
-            audits of different splits, a record of weights that were not audited, or thumbnails that are not small PNG files.
+        ReportError: no file, a missing or broken one, an unknown schema or another version of a
+            known one, audits of different splits, a record of weights that were not audited, or
+            thumbnails that are not small PNG files.
         CheckpointError: a record beside weights that it does not describe.
     """
     if not 0 < len(paths) <= MAX_FILES:
-        raise ReportError("report", f"{len(paths)} files given", f"Give 1 to {MAX_FILES} JSON files that unplug wrote")
+        raise ReportError(
+            "report",
+            f"{len(paths)} files given",
+            f"Give 1 to {MAX_FILES} JSON files that unplug wrote",
+        )
     found: dict[str, list[Any]] = {schema: [] for schema in KINDS}
     sources = []
     for path in map(Path, paths):
@@ -110,15 +127,25 @@ def collect(paths: Sequence[Path]) -> Inputs:
         name = "/".join(path.parts[-2:]) if schema in RECORDS else path.name
         sources.append(Source(name=name, schema=schema, sha256=sha256_file(path)))
     records = tuple(found.pop(RECORDS[0]) + found.pop(RECORDS[1]))
-    audits, parities, benches, cards, faces, releases, certifications, evaluations = map(tuple, found.values())
+    audits, parities, benches, cards, faces, releases, certifications, evaluations = map(
+        tuple, found.values()
+    )
     _check_same_split(audits)
     for record in records:
         _check_audited(record, audits)
     _check_faces(faces)
     return Inputs(
-        sources=tuple(sources), audits=audits, records=records, parities=parities, benches=benches, cards=cards,
-        faces=faces, releases=releases, certifications=certifications, evaluations=evaluations,
-    )  # fmt: skip
+        sources=tuple(sources),
+        audits=audits,
+        records=records,
+        parities=parities,
+        benches=benches,
+        cards=cards,
+        faces=faces,
+        releases=releases,
+        certifications=certifications,
+        evaluations=evaluations,
+    )
 
 
 def _read(path: Path) -> tuple[str, Any]:
@@ -134,8 +161,14 @@ def _read(path: Path) -> tuple[str, Any]:
         family = schema.rpartition("/")[0] + "/"
         known = next((name for name in KINDS if name.startswith(family)), None)
         if known:
-            raise ReportError(where, f"it follows {schema!r}, and this unplug reads {known}", _AGAIN)
-        raise ReportError(where, f"its schema {schema!r} has no place in a report", f"Give files of {', '.join(KINDS)}")
+            raise ReportError(
+                where, f"it follows {schema!r}, and this unplug reads {known}", _AGAIN
+            )
+        raise ReportError(
+            where,
+            f"its schema {schema!r} has no place in a report",
+            f"Give files of {', '.join(KINDS)}",
+        )
     _check_leaves(raw, where)
     value = _typed(KINDS[schema], raw, where)
     _check_rows(value, where)
@@ -152,7 +185,9 @@ def _typed(target: str, raw: Any, where: str) -> Any:
     module, _, name = target.partition(":")
     kind: Any = getattr(import_module(module), name)
     # The list carries the strictness to dataclasses that set none of their own.
-    adapter: TypeAdapter[Any] = TypeAdapter(list[kind], config=ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))
+    adapter: TypeAdapter[Any] = TypeAdapter(
+        list[kind], config=ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    )
     try:
         return adapter.validate_json(json.dumps([raw]))[0]
     except RecursionError as problem:
@@ -160,7 +195,9 @@ def _typed(target: str, raw: Any, where: str) -> Any:
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part)[:60] for part in first["loc"][1:]) or "the file"
-        raise ReportError(where, f"it does not follow its schema ({place}: {first['msg'][:200]})", _AGAIN) from problem
+        raise ReportError(
+            where, f"it does not follow its schema ({place}: {first['msg'][:200]})", _AGAIN
+        ) from problem
 
 
 def _check_leaves(raw: Any, where: str) -> None:
@@ -174,7 +211,9 @@ def _check_leaves(raw: Any, where: str) -> None:
             stack += item
         elif isinstance(item, str) and len(item) > MAX_TEXT:
             raise ReportError(where, f"it holds a text of {len(item)} characters", _AGAIN)
-        elif isinstance(item, int | float) and not abs(item) <= MAX_NUMBER:  # NaN fails the comparison too
+        elif (
+            isinstance(item, int | float) and not abs(item) <= MAX_NUMBER
+        ):  # NaN fails the comparison too
             raise ReportError(where, "it holds an impossible number", _AGAIN)
 
 
@@ -182,43 +221,90 @@ def _check_rows(value: Any, where: str) -> None:
     """Bounds on what becomes rows of a table, and on what a plot needs."""
     for name in ("models", "rows", "gates", "alarms", "rounding"):
         if len(getattr(value, name, ())) > MAX_ROWS:
-            raise ReportError(where, f"it has more than {MAX_ROWS} {name}", "Make one report for each part")
+            raise ReportError(
+                where, f"it has more than {MAX_ROWS} {name}", "Make one report for each part"
+            )
     for row in getattr(value, "rounding", ()):
         if max(len(row.auc_shift), len(row.notes)) > MAX_PARTS:
-            raise ReportError(where, f"it has more than {MAX_PARTS} attacks or notes on a file", _AGAIN)
+            raise ReportError(
+                where, f"it has more than {MAX_PARTS} attacks or notes on a file", _AGAIN
+            )
     audited = (model for model in getattr(value, "models", ()) if hasattr(model, "attacks"))
     for model in audited:
-        if max([len(model.attacks), len(model.further), *(len(use.per_group) for use in model.utility.values())]) > MAX_PARTS:
-            raise ReportError(where, f"it has more than {MAX_PARTS} attacks or age groups", "Make one report for each part")
-        for place in (item for row in model.people for item in (row.confidence, row.error) if item is not None):
+        if (
+            max(
+                [
+                    len(model.attacks),
+                    len(model.further),
+                    *(len(use.per_group) for use in model.utility.values()),
+                ]
+            )
+            > MAX_PARTS
+        ):
+            raise ReportError(
+                where,
+                f"it has more than {MAX_PARTS} attacks or age groups",
+                "Make one report for each part",
+            )
+        for place in (
+            item for row in model.people for item in (row.confidence, row.error) if item is not None
+        ):
             if not 2 <= place.models <= MAX_STRANGERS or len(place.others) not in (0, place.models):
-                raise ReportError(where, "it ranks a person among models that it does not tell of", _AGAIN)
+                raise ReportError(
+                    where, "it ranks a person among models that it does not tell of", _AGAIN
+                )
         for name, attack in (*model.attacks.items(), *model.further.items()):
-            if bool(attack.forget_scores) != bool(attack.unseen_scores):  # a published audit has neither
-                raise ReportError(where, f"attack {name[:60]!r} on {model.name[:60]!r} has scores of one side only", _AGAIN)
-            if not all(0.0 <= part <= 1.0 for part in (attack.auc.value, attack.auc.low, attack.auc.high) if part is not None):
+            if bool(attack.forget_scores) != bool(
+                attack.unseen_scores
+            ):  # a published audit has neither
+                raise ReportError(
+                    where,
+                    f"attack {name[:60]!r} on {model.name[:60]!r} has scores of one side only",
+                    _AGAIN,
+                )
+            if not all(
+                0.0 <= part <= 1.0
+                for part in (attack.auc.value, attack.auc.low, attack.auc.high)
+                if part is not None
+            ):
                 raise ReportError(where, f"an AUC of {model.name[:60]!r} is outside 0 to 1", _AGAIN)
     if len(getattr(value, "leaks", ())) > MAX_PARTS:
         raise ReportError(where, f"it has more than {MAX_PARTS} statistics", _AGAIN)
     if isinstance(value, ReleaseRecord) and max(len(value.seconds), len(value.tries)) > MAX_ROWS:
         raise ReportError(where, f"it has more than {MAX_ROWS} stages or tries", _AGAIN)
-    if isinstance(value, ReleaseRecord) and value.passed and not all(gate.ships for gate in value.gates):
+    if (
+        isinstance(value, ReleaseRecord)
+        and value.passed
+        and not all(gate.ships for gate in value.gates)
+    ):
         raise ReportError(where, "it says that the release passed, and a gate in it failed", _AGAIN)
 
 
 def _check_same_split(audits: Sequence[AuditReport]) -> None:
     splits = {str(audit.settings.get("split_sha256")) for audit in audits}
     if len(splits) > 1:
-        raise ReportError("report", "its audits are about different splits", "Make one report for each forget request")
+        raise ReportError(
+            "report",
+            "its audits are about different splits",
+            "Make one report for each forget request",
+        )
 
 
 def _check_audited(record: AnyRecord, audits: Sequence[AuditReport]) -> None:
-    """Refuses a record of weights that were not audited in their role: its cost would stand beside another model's numbers."""
-    audited = {model.sha256 for audit in audits for model in audit.models if model.role == record.role}
-    named = [audit.settings.get("references") for audit in audits]  # settings are free: it may be anything
+    """Refuses a record of weights that were not audited in their role: its cost would stand beside
+    another model's numbers.
+    """
+    audited = {
+        model.sha256 for audit in audits for model in audit.models if model.role == record.role
+    }
+    # settings are free: it may be anything
+    named = [audit.settings.get("references") for audit in audits]
     references = {str(sha256) for item in named if isinstance(item, list) for sha256 in item}
     if audited and record.weights_sha256 not in audited | references:
-        why = f"the {record.role} model that it describes ({record.weights_sha256:.12}) is none of those in the audit"
+        why = (
+            f"the {record.role} model that it describes ({record.weights_sha256:.12}) is none of "
+            "those in the audit"
+        )
         raise ReportError("unplug.json", why, "Give the records of the models that were audited")
 
 
@@ -226,6 +312,12 @@ def _check_faces(sheets: Iterable[FaceSheet]) -> None:
     faces = [face for sheet in sheets for face in sheet.faces]
     if len(faces) > MAX_THUMBNAILS:
         raise ReportError("unplug-faces/2", f"{len(faces)} faces", f"Give at most {MAX_THUMBNAILS}")
-    total = sum(len(checked_png(face.png, f"face {number}")) for number, face in enumerate(faces, start=1))
+    total = sum(
+        len(checked_png(face.png, f"face {number}")) for number, face in enumerate(faces, start=1)
+    )
     if total > MAX_TOTAL_BYTES:
-        raise ReportError("unplug-faces/2", f"its pictures are {total} bytes together", f"Give at most {MAX_TOTAL_BYTES}")
+        raise ReportError(
+            "unplug-faces/2",
+            f"its pictures are {total} bytes together",
+            f"Give at most {MAX_TOTAL_BYTES}",
+        )

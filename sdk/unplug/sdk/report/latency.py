@@ -1,4 +1,6 @@
-"""The section about latency: distributions, timelines, the Pareto chart, and the table behind them, device by device."""
+"""The section about latency: distributions, timelines, the Pareto chart, and the table behind them,
+device by device.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,19 @@ from unplug.mobile_bench import THERMAL_STATES, throttling
 
 from .inputs import Inputs
 from .models import all_models
-from .page import Block, Cell, Chip, Column, Figure, FigureGrid, Missing, Notes, Section, Table, both_widths
+from .page import (
+    Block,
+    Cell,
+    Chip,
+    Column,
+    Figure,
+    FigureGrid,
+    Missing,
+    Notes,
+    Section,
+    Table,
+    both_widths,
+)
 from .plots.bench import MAX_DOTS, Heat, Load, Starts, Timing, latency_svg, load_svg, starts_svg
 from .plots.canvas import ROOMY
 from .plots.pareto import Point, latency_axis, pareto_front, pareto_svg, quality_axis
@@ -26,21 +40,28 @@ if TYPE_CHECKING:
 WIDTHS = (1056, 354)
 MAX_PLOTS = 12
 MAX_CHOICES = 12
-"""Devices in the filter; the style sheet has a rule for each. More devices than these are drawn and have no button."""
+"""Devices in the filter; the style sheet has a rule for each. More devices than these are drawn and
+have no button.
+"""
 DOTS = (
-    f"Dots: single runs, {MAX_DOTS} at most. Diamond: median, the geometric mean over cold starts. Bar: its 95 % interval over "
+    f"Dots: single runs, {MAX_DOTS} at most. Diamond: median, the geometric mean over cold starts. "
+    "Bar: its 95 % interval over "
     "cold starts, where there are two or more. Grey: not ranked."
 )
 STARTS = (
-    "One line a file, one dot a cold start: its median against the row's own. Lines that rise together are the machine's "
+    "One line a file, one dot a cold start: its median against the row's own. Lines that rise "
+    "together are the machine's "
     "doing, not a file's. Dashed grey: not ranked."
 )
 CURVE = "Line: median of a window. Shade: up to its 95th percentile."
 EXACT_DB = 150.0
-"""Where an output that is equal to the last bit is drawn: beyond what single precision can differ by."""
+"""Where an output that is equal to the last bit is drawn: beyond what single precision can differ
+by.
+"""
 UNSEEN = "test"
 FRONT = (
-    "Area: bytes of the file. Filled: no other file is as fast, as good and as small, and better in one of these. Dashed: the "
+    "Area: bytes of the file. Filled: no other file is as fast, as good and as small, and better "
+    "in one of these. Dashed: the "
     "front of latency and quality alone. Cross: not ranked."
 )
 LARGEST, SMALLEST = 34.0, 7.0  # diameters of bubbles in CSS pixels
@@ -70,7 +91,11 @@ class Place:
     @property
     def name(self) -> str:
         """For a button and a heading."""
-        return plain(self.device, 60) if self.where == "device" else f"{plain(self.device, 60)} ({self.where})"
+        return (
+            plain(self.device, 60)
+            if self.where == "device"
+            else f"{plain(self.device, 60)} ({self.where})"
+        )
 
 
 def places(inputs: Inputs) -> list[Place]:
@@ -91,34 +116,55 @@ def row_median(row: BenchRow) -> float | None:
 
 def file_names(rows: Sequence[BenchRow]) -> list[str]:
     """File names, with the beginning of the hash where files of one name differ."""
-    known = {name: {row.artifact_sha256 for row in rows if row.file == name} for name in {row.file for row in rows}}
+    known = {
+        name: {row.artifact_sha256 for row in rows if row.file == name}
+        for name in {row.file for row in rows}
+    }
     return [
-        f"{plain(row.file, 60)} {short(row.artifact_sha256)[:6]}" if len(known[row.file]) > 1 else plain(row.file, 60)
+        f"{plain(row.file, 60)} {short(row.artifact_sha256)[:6]}"
+        if len(known[row.file]) > 1
+        else plain(row.file, 60)
         for row in rows
     ]
 
 
 def labels(rows: Sequence[BenchRow], limit: int = 44) -> list[str]:
-    """Names that tell the rows of one place apart: file and delegate; mode, threads and hash where these differ."""
-    base = [f"{plain(row.file, limit - 18)}, {row.delegate_got or row.delegate_asked}" for row in rows]
+    """Names that tell the rows of one place apart: file and delegate; mode, threads and hash where
+    these differ.
+    """
+    base = [
+        f"{plain(row.file, limit - 18)}, {row.delegate_got or row.delegate_asked}" for row in rows
+    ]
     if len({row.mode for row in rows}) > 1:
-        base = [f"{text}, full load" if row.mode == "sustained" else text for text, row in zip(base, rows, strict=True)]
+        base = [
+            f"{text}, full load" if row.mode == "sustained" else text
+            for text, row in zip(base, rows, strict=True)
+        ]
     if len({row.threads for row in rows}) > 1:
-        base = [f"{text}, {counted(row.threads, 'thread')}" for text, row in zip(base, rows, strict=True)]
+        base = [
+            f"{text}, {counted(row.threads, 'thread')}"
+            for text, row in zip(base, rows, strict=True)
+        ]
     seen = Counter(base)
     told = [
-        f"{text} {short(row.artifact_sha256)[:6]}" if seen[text] > 1 else text for text, row in zip(base, rows, strict=True)
+        f"{text} {short(row.artifact_sha256)[:6]}" if seen[text] > 1 else text
+        for text, row in zip(base, rows, strict=True)
     ]
     return [plain(text, limit) for text in told]
 
 
 def notes_of(row: BenchRow) -> str:
     """Why a row may not be ranked, and what to know of one that may."""
-    return "; ".join(plain(note, 160) for note in dict.fromkeys((*row.reasons, *row.warnings, *row.interruptions)))
+    return "; ".join(
+        plain(note, 160)
+        for note in dict.fromkeys((*row.reasons, *row.warnings, *row.interruptions))
+    )
 
 
 def latency(inputs: Inputs) -> Section | Missing:
-    """Medians with intervals over the raw runs, latency over time, quality x latency x size, and every row in a table."""
+    """Medians with intervals over the raw runs, latency over time, quality x latency x size, and
+    every row in a table.
+    """
     found = places(inputs)
     if not found:
         return Missing(what="Latency", why="no bench report was given (unplug bench)")
@@ -126,12 +172,22 @@ def latency(inputs: Inputs) -> Section | Missing:
     blocks: list[Block] = []
     if figures:
         rest = (
-            f"{len(figures) - MAX_PLOTS} more plots were left out; the table has all rows." if len(figures) > MAX_PLOTS else ""
+            f"{len(figures) - MAX_PLOTS} more plots were left out; the table has all rows."
+            if len(figures) > MAX_PLOTS
+            else ""
         )
-        blocks.append(FigureGrid(figures=figures[:MAX_PLOTS], columns=1, caption=DOTS + rest, heading="Single runs"))
+        blocks.append(
+            FigureGrid(
+                figures=figures[:MAX_PLOTS], columns=1, caption=DOTS + rest, heading="Single runs"
+            )
+        )
     blocks += [*cold_starts(found), *full_load(found), *pareto(inputs, found), _bench_table(found)]
     return Section(
-        id="latency", heading="Latency", lead=_lead(found), blocks=blocks, choices=[place.name for place in found[:MAX_CHOICES]]
+        id="latency",
+        heading="Latency",
+        lead=_lead(found),
+        blocks=blocks,
+        choices=[place.name for place in found[:MAX_CHOICES]],
     )
 
 
@@ -139,9 +195,15 @@ def _lead(found: Sequence[Place]) -> str:
     rows = [row for place in found for row in place.rows]
     refused = sum(not row.ranked for row in rows)
     lead = f"{counted(len(rows), 'row')} on {counted(len(found), 'device')}"
-    lead += f", {refused} of them not ranked, with the reason in the table." if refused else ", all of them ranked."
+    lead += (
+        f", {refused} of them not ranked, with the reason in the table."
+        if refused
+        else ", all of them ranked."
+    )
     if {row.where for row in rows} == {"host"}:
-        lead += " Taken on the host, not on a phone: compare rows with one another, not with a device."
+        lead += (
+            " Taken on the host, not on a phone: compare rows with one another, not with a device."
+        )
     return lead
 
 
@@ -150,11 +212,17 @@ def _distributions(place: Place) -> list[Figure]:
     found = []
     for workers in dict.fromkeys(row.threads for row in place.rows):
         rows = [row for row in place.rows if row.threads == workers]
-        timings = [item for row, label in zip(rows, labels(rows), strict=True) if (item := _timing(row, label)) is not None]
+        timings = [
+            item
+            for row, label in zip(rows, labels(rows), strict=True)
+            if (item := _timing(row, label)) is not None
+        ]
         if not timings:
             continue
         draw = partial(latency_svg, timings, title=f"{place.name}, {counted(workers, 'thread')}")
-        found.append(both_widths(draw, WIDTHS, name=f"latency-{place.number}-{workers}", pick=place.pick))
+        found.append(
+            both_widths(draw, WIDTHS, name=f"latency-{place.number}-{workers}", pick=place.pick)
+        )
     return found
 
 
@@ -164,15 +232,26 @@ def _timing(row: BenchRow, label: str) -> Timing | None:
         return None
     low, high = row.median_ci95_ms or (None, None)
     name = label if row.ranked else f"{label}, {row.unranked_because or 'not ranked'}"
-    return Timing(label=name, runs_N=np.array(runs), median=median, low=low, high=high, ranked=row.ranked)
+    return Timing(
+        label=name, runs_N=np.array(runs), median=median, low=low, high=high, ranked=row.ranked
+    )
 
 
 def cold_starts(places: list[Place]) -> list[FigureGrid]:
     """Per device, the cold starts of its rows in the order in which they ran."""
-    drawn = [figure for place in places if (figure := _starts_figure(place)) is not None][:MAX_PLOTS]
+    drawn = [figure for place in places if (figure := _starts_figure(place)) is not None][
+        :MAX_PLOTS
+    ]
     if not drawn:
         return []
-    return [FigureGrid(figures=drawn, columns=1, heading="Latency over the benchmark, with temperature", caption=STARTS)]
+    return [
+        FigureGrid(
+            figures=drawn,
+            columns=1,
+            heading="Latency over the benchmark, with temperature",
+            caption=STARTS,
+        )
+    ]
 
 
 def _starts_figure(place: Place) -> Figure | None:
@@ -184,12 +263,24 @@ def _starts_figure(place: Place) -> Figure | None:
         heat += runs
         if median and len({repeat.started_s for repeat in runs}) > 1:
             relative = [repeat.summary.p50 / median for repeat in runs]
-            rows.append(Starts(label=label, at_s=[r.started_s for r in runs], relative=relative, ranked=row.ranked))
+            rows.append(
+                Starts(
+                    label=label,
+                    at_s=[r.started_s for r in runs],
+                    relative=relative,
+                    ranked=row.ranked,
+                )
+            )
     if not rows:
         return None
     warm = _heat([(repeat.started_s, repeat.temperature_c, repeat.thermal) for repeat in heat])
-    draw, caption = partial(starts_svg, rows, warm, title=place.name), "" if warm else "It tells no temperature."
-    return both_widths(draw, WIDTHS, name=f"starts-{place.number}", caption=caption, pick=place.pick)
+    draw, caption = (
+        partial(starts_svg, rows, warm, title=place.name),
+        "" if warm else "It tells no temperature.",
+    )
+    return both_widths(
+        draw, WIDTHS, name=f"starts-{place.number}", caption=caption, pick=place.pick
+    )
 
 
 def _heat(points: list[tuple[float, float | None, str | None]]) -> Heat | None:
@@ -197,8 +288,12 @@ def _heat(points: list[tuple[float, float | None, str | None]]) -> Heat | None:
     if not known:
         return None
     words = [(at_s, plain(word, 20)) for at_s, _, word in known if word in THERMAL_STATES[1:]]
-    changed = [item for index, item in enumerate(words) if index == 0 or words[index - 1][1] != item[1]]
-    return Heat(at_s=[item[0] for item in known], celsius=[item[1] for item in known], words=changed)
+    changed = [
+        item for index, item in enumerate(words) if index == 0 or words[index - 1][1] != item[1]
+    ]
+    return Heat(
+        at_s=[item[0] for item in known], celsius=[item[1] for item in known], words=changed
+    )
 
 
 def full_load(places: list[Place]) -> list[FigureGrid]:
@@ -209,18 +304,29 @@ def full_load(places: list[Place]) -> list[FigureGrid]:
             if len(row.curve) > 1:
                 found.append(_load_figure(place, row, label, number))
     drawn = found[:MAX_PLOTS]
-    return [FigureGrid(figures=drawn, columns=2, heading="Minutes at full load", caption=CURVE)] if drawn else []
+    return (
+        [FigureGrid(figures=drawn, columns=2, heading="Minutes at full load", caption=CURVE)]
+        if drawn
+        else []
+    )
 
 
 def _load_figure(place: Place, row: BenchRow, label: str, number: int) -> Figure:
     middle = [(window.start_s + window.end_s) / 2 for window in row.curve]
-    load = Load(at_s=middle, p50=[window.p50 for window in row.curve], p95=[window.p95 for window in row.curve])
+    load = Load(
+        at_s=middle,
+        p50=[window.p50 for window in row.curve],
+        p95=[window.p95 for window in row.curve],
+    )
     warm = _heat([(window.end_s, window.temperature_c, None) for window in row.curve])
     lost = throttling(row.curve)
     head = f"{label}: " + ("too short to say" if lost is None else f"{_slower(lost)} at the end")
     svg = load_svg(load, warm, name=f"load-{place.number}-{number}", title=head, width=508)
     told = "" if warm else " It tells no temperature."
-    caption = f"{place.name}, {counted(row.threads, 'thread')}: {fixed(row.curve[-1].end_s, 0)} s without a pause.{told}"
+    caption = (
+        f"{place.name}, {counted(row.threads, 'thread')}: {fixed(row.curve[-1].end_s, 0)} s "
+        f"without a pause.{told}"
+    )
     return Figure(svg=svg, caption=caption, pick=place.pick)
 
 
@@ -247,7 +353,9 @@ class Quality:
 
 
 def measured_quality(inputs: Inputs) -> Quality | None:
-    """What the files are worth: their error in the task where an audit ran them, else their parity with the checkpoint."""
+    """What the files are worth: their error in the task where an audit ran them, else their parity
+    with the checkpoint.
+    """
     return _audited(inputs) or _parity(inputs)
 
 
@@ -259,10 +367,15 @@ def _audited(inputs: Inputs) -> Quality | None:
             (years if use.mae is not None else losses)[model.sha256] = use.error.value
     if years:
         return Quality(
-            values=years, axis="Mean absolute error (years)", higher_is_better=False, caption="error on unseen samples"
+            values=years,
+            axis="Mean absolute error (years)",
+            higher_is_better=False,
+            caption="error on unseen samples",
         )
     if losses:
-        return Quality(values=losses, axis="Loss", higher_is_better=False, caption="loss on unseen samples")
+        return Quality(
+            values=losses, axis="Loss", higher_is_better=False, caption="loss on unseen samples"
+        )
     return None
 
 
@@ -274,24 +387,54 @@ def _parity(inputs: Inputs) -> Quality | None:
             worst[row.artifact_sha256] = min(value, worst.get(row.artifact_sha256, EXACT_DB))
     if not worst:
         return None
-    said = f"parity of the worst output with the checkpoint, exact ones at {EXACT_DB:g} dB (no audit of these files was given)"
+    said = (
+        f"parity of the worst output with the checkpoint, exact ones at {EXACT_DB:g} dB (no audit "
+        "of these files was given)"
+    )
     return Quality(values=worst, axis="Parity (dB)", higher_is_better=True, caption=said)
 
 
 def pareto(inputs: Inputs, places: list[Place]) -> list[FigureGrid | Notes]:
-    """Per device, quality against latency with the size as area; nothing where quality or size is not known."""
+    """Per device, quality against latency with the size as area; nothing where quality or size is
+    not known.
+    """
     quality = measured_quality(inputs)
     if quality is None:
-        return [Notes(lines=["No Pareto chart: it needs an audit or a parity report of the files that were timed."])]
-    figures = [figure for place in places if (figure := _figure(place, quality, _sizes(inputs))) is not None]
+        return [
+            Notes(
+                lines=[
+                    "No Pareto chart: it needs an audit or a parity report of the files that were "
+                    "timed."
+                ]
+            )
+        ]
+    figures = [
+        figure
+        for place in places
+        if (figure := _figure(place, quality, _sizes(inputs))) is not None
+    ]
     if not figures:
-        return [Notes(lines=["No Pareto chart: none of the timed files has both a known quality and a known size."])]
+        return [
+            Notes(
+                lines=[
+                    "No Pareto chart: none of the timed files has both a known quality and a known "
+                    "size."
+                ]
+            )
+        ]
     caption = f"Quality: {plain(quality.caption, 160)}. {FRONT}"
-    return [FigureGrid(figures=figures, columns=1, heading="Quality, latency and size", caption=caption)]
+    return [
+        FigureGrid(figures=figures, columns=1, heading="Quality, latency and size", caption=caption)
+    ]
 
 
 def _sizes(inputs: Inputs) -> dict[str, int]:
-    told = {row.artifact_sha256: row.bytes for bench in inputs.benches for row in bench.rows if row.bytes}
+    told = {
+        row.artifact_sha256: row.bytes
+        for bench in inputs.benches
+        for row in bench.rows
+        if row.bytes
+    }
     return told | {card.sha256: card.bytes for card in inputs.cards}
 
 
@@ -306,12 +449,25 @@ def _figure(place: Place, quality: Quality, sizes: Mapping[str, int]) -> Figure 
             continue
         brief = plain(f"{row.precision} {row.delegate_got or row.delegate_asked}", 22)
         value = quality.values[row.artifact_sha256]
-        files.append(_File(label=f"{label}, {size(own)}", short=brief, ms=median, value=value, bytes=own, ranked=row.ranked))
+        files.append(
+            _File(
+                label=f"{label}, {size(own)}",
+                short=brief,
+                ms=median,
+                value=value,
+                bytes=own,
+                ranked=row.ranked,
+            )
+        )
     if not files:
         return None
-    caption = f"Not drawn, because their quality or size is not known: {without}." if without else ""
+    caption = (
+        f"Not drawn, because their quality or size is not known: {without}." if without else ""
+    )
     draw = partial(_pareto_svg, files, place, quality)
-    return both_widths(draw, WIDTHS, name=f"pareto-{place.number}", caption=caption, pick=place.pick)
+    return both_widths(
+        draw, WIDTHS, name=f"pareto-{place.number}", caption=caption, pick=place.pick
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,66 +483,103 @@ class _File:
 
 
 def on_the_front(files: Sequence[_File], *, higher_is_better: bool) -> list[bool]:
-    """Which files no other beats in latency, quality and size; what may not be ranked neither is on the front nor beats."""
+    """Which files no other beats in latency, quality and size; what may not be ranked neither is on
+    the front nor beats.
+    """
     sign = 1.0 if higher_is_better else -1.0
-    goods = {place: (-item.ms, sign * item.value, -item.bytes) for place, item in enumerate(files) if item.ranked}
+    goods = {
+        place: (-item.ms, sign * item.value, -item.bytes)
+        for place, item in enumerate(files)
+        if item.ranked
+    }
     best = dict(zip(goods, pareto_front(list(goods.values())), strict=True))
     return [best.get(place, False) for place in range(len(files))]
 
 
-def _pareto_svg(files: Sequence[_File], place: Place, quality: Quality, *, name: str, width: int) -> str:
+def _pareto_svg(
+    files: Sequence[_File], place: Place, quality: Quality, *, name: str, width: int
+) -> str:
     best = on_the_front(files, higher_is_better=quality.higher_is_better)
     largest = max(item.bytes for item in files)
     points = [
         Point(
-            label=item.label if width > ROOMY else item.short, x=item.ms, y=item.value, front=first,
-            diameter=max(SMALLEST, LARGEST * (item.bytes / largest) ** 0.5), marker="o" if item.ranked else "X",
+            label=item.label if width > ROOMY else item.short,
+            x=item.ms,
+            y=item.value,
+            front=first,
+            diameter=max(SMALLEST, LARGEST * (item.bytes / largest) ** 0.5),
+            marker="o" if item.ranked else "X",
             role="unlearned" if item.ranked else "retrained",
         )
         for item, first in zip(files, best, strict=True)
-    ]  # fmt: skip
+    ]
     title = f"{place.name}, {_threads(place)}"
     spoken = "; ".join(
         f"{item.label} {item.ms:.3g} ms, {item.value:.4g}{', on the front' if first else ''}"
         for item, first in zip(files, best, strict=True)
     )
     return pareto_svg(
-        points, latency_axis([item.ms for item in files]),
-        quality_axis([item.value for item in files], quality.axis, higher_is_better=quality.higher_is_better),
-        name=name, spoken=f"{quality.axis} against latency, {title}: {spoken}.", width=width,
-        height=380, title=title, staircase=True,
-    )  # fmt: skip
+        points,
+        latency_axis([item.ms for item in files]),
+        quality_axis(
+            [item.value for item in files], quality.axis, higher_is_better=quality.higher_is_better
+        ),
+        name=name,
+        spoken=f"{quality.axis} against latency, {title}: {spoken}.",
+        width=width,
+        height=380,
+        title=title,
+        staircase=True,
+    )
 
 
 def _threads(place: Place) -> str:
     counts = sorted({row.threads for row in place.rows})
-    return counted(counts[0], "thread") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} threads"
+    return (
+        counted(counts[0], "thread") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} threads"
+    )
 
 
 def _bench_table(found: Sequence[Place]) -> Table:
     columns = [
-        Column(label="Artifact", number=False), Column(label="runtime", number=False),
-        Column(label="median", unit="ms"), Column(label="p90", unit="ms"), Column(label="first run", unit="ms"),
-        Column(label="load", unit="ms"), Column(label="spread", unit="of starts"), Column(label="peak memory"),
-        Column(label="runs", unit="cold starts"), Column(label="ranked", number=False, wide=True),
-    ]  # fmt: skip
+        Column(label="Artifact", number=False),
+        Column(label="runtime", number=False),
+        Column(label="median", unit="ms"),
+        Column(label="p90", unit="ms"),
+        Column(label="first run", unit="ms"),
+        Column(label="load", unit="ms"),
+        Column(label="spread", unit="of starts"),
+        Column(label="peak memory"),
+        Column(label="runs", unit="cold starts"),
+        Column(label="ranked", number=False, wide=True),
+    ]
     return Table(
         caption="Every timed artifact; medians with 95 % intervals over cold starts",
         columns=columns,
-        groups=[(f"{place.where}: {plain(place.device, 100)}", _bench_rows(place)) for place in found],
+        groups=[
+            (f"{place.where}: {plain(place.device, 100)}", _bench_rows(place)) for place in found
+        ],
         picks=[place.pick for place in found],
     )
 
 
 def _bench_rows(place: Place) -> list[list[Cell]]:
-    return [_bench_row(row, name) for row, name in zip(place.rows, file_names(place.rows), strict=True)]
+    return [
+        _bench_row(row, name) for row, name in zip(place.rows, file_names(place.rows), strict=True)
+    ]
 
 
 def _bench_row(row: BenchRow, name: str) -> list[Cell]:
     low, high = row.median_ci95_ms or (None, None)
     ends = f"{milliseconds(low)} to {milliseconds(high)}" if low is not None else ""
-    state: Chip = "pass" if row.ranked else "warn" if row.valid or row.status == "not_run" else "fail"
-    word = "yes" if row.ranked else row.unranked_because or ("not run" if row.status == "not_run" else "no")
+    state: Chip = (
+        "pass" if row.ranked else "warn" if row.valid or row.status == "not_run" else "fail"
+    )
+    word = (
+        "yes"
+        if row.ranked
+        else row.unranked_because or ("not run" if row.status == "not_run" else "no")
+    )
     got = f"{plain(row.delegate_got or row.delegate_asked, 30)}, {counted(row.threads, 'thread')}"
     return [
         Cell(text=f"{plain(row.target, 20)} {plain(row.precision, 20)}", note=name),
@@ -397,6 +590,9 @@ def _bench_row(row: BenchRow, name: str) -> list[Cell]:
         Cell(text=milliseconds(row.init_ms_cold)),
         Cell(text=percent(row.spread if len(row.repeats) > 1 else None)),
         Cell(text=size(row.peak_memory_bytes)),
-        Cell(text=count(row.summary.count if row.summary else None), note=count(len(row.repeats)) if row.repeats else ""),
+        Cell(
+            text=count(row.summary.count if row.summary else None),
+            note=count(len(row.repeats)) if row.repeats else "",
+        ),
         Cell(text=word, chip=state, note=notes_of(row)),
     ]

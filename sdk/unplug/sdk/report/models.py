@@ -19,8 +19,14 @@ def label(role: str) -> str:
 
 
 def all_models(inputs: Inputs) -> tuple[ModelAudit, ...]:
-    """Every audited model once, in the order given; a later audit of the same weights under the same name is left out."""
-    found = {(model.sha256, model.name): model for audit in reversed(inputs.audits) for model in reversed(audit.models)}
+    """Every audited model once, in the order given; a later audit of the same weights under the
+    same name is left out.
+    """
+    found = {
+        (model.sha256, model.name): model
+        for audit in reversed(inputs.audits)
+        for model in reversed(audit.models)
+    }
     return tuple(reversed(found.values()))
 
 
@@ -39,7 +45,9 @@ def model_label(model: ModelAudit) -> str:
 
 
 def has_years(inputs: Inputs) -> bool:
-    """False where everything that was audited says a loss instead of an age, or nothing was and the records are plugins'."""
+    """False where everything that was audited says a loss instead of an age, or nothing was and the
+    records are plugins'.
+    """
     models = all_models(inputs)
     if not models:
         return not any(isinstance(record, PluginRecord) for record in inputs.records)
@@ -52,7 +60,8 @@ def attack_names(inputs: Inputs) -> tuple[str, ...]:
 
 
 def main_attack(models: dict[str, ModelAudit]) -> str | None:
-    """The attack that recognized the forget set best in the original: forgetting is judged by the strongest.
+    """The attack that recognized the forget set best in the original: forgetting is judged by the
+    strongest.
 
     Without an original, the one that is strongest on whatever is there.
     """
@@ -71,5 +80,7 @@ def excludes_zero(gap: Estimate | None) -> int:
 
 def main_audit(inputs: Inputs) -> AuditReport | None:
     """The audit that the verdict is about: the first one with an unlearned model, else the first."""
-    with_unlearned = (audit for audit in inputs.audits if any(model.role == "unlearned" for model in audit.models))
+    with_unlearned = (
+        audit for audit in inputs.audits if any(model.role == "unlearned" for model in audit.models)
+    )
     return next(with_unlearned, inputs.audits[0] if inputs.audits else None)

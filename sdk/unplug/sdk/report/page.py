@@ -1,6 +1,7 @@
 """What a page is made of; the template draws each kind of block in one way.
 
-A `Table`, `FigureGrid`, `FaceGrid` or `Notes` knows nothing of HTML; the template knows nothing of audits.
+A `Table`, `FigureGrid`, `FaceGrid` or `Notes` knows nothing of HTML; the template knows nothing of
+audits.
 """
 
 from __future__ import annotations
@@ -36,18 +37,25 @@ class Cell:
     mono: bool = False
 
 
-def estimate_cell(item: Estimate | None, digits: int = 3, *, sign: bool = False, share: bool = False) -> Cell:
+def estimate_cell(
+    item: Estimate | None, digits: int = 3, *, sign: bool = False, share: bool = False
+) -> Cell:
     """A number with its interval below it, or a dash; `sign` writes a plus, `share` percent."""
     if item is None:
         return Cell(text=NONE)
     if share:
         return Cell(text=percent(item.value), note=span(item.low, item.high, 1, scale=100.0))
-    return Cell(text=(signed if sign else fixed)(item.value, digits), note=span(item.low, item.high, digits, sign=sign))
+    return Cell(
+        text=(signed if sign else fixed)(item.value, digits),
+        note=span(item.low, item.high, digits, sign=sign),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A head of a table; numbers are aligned right, with room for an interval where they have one; `wide` holds sentences."""
+    """A head of a table; numbers are aligned right, with room for an interval where they have one;
+    `wide` holds sentences.
+    """
 
     label: str
     number: bool = True
@@ -64,7 +72,8 @@ class Table:
         caption: what it shows.
         columns: its head.
         groups: (heading or "", rows).
-        picks: of each group, which of the section's `choices` it belongs to, from 1 on; empty where all stay in sight.
+        picks: of each group, which of the section's `choices` it belongs to, from 1 on; empty where
+            all stay in sight.
         inline: intervals stand beside their numbers, not below them.
         compact: no wider than it must be.
     """
@@ -80,7 +89,8 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A plot: its SVG, what stands under it, and a narrow drawing of the same for phones where the first is wider than one.
+    """A plot: its SVG, what stands under it, and a narrow drawing of the same for phones where the
+    first is wider than one.
 
     `pick` is the one of the section's `choices` that it belongs to, from 1 on; None stays in sight.
     """
@@ -92,7 +102,12 @@ class Figure:
 
 
 def both_widths(
-    draw: Callable[..., str], widths: tuple[int, int], *, name: str, caption: str = "", pick: int | None = None
+    draw: Callable[..., str],
+    widths: tuple[int, int],
+    *,
+    name: str,
+    caption: str = "",
+    pick: int | None = None,
 ) -> Figure:
     """A plot drawn for a page and for a phone, so that letters keep their size on both.
 
@@ -108,7 +123,9 @@ def both_widths(
 
 @dataclass(frozen=True, kw_only=True)
 class FigureGrid:
-    """Plots side by side, one below the other on a phone. `legend` names roles, where the plots themselves have no legend."""
+    """Plots side by side, one below the other on a phone. `legend` names roles, where the plots
+    themselves have no legend.
+    """
 
     kind: ClassVar[str] = "figures"
     figures: Sequence[Figure]
@@ -152,7 +169,8 @@ Block = Table | FigureGrid | FaceGrid | Notes
 class Section:
     """A heading with blocks below it.
 
-    `choices` name what a reader may look at alone (devices, say); two or more of them become a filter.
+    `choices` name what a reader may look at alone (devices, say); two or more of them become a
+    filter.
     """
 
     id: str

@@ -1,4 +1,6 @@
-"""Thumbnails from a file that anybody may have written: only small, whole PNG files get into a page."""
+"""Thumbnails from a file that anybody may have written: only small, whole PNG files get into a
+page.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from unplug.core import ReportError
 MAX_PNG_BYTES = 64 * 2**10
 MAX_SIDE = 512
 MAX_THUMBNAILS = 64
-MAX_TOTAL_BYTES = 2**20  # of all thumbnails together: as base64 they then leave room for the plots in a 2 MB page
+# of all thumbnails together: as base64 they then leave room for the plots in a 2 MB page
+MAX_TOTAL_BYTES = 2**20
 _HEADER = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 _FIX = "Write it again with thumbnails of at most 64 KiB and 512 pixels"
 
@@ -48,7 +51,11 @@ def _verify(data: bytes, where: str) -> None:
     try:
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
             image.verify()
-    except (OSError, SyntaxError, ValueError) as error:  # Pillow raises SyntaxError for a broken chunk
+    except (
+        OSError,
+        SyntaxError,
+        ValueError,
+    ) as error:  # Pillow raises SyntaxError for a broken chunk
         raise ReportError(where, f"the picture is damaged ({error})", _FIX) from error
 
 

@@ -1,4 +1,6 @@
-"""Section about privacy beyond the forget set's AUC: the retain set, the worst subject, and learning again."""
+"""Section about privacy beyond the forget set's AUC: the retain set, the worst subject, and
+learning again.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,28 @@ from functools import partial
 import numpy as np
 
 from unplug.core import NONE, count, counted, fixed, plain, signed, span
-from unplug.sdk.evidence.auditing import Estimate, ModelAudit, PersonRow, Relearning, RetainPrivacy, WorstSubject
+from unplug.sdk.evidence.auditing import (
+    Estimate,
+    ModelAudit,
+    PersonRow,
+    Relearning,
+    RetainPrivacy,
+    WorstSubject,
+)
 
 from .inputs import Inputs
 from .models import all_models, excludes_zero, model_label
-from .page import Cell, Chip, Column, FigureGrid, Missing, Section, Table, both_widths, estimate_cell
+from .page import (
+    Cell,
+    Chip,
+    Column,
+    FigureGrid,
+    Missing,
+    Section,
+    Table,
+    both_widths,
+    estimate_cell,
+)
 from .plots.audit import ForestRow, strangers_svg
 from .plots.canvas import thin
 
@@ -24,46 +43,81 @@ ALPHA = 0.05
 def privacy(inputs: Inputs) -> Section | Missing:
     """A table for each measure that some model has."""
     models = all_models(inputs)
-    tables = [table for table in (_people(models), _retain(models), _forget(models), _relearning(models)) if table is not None]
+    tables = [
+        table
+        for table in (_people(models), _retain(models), _forget(models), _relearning(models))
+        if table is not None
+    ]
     if not tables:
-        return Missing(what="Privacy beyond the attacks", why="no audit with retain-side or worst-subject privacy was given")
+        return Missing(
+            what="Privacy beyond the attacks",
+            why="no audit with retain-side or worst-subject privacy was given",
+        )
     blocks = [*(() if (picture := _strangers(models)) is None else (picture,)), *tables]
-    lead = "One average can hide who pays: samples that stay, a single person, or a model that learns everything back at once."
+    lead = (
+        "One average can hide who pays: samples that stay, a single person, or a model that learns "
+        "everything back at once."
+    )
     return Section(id="privacy", heading="Privacy beyond the average", lead=lead, blocks=blocks)
 
 
 def _people(models: tuple[ModelAudit, ...]) -> Table | None:
-    """Whoever was forgotten among models that never saw her: one row a model, of the person who stands out most."""
-    rows = [_people_row(model, *found) for model in models if (found := model.most_standing_out) is not None]
+    """Whoever was forgotten among models that never saw her: one row a model, of the person who
+    stands out most.
+    """
+    rows = [
+        _people_row(model, *found)
+        for model in models
+        if (found := model.most_standing_out) is not None
+    ]
     if not rows:
         return None
     columns = [
-        Column(label="Model", number=False), Column(label="log odds above strangers'"),
-        Column(label="models that never saw her"), Column(label="rank"), Column(label="rank of the error"), Column(label="p"),
+        Column(label="Model", number=False),
+        Column(label="log odds above strangers'"),
+        Column(label="models that never saw her"),
+        Column(label="rank"),
+        Column(label="rank of the error"),
+        Column(label="p"),
         Column(label="stands out", number=False),
-    ]  # fmt: skip
+    ]
     people = max(len(model.people) for model in models)
     whom = "One person" if people == 1 else f"{count(people)} people, the one who stands out most"
-    caption = f"{whom}, among models that never saw her: an unlearned model should be one more of them"
+    caption = (
+        f"{whom}, among models that never saw her: an unlearned model should be one more of them"
+    )
     return Table(caption=caption, columns=columns, groups=[("", rows)])
 
 
 def _strangers(models: tuple[ModelAudit, ...]) -> FigureGrid | None:
-    """The picture of the same, where one person was forgotten: her numbers are beside one set of strangers for all models."""
+    """The picture of the same, where one person was forgotten: her numbers are beside one set of
+    strangers for all models.
+    """
     places = [(model, model.people[0].confidence) for model in models if len(model.people) == 1]
     if not places or not places[0][1].others:
         return None
     first = places[0][1]
     rows = [
-        ForestRow(label=plain(model_label(model), 24), role=model.role, value=place.value, low=place.low, high=place.high)
+        ForestRow(
+            label=plain(model_label(model), 24),
+            role=model.role,
+            value=place.value,
+            low=place.low,
+            high=place.high,
+        )
         for model, place in places
     ]
     draw = partial(
-        strangers_svg, rows, thin(np.array(first.others)),
-        title="One person among strangers", x="log odds of the truth on her pictures, above unseen ones",
-    )  # fmt: skip
+        strangers_svg,
+        rows,
+        thin(np.array(first.others)),
+        title="One person among strangers",
+        x="log odds of the truth on her pictures, above unseen ones",
+    )
     caption = "Bars: where each model would put her were she one of 95 in 100 unseen people."
-    return FigureGrid(figures=[both_widths(draw, WIDTHS, name="strangers", caption=caption)], columns=1)
+    return FigureGrid(
+        figures=[both_widths(draw, WIDTHS, name="strangers", caption=caption)], columns=1
+    )
 
 
 def _people_row(model: ModelAudit, row: PersonRow, together: float) -> list[Cell]:
@@ -75,7 +129,10 @@ def _people_row(model: ModelAudit, row: PersonRow, together: float) -> list[Cell
     return [
         Cell(text=model_label(model), role=model.role),
         Cell(text=signed(place.value, 2), note=samples),
-        Cell(text=f"{signed(place.mean, 2)} ± {fixed(place.spread, 2)}", note=f"{count(place.models)} models"),
+        Cell(
+            text=f"{signed(place.mean, 2)} ± {fixed(place.spread, 2)}",
+            note=f"{count(place.models)} models",
+        ),
         Cell(text=f"{place.rank} of {place.models + 1}"),
         Cell(text=NONE if error is None else f"{error.rank} of {error.models + 1}"),
         Cell(text=fixed(together, 3), note=f"{count(place.people)} unseen people"),
@@ -84,55 +141,89 @@ def _people_row(model: ModelAudit, row: PersonRow, together: float) -> list[Cell
 
 
 def _retain(models: tuple[ModelAudit, ...]) -> Table | None:
-    first = next((model.retain_privacy for model in models if model.retain_privacy is not None), None)
+    first = next(
+        (model.retain_privacy for model in models if model.retain_privacy is not None), None
+    )
     if first is None:
         return None
     columns = [
-        Column(label="Model", number=False), Column(label="AUC, retain against unseen"), Column(label="minus original"),
-        Column(label="minus oracle"), Column(label="against the original", number=False),
-    ]  # fmt: skip
+        Column(label="Model", number=False),
+        Column(label="AUC, retain against unseen"),
+        Column(label="minus original"),
+        Column(label="minus oracle"),
+        Column(label="against the original", number=False),
+    ]
     rows = [_retain_row(model, first) for model in models]
-    caption = f"Retain-side privacy: do the {count(first.samples)} samples that stay stand out more than before?"
+    caption = (
+        f"Retain-side privacy: do the {count(first.samples)} samples that stay stand out more than "
+        "before?"
+    )
     return Table(caption=caption, columns=columns, groups=[("", [row for row in rows if row])])
 
 
 def _end(model: ModelAudit, auc: Estimate | None) -> list[Cell]:
     if auc is None:
         return []
-    return [Cell(text=model_label(model), role=model.role), estimate_cell(auc), *(Cell(text=NONE) for _ in range(3))]
+    return [
+        Cell(text=model_label(model), role=model.role),
+        estimate_cell(auc),
+        *(Cell(text=NONE) for _ in range(3)),
+    ]
 
 
 def _retain_row(model: ModelAudit, first: RetainPrivacy) -> list[Cell]:
-    """What was unlearned has its own comparison; the two that it is compared with stand in the first one."""
+    """What was unlearned has its own comparison; the two that it is compared with stand in the
+    first one.
+    """
     found = model.retain_privacy
     if found is None:
-        return _end(model, {"original": first.original, "retrained": first.retrained}.get(model.role))
+        return _end(
+            model, {"original": first.original, "retrained": first.retrained}.get(model.role)
+        )
     sign = excludes_zero(found.minus_original)
     chip: Chip = "fail" if sign > 0 else "pass"
-    judged = Cell(text={1: "worse", 0: "alike", -1: "better"}[sign], chip=chip) if found.minus_original else Cell(text=NONE)
+    judged = (
+        Cell(text={1: "worse", 0: "alike", -1: "better"}[sign], chip=chip)
+        if found.minus_original
+        else Cell(text=NONE)
+    )
     return [
-        Cell(text=model_label(model), role=model.role), estimate_cell(found.auc),
-        estimate_cell(found.minus_original, sign=True), estimate_cell(found.minus_retrained, sign=True), judged,
-    ]  # fmt: skip
+        Cell(text=model_label(model), role=model.role),
+        estimate_cell(found.auc),
+        estimate_cell(found.minus_original, sign=True),
+        estimate_cell(found.minus_retrained, sign=True),
+        judged,
+    ]
 
 
 def _forget(models: tuple[ModelAudit, ...]) -> Table | None:
-    rows = [_forget_row(model) for model in models if model.logistic_accuracy or model.worst_subject]
+    rows = [
+        _forget_row(model) for model in models if model.logistic_accuracy or model.worst_subject
+    ]
     if not rows:
         return None
     columns = [
-        Column(label="Model", number=False), Column(label="loss-logistic accuracy"), Column(label="worst subject's AUC"),
-        Column(label="its statistic"), Column(label="chance gives", unit="95 % of the largest"),
+        Column(label="Model", number=False),
+        Column(label="loss-logistic accuracy"),
+        Column(label="worst subject's AUC"),
+        Column(label="its statistic"),
+        Column(label="chance gives", unit="95 % of the largest"),
         Column(label="stands out", number=False),
-    ]  # fmt: skip
+    ]
     return Table(
-        caption="Forget set: a fitted attack, and the subject that stands out most", columns=columns, groups=[("", rows)]
+        caption="Forget set: a fitted attack, and the subject that stands out most",
+        columns=columns,
+        groups=[("", rows)],
     )
 
 
 def _forget_row(model: ModelAudit) -> list[Cell]:
     accuracy = estimate_cell(model.logistic_accuracy, share=True)
-    return [Cell(text=model_label(model), role=model.role), accuracy, *_worst(model, model.worst_subject)]
+    return [
+        Cell(text=model_label(model), role=model.role),
+        accuracy,
+        *_worst(model, model.worst_subject),
+    ]
 
 
 def _worst(model: ModelAudit, found: WorstSubject | None) -> list[Cell]:
@@ -150,14 +241,21 @@ def _worst(model: ModelAudit, found: WorstSubject | None) -> list[Cell]:
 
 
 def _relearning(models: tuple[ModelAudit, ...]) -> Table | None:
-    rows = [_relearning_row(model, model.relearning) for model in models if model.relearning is not None]
+    rows = [
+        _relearning_row(model, model.relearning) for model in models if model.relearning is not None
+    ]
     if not rows:
         return None
     columns = [
-        Column(label="Model", number=False), Column(label="sample passes"), Column(label="runs"),
+        Column(label="Model", number=False),
+        Column(label="sample passes"),
+        Column(label="runs"),
         Column(label="", number=False, wide=True),
-    ]  # fmt: skip
-    caption = "Relearn time: passes over forget samples until the original's loss is back; fewer than the oracle's is memory"
+    ]
+    caption = (
+        "Relearn time: passes over forget samples until the original's loss is back; fewer than "
+        "the oracle's is memory"
+    )
     return Table(caption=caption, columns=columns, groups=[("", rows)])
 
 

@@ -20,21 +20,32 @@ MAX_VALUE = 240
 def provenance(inputs: Inputs) -> Section:
     """The foot of the page."""
     sources = [
-        [Cell(text=plain(item.name)), Cell(text=item.schema), Cell(text=item.sha256, mono=True)] for item in inputs.sources
+        [Cell(text=plain(item.name)), Cell(text=item.schema), Cell(text=item.sha256, mono=True)]
+        for item in inputs.sources
     ]
-    blocks: list[Block] = [_table("Files that this page was made from", ("File", "schema", "SHA-256"), sources)]
+    blocks: list[Block] = [
+        _table("Files that this page was made from", ("File", "schema", "SHA-256"), sources)
+    ]
     if models := [
-        [Cell(text=model_label(model), role=model.role), Cell(text=plain(model.sha256, 64), mono=True)]
+        [
+            Cell(text=model_label(model), role=model.role),
+            Cell(text=plain(model.sha256, 64), mono=True),
+        ]
         for model in all_models(inputs)
     ]:
-        blocks.append(_table("Weights and artifacts that were audited", ("Model", "SHA-256"), models))
-    facts = [[Cell(text=name), Cell(text=value, mono=len(value) == 64)] for name, value in dict(_facts(inputs)).items()][
-        :MAX_FACTS
-    ]
+        blocks.append(
+            _table("Weights and artifacts that were audited", ("Model", "SHA-256"), models)
+        )
+    facts = [
+        [Cell(text=name), Cell(text=value, mono=len(value) == 64)]
+        for name, value in dict(_facts(inputs)).items()
+    ][:MAX_FACTS]
     if facts:
         blocks.append(_table("Data, seeds and settings", ("Setting", "value"), facts))
     if versions := _versions(inputs):
-        blocks.append(_table("Versions; where files disagree, each value", ("Package", "version"), versions))
+        blocks.append(
+            _table("Versions; where files disagree, each value", ("Package", "version"), versions)
+        )
     return Section(id="provenance", heading="Provenance", lead="", blocks=blocks)
 
 
@@ -60,7 +71,9 @@ def _facts(inputs: Inputs) -> Iterator[tuple[str, str]]:
         for model in found.models:
             yield f"evaluated: {plain(model.label, 60)}", plain(model.sha256, 64)
         yield from _flat("evaluation data", found.data)
-        yield from _flat(f"evaluation, {plain(found.protocol, 30)}", {"limit": found.limit, **found.settings})
+        yield from _flat(
+            f"evaluation, {plain(found.protocol, 30)}", {"limit": found.limit, **found.settings}
+        )
     for bench in inputs.benches:
         yield "bench seed", str(bench.seed)
 
@@ -72,19 +85,43 @@ def _record_facts(record: AnyRecord) -> Iterator[tuple[str, str]]:
     if record.split:
         split = record.split
         yield f"{name}: split", plain(split.sha256, 64)
-        parts = {"train": split.train, "validation": split.validation, "test": split.test, "forget": split.forget}
+        parts = {
+            "train": split.train,
+            "validation": split.validation,
+            "test": split.test,
+            "forget": split.forget,
+        }
         apart = "subjects kept apart" if split.subject_disjoint else "subjects unknown"
-        yield f"{name}: split sizes", ", ".join(f"{part} {len(ids):,}" for part, ids in parts.items()) + f"; {apart}"
+        yield (
+            f"{name}: split sizes",
+            ", ".join(f"{part} {len(ids):,}" for part, ids in parts.items()) + f"; {apart}",
+        )
     if record.recipe:
-        yield f"{name}: recipe", ", ".join(f"{key} {_value(value)}" for key, value in sorted(record.recipe.items()))[:MAX_VALUE]
+        yield (
+            f"{name}: recipe",
+            ", ".join(f"{key} {_value(value)}" for key, value in sorted(record.recipe.items()))[
+                :MAX_VALUE
+            ],
+        )
     if isinstance(record, PluginRecord):
         chosen = _value(record.condition["settings"]) if record.condition.get("settings") else ""
-        yield f"{name}: condition", plain(f"{record.condition.get('kind', NONE)} {chosen}", MAX_VALUE)
+        yield (
+            f"{name}: condition",
+            plain(f"{record.condition.get('kind', NONE)} {chosen}", MAX_VALUE),
+        )
         yield f"{name}: base", plain(str(record.base.get("name", NONE)), MAX_VALUE)
         yield f"{name}: base weights", plain(str(record.base.get("sha256", NONE)), 64)
     if record.forget:
-        settings = ", ".join(f"{key} {_value(value)}" for key, value in sorted(record.forget.settings.items()))
-        yield f"{name}: method", plain(f"{record.forget.method} ({settings})" if settings else record.forget.method, MAX_VALUE)
+        settings = ", ".join(
+            f"{key} {_value(value)}" for key, value in sorted(record.forget.settings.items())
+        )
+        yield (
+            f"{name}: method",
+            plain(
+                f"{record.forget.method} ({settings})" if settings else record.forget.method,
+                MAX_VALUE,
+            ),
+        )
         yield f"{name}: forget set", f"{record.forget.samples:,} samples"
         yield f"{name}: forget set hash", plain(record.forget.set_sha256 or NONE, 64)
 
@@ -100,7 +137,13 @@ def _value(value: Any) -> str:
 
 def _versions(inputs: Inputs) -> list[list[Cell]]:
     found: dict[str, dict[str, None]] = {}
-    reports: tuple[Any, ...] = (*inputs.audits, *inputs.records, *inputs.parities, *inputs.benches, *inputs.cards)
+    reports: tuple[Any, ...] = (
+        *inputs.audits,
+        *inputs.records,
+        *inputs.parities,
+        *inputs.benches,
+        *inputs.cards,
+    )
     for report in reports:
         for name, version in report.versions.items():
             if version is not None:
@@ -109,4 +152,6 @@ def _versions(inputs: Inputs) -> list[list[Cell]]:
     for report in measured:
         if report.git_revision is not None:
             found.setdefault("git", {})[plain(report.git_revision, 80)] = None
-    return [[Cell(text=name), Cell(text=", ".join(values))] for name, values in sorted(found.items())][:MAX_FACTS]
+    return [
+        [Cell(text=name), Cell(text=", ".join(values))] for name, values in sorted(found.items())
+    ][:MAX_FACTS]

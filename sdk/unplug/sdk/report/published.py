@@ -1,4 +1,6 @@
-"""Numbers that others published: a section and a series of their own, so that nobody takes them for measurements."""
+"""Numbers that others published: a section and a series of their own, so that nobody takes them for
+measurements.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,12 @@ if TYPE_CHECKING:
 WIDTHS = (992, 322)  # a frame with room stands around this section
 DRAWN = "MobileNetV2 1.0 224"
 SERIES = {
-    "plugin": "Conditioning plugins on phones", "controlnet": "ControlNet", "adapter": "Adapters", "diffusion": "Diffusion",
+    "plugin": "Conditioning plugins on phones",
+    "controlnet": "ControlNet",
+    "adapter": "Adapters",
+    "diffusion": "Diffusion",
     "classifier": "Classifiers on phones",
-}  # fmt: skip
+}
 
 
 def published(baselines: Baselines) -> Section:
@@ -27,31 +32,50 @@ def published(baselines: Baselines) -> Section:
     from unplug.mobile_bench import NOT_OURS
 
     lead = (
-        "Read in the sources named, with their own protocols: none of these numbers was measured here, none is ranked, "
+        "Read in the sources named, with their own protocols: none of these numbers was measured "
+        "here, none is ranked, "
         "and none may stand beside a measurement as if the two were alike."
     )
     blocks: list[Block] = [FigureGrid(figures=[_figure(baselines)], columns=1), _table(baselines)]
-    return Section(id="published", heading="Published numbers", lead=lead, blocks=blocks, chip=NOT_OURS)
+    return Section(
+        id="published", heading="Published numbers", lead=lead, blocks=blocks, chip=NOT_OURS
+    )
 
 
 def _figure(baselines: Baselines) -> Figure:
-    rows = [row for row in baselines.rows if row.model == DRAWN and row.value is not None and row.unit == "ms"]
+    rows = [
+        row
+        for row in baselines.rows
+        if row.model == DRAWN and row.value is not None and row.unit == "ms"
+    ]
     bars = [(plain(f"{row.device}, {_place(row)}", 48), row.value or 0.0) for row in rows]
     bars.sort(key=lambda bar: -bar[1])
-    caption = "The same network on phones by the numbers of others; hollow marks, because nobody here ran it."
-    return both_widths(partial(published_svg, bars, title=DRAWN), WIDTHS, name="published", caption=caption)
+    caption = (
+        "The same network on phones by the numbers of others; hollow marks, because nobody here "
+        "ran it."
+    )
+    return both_widths(
+        partial(published_svg, bars, title=DRAWN), WIDTHS, name="published", caption=caption
+    )
 
 
 def _place(row: PublishedRow) -> str:
-    parts = [row.accelerator or "", counted(row.threads, "thread") if row.threads else "", row.precision or ""]
+    parts = [
+        row.accelerator or "",
+        counted(row.threads, "thread") if row.threads else "",
+        row.precision or "",
+    ]
     return ", ".join(part for part in parts if part)
 
 
 def _table(baselines: Baselines) -> Table:
     columns = [
-        Column(label="Model", number=False), Column(label="value"), Column(label="device", number=False, wide=True),
-        Column(label="of", number=False), Column(label="source", number=False, wide=True),
-    ]  # fmt: skip
+        Column(label="Model", number=False),
+        Column(label="value"),
+        Column(label="device", number=False, wide=True),
+        Column(label="of", number=False),
+        Column(label="source", number=False, wide=True),
+    ]
     groups = [(heading, _group(baselines, series)) for series, heading in SERIES.items()]
     return Table(
         caption=f"Published, not measured here; sources read on {plain(baselines.retrieved, 20)}",
@@ -67,19 +91,28 @@ def _group(baselines: Baselines, series: str) -> list[list[Cell]]:
     for row in rows:
         if row.value is None:
             unread.setdefault((row.model, row.source), []).append(row)
-    merged = [replace(same[0], device=", ".join(row.device for row in same if row.device)) for same in unread.values()]
-    return [_row(row, baselines) for row in (*(row for row in rows if row.value is not None), *merged)]
+    merged = [
+        replace(same[0], device=", ".join(row.device for row in same if row.device))
+        for same in unread.values()
+    ]
+    return [
+        _row(row, baselines) for row in (*(row for row in rows if row.value is not None), *merged)
+    ]
 
 
 def _row(row: PublishedRow, baselines: Baselines) -> list[Cell]:
     source = baselines.sources[row.source]
     value = "not read here" if row.value is None else f"{milliseconds(row.value)} {row.unit}"
     when = source.published or "undated"
-    address = source.url.removeprefix("https://")  # text, no link: the page names no address that a browser could open
+    # text, no link: the page names no address that a browser could open
+    address = source.url.removeprefix("https://")
     return [
         Cell(text=plain(row.model, 60)),
         Cell(text=value),
         Cell(text=plain(row.device or "", 120), note=plain(_place(row), 80)),
         Cell(text=plain(row.measures, 60)),
-        Cell(text=f"{plain(source.title, 120)}, {when}", note=plain(f"{address}. {row.note}".rstrip(" ."), 400)),
+        Cell(
+            text=f"{plain(source.title, 120)}, {when}",
+            note=plain(f"{address}. {row.note}".rstrip(" ."), 400),
+        ),
     ]

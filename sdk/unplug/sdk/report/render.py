@@ -30,7 +30,20 @@ from .verdict import key_numbers, verdict
 HERE = Path(__file__).resolve().parent
 MAX_PAGE_BYTES = 2_000_000
 MAX_TITLE = 160
-PARTS = (gates, learning, losses, attacks, threats, privacy, utility, faces, artifacts, rounding, latency, cost)
+PARTS = (
+    gates,
+    learning,
+    losses,
+    attacks,
+    threats,
+    privacy,
+    utility,
+    faces,
+    artifacts,
+    rounding,
+    latency,
+    cost,
+)
 """Sections in reading order."""
 
 
@@ -50,7 +63,8 @@ def render_html(inputs: Inputs, *, title: str) -> str:
     parts = _parts(inputs)
     audit = main_audit(inputs)
     return fill_template(
-        "report", "Give fewer files, or fewer and smaller thumbnails",
+        "report",
+        "Give fewer files, or fewer and smaller thumbnails",
         title=plain(title, MAX_TITLE),
         subject=_subject(inputs),
         verdict=verdict(inputs),
@@ -64,7 +78,7 @@ def render_html(inputs: Inputs, *, title: str) -> str:
         sections=[part for part in parts if isinstance(part, Section)],
         missing=[part for part in parts if isinstance(part, Missing)],
         provenance=provenance(inputs),
-    )  # fmt: skip
+    )
 
 
 def fill_template(what: str, fix: str, **parts: Any) -> str:
@@ -74,7 +88,11 @@ def fill_template(what: str, fix: str, **parts: Any) -> str:
         ReportError: the page would be larger than 2 MB; `what` and `fix` are for its message.
     """
     environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     style = (HERE / "style.css").read_text(encoding="utf-8")
     html = environment.get_template("template.html.j2").render(style=style, labels=LABELS, **parts)
@@ -85,7 +103,11 @@ def fill_template(what: str, fix: str, **parts: Any) -> str:
 
 @settled
 def write_report(
-    paths: Sequence[str | Path], out: str | Path, *, title: str = "Forgetting report", baselines: bool = False
+    paths: Sequence[str | Path],
+    out: str | Path,
+    *,
+    title: str = "Forgetting report",
+    baselines: bool = False,
 ) -> None:
     """Reads JSON files and writes the page, atomically.
 
@@ -112,17 +134,29 @@ def write_report(
 def _parts(inputs: Inputs) -> list[Section | Missing]:
     """Sections in reading order, and those that the files do not allow."""
     parts = [part(inputs) for part in PARTS]
-    parts += [section for number, item in enumerate(inputs.evaluations, start=1) for section in assurance(item, number)]
-    parts += [certification(item, number) for number, item in enumerate(inputs.certifications, start=1)]
+    parts += [
+        section
+        for number, item in enumerate(inputs.evaluations, start=1)
+        for section in assurance(item, number)
+    ]
+    parts += [
+        certification(item, number) for number, item in enumerate(inputs.certifications, start=1)
+    ]
     if inputs.baselines is not None:
         parts.append(published(inputs.baselines))
     if not has_years(inputs):  # nobody misses ages on a page about a plugin
-        parts = [part for part in parts if not (isinstance(part, Missing) and part.what == "Sample faces")]
+        parts = [
+            part
+            for part in parts
+            if not (isinstance(part, Missing) and part.what == "Sample faces")
+        ]
     # A page about something else does not lack a forgetting audit.
     if inputs.timed_only or inputs.assured_only or inputs.only("unplug-certification/1"):
         parts = [part for part in parts if isinstance(part, Section)]
     if inputs.only("unplug-bench/1"):  # of such files the section on latency says all that is known
-        parts = [part for part in parts if not (isinstance(part, Section) and part.id == "artifacts")]
+        parts = [
+            part for part in parts if not (isinstance(part, Section) and part.id == "artifacts")
+        ]
     return parts
 
 

@@ -10,15 +10,28 @@ from .models import has_years
 from .page import Block, Cell, Chip, Column, Missing, Notes, Section, Table, estimate_cell
 
 CHIPS: dict[RoundingOutcome, Chip] = {
-    "nothing back": "pass", "part back": "fail", "easier to attack": "fail", "further away": "warn", "not run": "neutral",
+    "nothing back": "pass",
+    "part back": "fail",
+    "easier to attack": "fail",
+    "further away": "warn",
+    "not run": "neutral",
     "open": "warn",
-}  # fmt: skip
-WORST_FIRST: tuple[RoundingOutcome, ...] = ("easier to attack", "part back", "open", "further away", "nothing back", "not run")
+}
+WORST_FIRST: tuple[RoundingOutcome, ...] = (
+    "easier to attack",
+    "part back",
+    "open",
+    "further away",
+    "nothing back",
+    "not run",
+)
 
 
 def rounding_rows(inputs: Inputs) -> list[Rounding]:
     """Every compared file once, in the order given."""
-    found = {row.sha256: row for audit in reversed(inputs.audits) for row in reversed(audit.rounding)}
+    found = {
+        row.sha256: row for audit in reversed(inputs.audits) for row in reversed(audit.rounding)
+    }
     return list(reversed(found.values()))
 
 
@@ -26,14 +39,20 @@ def rounding(inputs: Inputs) -> Section | Missing:
     """One verdict a file, the distances behind it, and what was not compared."""
     rows = rounding_rows(inputs)
     if not rows:
-        why = "no audit compares exported files with the original's export (unplug audit CHECKPOINT FILE...)"
+        why = (
+            "no audit compares exported files with the original's export (unplug audit CHECKPOINT "
+            "FILE...)"
+        )
         return Missing(what="Rounding", why=why)
     blocks: list[Block] = [_verdicts(rows), _distances(rows, years=has_years(inputs))]
-    notes = list(dict.fromkeys(f"{_form(row)}: {plain(note, 300)}." for row in rows for note in row.notes))
+    notes = list(
+        dict.fromkeys(f"{_form(row)}: {plain(note, 300)}." for row in rows for note in row.notes)
+    )
     if notes:
         blocks.append(Notes(lines=notes))
     lead = (
-        "Rounding can undo an edit, and it can blur one. Every file is compared with what the original became in the same "
+        "Rounding can undo an edit, and it can blur one. Every file is compared with what the "
+        "original became in the same "
         f"form. {_overall(rows)}"
     )
     return Section(id="rounding", heading="After export", lead=lead.strip(), blocks=blocks)
@@ -44,14 +63,22 @@ def rounding_fact(inputs: Inputs) -> str:
     rows = [row for row in rounding_rows(inputs) if row.outcome != "not run"]
     if not rows:
         return ""
-    worst = min(rows, key=lambda row: (WORST_FIRST.index(row.outcome), row.kept.value if row.kept else 0.0))
-    return f"After export ({_form(worst)}{', the worst file' if len(rows) > 1 else ''}): {worst.sentence()}"
+    worst = min(
+        rows, key=lambda row: (WORST_FIRST.index(row.outcome), row.kept.value if row.kept else 0.0)
+    )
+    return (
+        f"After export ({_form(worst)}{', the worst file' if len(rows) > 1 else ''}): "
+        f"{worst.sentence()}"
+    )
 
 
 def _overall(rows: list[Rounding]) -> str:
     ran = [row.outcome for row in rows if row.outcome != "not run"]
     if ran and all(outcome == "nothing back" for outcome in ran):
-        return f"It brought nothing back in {'the one file' if len(ran) == 1 else f'any of {len(ran)} files'} that ran here."
+        return (
+            "It brought nothing back in "
+            f"{'the one file' if len(ran) == 1 else f'any of {len(ran)} files'} that ran here."
+        )
     return ""
 
 
@@ -61,12 +88,16 @@ def _form(row: Rounding) -> str:
 
 def _verdicts(rows: list[Rounding]) -> Table:
     columns = [
-        Column(label="File", number=False), Column(label="outcome", number=False),
-        Column(label="edit left", unit="of the checkpoint's"), Column(label="attack's largest rise", unit="AUC"),
+        Column(label="File", number=False),
+        Column(label="outcome", number=False),
+        Column(label="edit left", unit="of the checkpoint's"),
+        Column(label="attack's largest rise", unit="AUC"),
         Column(label="in words", number=False, wide=True),
-    ]  # fmt: skip
+    ]
     return Table(
-        caption="What rounding did to each file, with 95 % intervals", columns=columns, groups=[("", list(map(_verdict, rows)))]
+        caption="What rounding did to each file, with 95 % intervals",
+        columns=columns,
+        groups=[("", list(map(_verdict, rows)))],
     )
 
 
@@ -89,24 +120,39 @@ def _verdict(row: Rounding) -> list[Cell]:
 def _distances(rows: list[Rounding], *, years: bool) -> Table:
     units = ("years", "total variation") if years else ("loss", "exp(−loss)")
     columns = [
-        Column(label="Distance from the original", number=False), Column(label="stored numbers changed"),
+        Column(label="Distance from the original", number=False),
+        Column(label="stored numbers changed"),
         *(Column(label=f"{name} set", unit=unit) for unit in units for name in ("forget", "test")),
-    ]  # fmt: skip
+    ]
     digits = 2 if years else 4
     groups = [(f"{_form(row)}, {plain(row.model, 60)}", _group(row, digits)) for row in rows]
-    return Table(caption="Every file against the original's export in the same form", columns=columns, groups=groups)
+    return Table(
+        caption="Every file against the original's export in the same form",
+        columns=columns,
+        groups=groups,
+    )
 
 
 def _group(row: Rounding, digits: int) -> list[list[Cell]]:
     before = [
-        Cell(text="checkpoint, not exported", role="unlearned"), Cell(text=NONE), *_outputs(row.checkpoint, digits),
-    ]  # fmt: skip
+        Cell(text="checkpoint, not exported", role="unlearned"),
+        Cell(text=NONE),
+        *_outputs(row.checkpoint, digits),
+    ]
     found = [before] if row.checkpoint and row.distance else []
-    found.append([Cell(text="this file", role="artifact"), _codes(row), *_outputs(row.distance, digits)])
+    found.append(
+        [Cell(text="this file", role="artifact"), _codes(row), *_outputs(row.distance, digits)]
+    )
     if row.retrained or row.retrained_codes:
         changed = row.retrained_codes.changed if row.retrained_codes else None
         cells = _outputs(row.retrained, digits)
-        found.append([Cell(text="retrained model's file", role="retrained"), Cell(text=percent(changed)), *cells])
+        found.append(
+            [
+                Cell(text="retrained model's file", role="retrained"),
+                Cell(text=percent(changed)),
+                *cells,
+            ]
+        )
     return found
 
 
@@ -116,12 +162,26 @@ def _codes(row: Rounding) -> Cell:
         return Cell(text=NONE, note="not read")
     parts = [f"of {count(codes.weights)}"]
     if codes.least is not None and codes.most is not None:
-        parts.append(f"by tensor {percent(codes.least.changed, 0)} to {percent(codes.most.changed, 0)}")
-    matched = f"{count(codes.tensors)} of {count(codes.tensors + codes.unmatched)} tensors matched" if codes.unmatched else ""
-    return Cell(text=percent(codes.changed), note="; ".join([*parts, matched] if matched else parts))
+        parts.append(
+            f"by tensor {percent(codes.least.changed, 0)} to {percent(codes.most.changed, 0)}"
+        )
+    matched = (
+        f"{count(codes.tensors)} of {count(codes.tensors + codes.unmatched)} tensors matched"
+        if codes.unmatched
+        else ""
+    )
+    return Cell(
+        text=percent(codes.changed), note="; ".join([*parts, matched] if matched else parts)
+    )
 
 
 def _outputs(found: dict[str, OutputDistance], digits: int) -> list[Cell]:
     forget, test = found.get("forget"), found.get("test")
     errors = [estimate_cell(item.years if item else None, digits) for item in (forget, test)]
-    return [*errors, *(estimate_cell(item.variation if item else None, max(3, digits)) for item in (forget, test))]
+    return [
+        *errors,
+        *(
+            estimate_cell(item.variation if item else None, max(3, digits))
+            for item in (forget, test)
+        ),
+    ]

@@ -1,6 +1,8 @@
-"""What the report reads beside the reports that other packages define: checkpoint records, faces and release gates.
+"""What the report reads beside the reports that other packages define: checkpoint records, faces
+and release gates.
 
-Checkpoint records hold more than a page shows, so surplus keys are ignored there; faces and gates are strict.
+Checkpoint records hold more than a page shows, so surplus keys are ignored there; faces and gates
+are strict.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class Retrain:
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetCost:
-    """`unplug.sdk.forgetting.unlearning.budget.summary`: a cost beside the retraining that it is a fraction of."""
+    """`unplug.sdk.forgetting.unlearning.budget.summary`: a cost beside the retraining that it is a
+    fraction of.
+    """
 
     forward: int
     backward: int
@@ -154,7 +158,8 @@ class Face:
 
 @dataclass(frozen=True, kw_only=True)
 class FaceSheet:
-    """``unplug-faces/2``: small pictures of the test set with the models' answers, for a report that was asked to show people.
+    """``unplug-faces/2``: small pictures of the test set with the models' answers, for a report
+    that was asked to show people.
 
     Version 1 could hold pictures of the forgotten.
     """
@@ -167,7 +172,8 @@ class FaceSheet:
 
 @dataclass(frozen=True, kw_only=True)
 class Try:
-    """One way in which a request was tried: who tries often enough passes by chance, so every try is told.
+    """One way in which a request was tried: who tries often enough passes by chance, so every try
+    is told.
 
     Args:
         request: SHA-256 of the original's and the forget set's digests.
@@ -176,7 +182,8 @@ class Try:
         unlearned_sha256: what came of it.
         passed: every gate held.
         failed: names of the gates that did not.
-        overridden: those of them that did not keep it from shipping, for a reason that stands in the gate.
+        overridden: those of them that did not keep it from shipping, for a reason that stands in
+            the gate.
     """
 
     request: str
@@ -193,9 +200,11 @@ class Try:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRecord:
-    """``unplug-release/1``: the gates, the wall time of each stage, and every try of the same request, this one the last.
+    """``unplug-release/1``: the gates, the wall time of each stage, and every try of the same
+    request, this one the last.
 
-    Passed means that it ships: every gate held, or was overridden. In a bundle there are no times: they are not signed.
+    Passed means that it ships: every gate held, or was overridden. In a bundle there are no times:
+    they are not signed.
     """
 
     __pydantic_config__: ClassVar = STRICT

@@ -25,18 +25,28 @@ if TYPE_CHECKING:
 def gates(inputs: Inputs) -> Section | Missing:
     """Every condition of the release, passed or failed."""
     if not inputs.releases:
-        return Missing(what="Release gates", why="no unplug-release/1 file was given (unplug release)")
+        return Missing(
+            what="Release gates", why="no unplug-release/1 file was given (unplug release)"
+        )
     tables = [_gate_table(release) for release in inputs.releases]
     tables += [_tries_table(release.tries) for release in inputs.releases if len(release.tries) > 1]
     failed = sum(not gate.ships for release in inputs.releases for gate in release.gates)
-    overridden = sum(gate.override is not None for release in inputs.releases for gate in release.gates)
+    overridden = sum(
+        gate.override is not None for release in inputs.releases for gate in release.gates
+    )
     total = sum(len(release.gates) for release in inputs.releases)
     refused = any(not release.passed for release in inputs.releases)
     unknown = sum(gate.value is None for release in inputs.releases for gate in release.gates)
-    lead = f"{failed} of {total} gates do not hold, so nothing ships." if failed else f"All {total - overridden} gates hold."
+    lead = (
+        f"{failed} of {total} gates do not hold, so nothing ships."
+        if failed
+        else f"All {total - overridden} gates hold."
+    )
     if overridden:
         lead += f" {overridden} more did not, and were overridden: the reason stands beside each."
-    if still_open := sum(gate.inconclusive for release in inputs.releases for gate in release.gates):
+    if still_open := sum(
+        gate.inconclusive for release in inputs.releases for gate in release.gates
+    ):
         lead += f" {still_open} of them are inconclusive: too little is known to say either way."
     if unknown:
         lead += f" Not measured: {unknown}."
@@ -47,20 +57,30 @@ def gates(inputs: Inputs) -> Section | Missing:
 
 def _gate_table(release: ReleaseRecord) -> Table:
     columns = [
-        Column(label="Gate", number=False), Column(label="outcome", number=False), Column(label="value"),
-        Column(label="must be"), Column(label="unit", number=False), Column(label="detail", number=False, wide=True),
-    ]  # fmt: skip
+        Column(label="Gate", number=False),
+        Column(label="outcome", number=False),
+        Column(label="value"),
+        Column(label="must be"),
+        Column(label="unit", number=False),
+        Column(label="detail", number=False, wide=True),
+    ]
     outcome = "passed" if release.passed else "refused"
     rows = [_gate_row(gate) for gate in release.gates]
-    return Table(caption=f"{plain(release.title, 120)}: {outcome}", columns=columns, groups=[("", rows)])
+    return Table(
+        caption=f"{plain(release.title, 120)}: {outcome}", columns=columns, groups=[("", rows)]
+    )
 
 
 def _tries_table(tries: Sequence[Try]) -> Table:
     """Every try of one request, the last one last."""
     columns = [
-        Column(label="Try"), Column(label="forgotten by", number=False), Column(label="budget"), Column(label="seed"),
-        Column(label="outcome", number=False), Column(label="gates that did not hold", number=False, wide=True),
-    ]  # fmt: skip
+        Column(label="Try"),
+        Column(label="forgotten by", number=False),
+        Column(label="budget"),
+        Column(label="seed"),
+        Column(label="outcome", number=False),
+        Column(label="gates that did not hold", number=False, wide=True),
+    ]
     rows = [_try_row(number, item) for number, item in enumerate(tries, 1)]
     caption = f"{len(tries)} tries of the same request: with enough of them one passes by chance"
     return Table(caption=caption, columns=columns, groups=[("", rows)])
@@ -75,7 +95,10 @@ def _try_row(number: int, item: Try) -> list[Cell]:
         Cell(text=f"{100 * item.budget:.3g} %"),
         Cell(text=f"{item.seed}"),
         _outcome(item),
-        Cell(text=plain(", ".join(item.failed) or NONE, 300), note=plain(f"with {changed}" if changed else "", 160)),
+        Cell(
+            text=plain(", ".join(item.failed) or NONE, 300),
+            note=plain(f"with {changed}" if changed else "", 160),
+        ),
     ]
 
 
@@ -83,7 +106,9 @@ def _outcome(item: Try) -> Cell:
     if item.passed:
         return Cell(text="passed", chip="pass")
     return (
-        Cell(text="shipped by override", chip="warn") if item.failed == item.overridden else Cell(text="refused", chip="fail")
+        Cell(text="shipped by override", chip="warn")
+        if item.failed == item.overridden
+        else Cell(text="refused", chip="fail")
     )
 
 
@@ -91,14 +116,20 @@ def _gate_row(gate: Gate) -> list[Cell]:
     sign = "≤" if gate.comparison == "<=" else "≥"
     # What was let through unmeasured is not shown in green.
     failed: tuple[str, Chip] = ("inconclusive", "warn") if gate.inconclusive else ("fail", "fail")
-    text, chip = failed if not gate.passed else ("pass", "neutral" if gate.value is None else "pass")
+    text, chip = (
+        failed if not gate.passed else ("pass", "neutral" if gate.value is None else "pass")
+    )
     reason = ""
     if gate.override is not None:
         text, chip, reason = "overridden", "warn", f"shipped all the same: {gate.override}"
     return [
         Cell(text=plain(gate.name)),
         Cell(text=text, chip=chip),
-        Cell(text="not measured" if gate.value is None else f"{gate.value:.4g}".replace("-", MINUS, 1)),
+        Cell(
+            text="not measured"
+            if gate.value is None
+            else f"{gate.value:.4g}".replace("-", MINUS, 1)
+        ),
         Cell(text=f"{sign} {gate.limit:.4g}".replace("-", MINUS, 1)),
         Cell(text=plain(gate.unit.strip(), 40)),
         Cell(text=plain(gate.detail, 300), note=plain(reason, 300)),
@@ -109,21 +140,35 @@ def artifacts(inputs: Inputs) -> Section | Missing:
     """One row an artifact, put together by SHA-256 from cards, parity, audit and bench."""
     files, parity = _files(inputs), _by_sha(inputs)
     if not files:
-        return Missing(what="Artifacts", why="no artifact card, parity or bench report was given (unplug export)")
+        return Missing(
+            what="Artifacts",
+            why="no artifact card, parity or bench report was given (unplug export)",
+        )
     audited = {model.sha256: model for model in all_models(inputs) if model.role == "artifact"}
     attack = headline_attack(main_models(inputs))
     unit = f"{plain(attack, 20)} attack" if attack else ""
     auc = [] if inputs.timed_only else [Column(label="AUC on the artifact", unit=unit)]
     columns = [
-        Column(label="Artifact", number=False), Column(label="size"),
-        Column(label="parity", unit="dB by output", number=False, wide=True), *auc,
-        Column(label="median run", unit="ms"), Column(label="delegated", unit="operators"),
-    ]  # fmt: skip
-    sizes = {row.artifact_sha256: row.bytes for report in inputs.benches for row in report.rows if row.bytes}
+        Column(label="Artifact", number=False),
+        Column(label="size"),
+        Column(label="parity", unit="dB by output", number=False, wide=True),
+        *auc,
+        Column(label="median run", unit="ms"),
+        Column(label="delegated", unit="operators"),
+    ]
+    sizes = {
+        row.artifact_sha256: row.bytes
+        for report in inputs.benches
+        for row in report.rows
+        if row.bytes
+    }
     sizes |= {card.sha256: card.bytes for card in inputs.cards}
     rows = [
         [
-            Cell(text=f"{plain(target, 20)} {plain(precision, 20)}", note=f"{plain(name)}, {short(sha)}"),
+            Cell(
+                text=f"{plain(target, 20)} {plain(precision, 20)}",
+                note=f"{plain(name)}, {short(sha)}",
+            ),
             Cell(text=size(sizes.get(sha))),
             _parity_cell(parity[sha]),
             *(_audit_cell(audited.get(sha), attack) for _ in auc),
@@ -132,7 +177,11 @@ def artifacts(inputs: Inputs) -> Section | Missing:
         ]
         for sha, (name, target, precision) in files.items()
     ]
-    table = Table(caption="Exported artifacts, measured on the very bytes that ship", columns=columns, groups=[("", rows)])
+    table = Table(
+        caption="Exported artifacts, measured on the very bytes that ship",
+        columns=columns,
+        groups=[("", rows)],
+    )
     lead = "Parity compares each named output with the checkpoint's"
     lead += "." if inputs.timed_only else "; the attack is run again on the exported file itself."
     work = dict.fromkeys(_work(card) for card in inputs.cards)
@@ -188,7 +237,9 @@ def _audit_cell(model: ModelAudit | None, attack: str | None) -> Cell:
 
 def _latency_cell(inputs: Inputs, sha: str) -> Cell:
     timed = [row for bench in inputs.benches for row in bench.rows if row.artifact_sha256 == sha]
-    rows = [(median, row) for row in timed if row.ranked and (median := row_median(row)) is not None]
+    rows = [
+        (median, row) for row in timed if row.ranked and (median := row_median(row)) is not None
+    ]
     if not rows:
         return Cell(text="not ranked" if timed else "not timed")
     median, best = min(rows, key=lambda pair: pair[0])
@@ -197,15 +248,26 @@ def _latency_cell(inputs: Inputs, sha: str) -> Cell:
 
 def _delegate_cell(inputs: Inputs, sha: str) -> Cell:
     """What a delegate took, where the runtime tells."""
-    told = [row for bench in inputs.benches for row in bench.rows if row.artifact_sha256 == sha and row.nodes_total]
+    told = [
+        row
+        for bench in inputs.benches
+        for row in bench.rows
+        if row.artifact_sha256 == sha and row.nodes_total
+    ]
     if not told:
         return Cell(text=NONE)
     row = told[0]
     pieces = "" if row.partitions is None else f" in {row.partitions}"
-    return Cell(text=f"{row.nodes_delegated} of {row.nodes_total}{pieces}", note=plain(row.delegate_got or "", 20))
+    return Cell(
+        text=f"{row.nodes_delegated} of {row.nodes_total}{pieces}",
+        note=plain(row.delegate_got or "", 20),
+    )
 
 
 def _work(card: Card) -> str:
     if card.parameters is None or card.flops is None:
         return ""
-    return f"{plain(card.model_type, 20)}: {card.parameters / 1e6:.2f} M parameters, {card.flops / 2e9:.3f} GMAC a run"
+    return (
+        f"{plain(card.model_type, 20)}: {card.parameters / 1e6:.2f} M parameters, "
+        f"{card.flops / 2e9:.3f} GMAC a run"
+    )

@@ -11,7 +11,9 @@ from .page import Block, Cell, Column, Missing, Section, Table, estimate_cell
 
 
 def threats(inputs: Inputs) -> Section | Missing:
-    """One row for each kind of attacker; then the shares that models still use, and the most remembered people."""
+    """One row for each kind of attacker; then the shares that models still use, and the most
+    remembered people.
+    """
     audit = main_audit(inputs)
     if audit is None or not any(model.attacks for model in audit.models):
         return Missing(what="Threat model", why="no audit with attacks was given (unplug audit)")
@@ -29,10 +31,14 @@ def threats(inputs: Inputs) -> Section | Missing:
 
 def _table(found: tuple[Threat, ...]) -> Table:
     columns = [
-        Column(label="Somebody who holds", number=False, wide=True), Column(label="tried by", number=False, wide=True),
+        Column(label="Somebody who holds", number=False, wide=True),
+        Column(label="tried by", number=False, wide=True),
         Column(label="not run", number=False, wide=True),
-    ]  # fmt: skip
-    rows = [[Cell(text=plain(item.holds, 120)), _tried(item), Cell(text=_missing(item))] for item in found]
+    ]
+    rows = [
+        [Cell(text=plain(item.holds, 120)), _tried(item), Cell(text=_missing(item))]
+        for item in found
+    ]
     return Table(caption="The threat model of this audit", columns=columns, groups=[("", rows)])
 
 
@@ -50,9 +56,17 @@ def _usage(models: tuple[ModelAudit, ...]) -> Table | None:
     shares = [(model, model.usage) for model in models if model.usage is not None]
     if not shares:
         return None
-    columns = [Column(label="Model", number=False), Column(label="of the forget set"), Column(label="of the retain set")]
+    columns = [
+        Column(label="Model", number=False),
+        Column(label="of the forget set"),
+        Column(label="of the retain set"),
+    ]
     rows = [
-        [Cell(text=model_label(model), role=model.role), estimate_cell(item.forget, 2), estimate_cell(item.retain, 2)]
+        [
+            Cell(text=model_label(model), role=model.role),
+            estimate_cell(item.forget, 2),
+            estimate_cell(item.retain, 2),
+        ]
         for model, item in shares
     ]
     caption = "How much of what the original used is still used: the oracle's numbers are the goal"
@@ -63,14 +77,22 @@ def _vulnerable(models: tuple[ModelAudit, ...]) -> Table | None:
     found = [(model, model.vulnerable) for model in models if model.vulnerable is not None]
     if not found:
         return None
-    columns = [Column(label="Model", number=False), Column(label="AUC"), Column(label="minus oracle")]
+    columns = [
+        Column(label="Model", number=False),
+        Column(label="AUC"),
+        Column(label="minus oracle"),
+    ]
     rows = [
         [
-            Cell(text=model_label(model), role=model.role), estimate_cell(item.auc),
+            Cell(text=model_label(model), role=model.role),
+            estimate_cell(item.auc),
             estimate_cell(item.minus_retrained, sign=True),
         ]
         for model, item in found
-    ]  # fmt: skip
+    ]
     first = found[0][1]
-    caption = f"The {count(first.people)} of {count(first.of)} forgotten people whom models of the fleet remember most"
+    caption = (
+        f"The {count(first.people)} of {count(first.of)} forgotten people whom models of the fleet "
+        "remember most"
+    )
     return Table(caption=caption, columns=columns, groups=[("", rows)])

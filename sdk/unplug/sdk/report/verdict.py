@@ -39,41 +39,74 @@ class Verdict:
 
 _BY_METHOD, _EXACTLY = "Forgotten, by a certified method", "Forgotten exactly"
 _ANEW = "Trained anew, without them"
-_OLD_FILE = "Whoever kept the file from before can compare: that tells who was forgotten, whatever the method."
+_OLD_FILE = (
+    "Whoever kept the file from before can compare: that tells who was forgotten, whatever the "
+    "method."
+)
 _LEADS: dict[str, tuple[Chip, str]] = {
     _EXACTLY: (
         "pass",
-        "The model is the one that everybody else's data alone gives: an equality, not an attack, says so.",
+        "The model is the one that everybody else's data alone gives: an equality, not an attack, "
+        "says so.",
     ),
     _ANEW: (
         "warn",
-        "Nothing of the original is in this model: it was trained anew on everybody else's data, by the recipe that the "
-        "network was adopted with. The original was trained elsewhere, and nobody here knows how: this may be another model "
-        "than its owner's own training without them would give. Compare its use with the original's.",
+        "Nothing of the original is in this model: it was trained anew on everybody else's data, "
+        "by the recipe that the "
+        "network was adopted with. The original was trained elsewhere, and nobody here knows how: "
+        "this may be another model "
+        "than its owner's own training without them would give. Compare its use with the "
+        "original's.",
     ),
     _BY_METHOD: (
         "pass",
-        "On as many other people this method left next to nothing, and of whom this request names nobody stands out. So few "
+        "On as many other people this method left next to nothing, and of whom this request names "
+        "nobody stands out. So few "
         "people alone could show neither a leak nor its absence.",
     ),
-    "Forgotten": ("pass", "Every attack sees as much of the forget set as on a model retrained without it, within the margin."),
+    "Forgotten": (
+        "pass",
+        "Every attack sees as much of the forget set as on a model retrained without it, within "
+        "the margin.",
+    ),
     "Forgotten, but less useful": (
         "warn",
-        "Every attack sees as much of the forget set as on the oracle, within the margin, but the model became worse.",
+        "Every attack sees as much of the forget set as on the oracle, within the margin, but the "
+        "model became worse.",
     ),
-    "Not forgotten": ("fail", "An attack still recognizes the forget set more often than on a model retrained without it."),
-    "Over-forgotten": ("fail", "The forget set stands out as worse than unseen: that, too, gives away who was removed."),
+    "Not forgotten": (
+        "fail",
+        "An attack still recognizes the forget set more often than on a model retrained without "
+        "it.",
+    ),
+    "Over-forgotten": (
+        "fail",
+        "The forget set stands out as worse than unseen: that, too, gives away who was removed.",
+    ),
     "Inconclusive (too few)": (
         "warn",
-        "The intervals are wider than the margin: so few people show neither a leak nor its absence.",
+        "The intervals are wider than the margin: so few people show neither a leak nor its "
+        "absence.",
     ),
-    "Inconclusive": ("warn", "No attack recognized the forget set in the original, so this audit cannot show that it is gone."),
-    "Not compared": ("warn", "There is no unlearned model beside a retrained one, so nothing says how far forgetting went."),
+    "Inconclusive": (
+        "warn",
+        "No attack recognized the forget set in the original, so this audit cannot show that it is "
+        "gone.",
+    ),
+    "Not compared": (
+        "warn",
+        "There is no unlearned model beside a retrained one, so nothing says how far forgetting "
+        "went.",
+    ),
     "Method certified": (
         "pass",
-        "On as many people as a request names, this method leaves next to nothing, within the margin.",
+        "On as many people as a request names, this method leaves next to nothing, within the "
+        "margin.",
     ),
-    "Method not certified": ("warn", "What this method leaves of as many people as a request names is too much, or unknown."),
+    "Method not certified": (
+        "warn",
+        "What this method leaves of as many people as a request names is too much, or unknown.",
+    ),
     "Not audited": ("warn", "No audit was given, so this report says nothing about forgetting."),
 }
 
@@ -83,16 +116,23 @@ _TIMED = "No audit was given: nothing here is about forgetting."
 
 def _timed(inputs: Inputs) -> str:
     rows = [row for report in inputs.benches for row in report.rows]
-    devices, ranked = len({(row.device, row.where) for row in rows}), sum(row.ranked for row in rows)
-    return f"{counted(len(rows), 'row')} from {counted(devices, 'device')}; {ranked} of them may be ranked."
+    devices, ranked = (
+        len({(row.device, row.where) for row in rows}),
+        sum(row.ranked for row in rows),
+    )
+    return (
+        f"{counted(len(rows), 'row')} from {counted(devices, 'device')}; {ranked} of them may be "
+        "ranked."
+    )
 
 
 def judge(models: Mapping[str, ModelAudit], too_few: str | None = None) -> str:
-    """The word: the worst of what the attacks say, by paired intervals against the oracle that hold for all of them at once.
+    """The word: the worst of what the attacks say, by paired intervals against the oracle that hold
+    for all of them at once.
 
-    Forgotten means equivalent: every interval lies within `EQUIVALENCE` on both sides. Otherwise one that excludes zero says
-    that it failed, and one that does not says nothing. Use counts as lost where the intervals of the test error before and
-    after forgetting do not touch.
+    Forgotten means equivalent: every interval lies within `EQUIVALENCE` on both sides. Otherwise
+    one that excludes zero says that it failed, and one that does not says nothing. Use counts as
+    lost where the intervals of the test error before and after forgetting do not touch.
 
     Args:
         models: by role.
@@ -111,14 +151,18 @@ def judge(models: Mapping[str, ModelAudit], too_few: str | None = None) -> str:
     if not within:
         return "Not forgotten" if 1 in signs else "Over-forgotten"
     original = models.get("original")
-    seen = original is None or any(excludes_zero(attack.gap) == 1 for attack in original.attacks.values())
+    seen = original is None or any(
+        excludes_zero(attack.gap) == 1 for attack in original.attacks.values()
+    )
     if not seen:
         return "Inconclusive"
     return "Forgotten, but less useful" if _use_lost(models) else "Forgotten"
 
 
 def _use_lost(models: Mapping[str, ModelAudit]) -> bool:
-    found = [models[role].utility.get("test") for role in ("original", "unlearned") if role in models]
+    found = [
+        models[role].utility.get("test") for role in ("original", "unlearned") if role in models
+    ]
     if len(found) < 2 or found[0] is None or found[1] is None:
         return False
     before, after = found[0].error, found[1].error
@@ -131,7 +175,9 @@ def verdict(inputs: Inputs) -> Verdict:
     if not models and inputs.evaluations:
         return Verdict(**assurance_words(inputs.evaluations[0]))
     if inputs.timed_only:
-        return Verdict(word="Benchmark", chip="neutral", lead=_timed(inputs), sentence="", facts=(_TIMED,))
+        return Verdict(
+            word="Benchmark", chip="neutral", lead=_timed(inputs), sentence="", facts=(_TIMED,)
+        )
     audited = main_audit(inputs)
     if not models and inputs.certifications:
         return _of_method(inputs.certifications[0])
@@ -145,27 +191,40 @@ def verdict(inputs: Inputs) -> Verdict:
     facts = [
         line
         for line in (
-            _OLD_FILE if word in (_BY_METHOD, _EXACTLY, _ANEW) else _bound(models) if word.startswith("Forgotten") else "",
+            _OLD_FILE
+            if word in (_BY_METHOD, _EXACTLY, _ANEW)
+            else _bound(models)
+            if word.startswith("Forgotten")
+            else "",
             _utility(models),
             _cost(forget_step(inputs)),
             rounding_fact(inputs),
         )
         if line
     ]
-    return Verdict(word=word.partition(" (")[0], chip=chip, lead=lead, sentence=_sentence(models), facts=tuple(facts))
+    return Verdict(
+        word=word.partition(" (")[0],
+        chip=chip,
+        lead=lead,
+        sentence=_sentence(models),
+        facts=tuple(facts),
+    )
 
 
 def _held(inputs: Inputs, name: str) -> bool:
     """Whether a release was held to a gate and passed all of them, none by an override."""
     return any(
-        all(gate.passed for gate in release.gates) and any(gate.name == name for gate in release.gates)
+        all(gate.passed for gate in release.gates)
+        and any(gate.name == name for gate in release.gates)
         for release in inputs.releases
         if release.passed
     )
 
 
 def _elsewhere(inputs: Inputs) -> bool:
-    """Whether a release held two trainings of ours to equality, of an original that was trained elsewhere."""
+    """Whether a release held two trainings of ours to equality, of an original that was trained
+    elsewhere.
+    """
     gates = (gate for release in inputs.releases for gate in release.gates)
     return any(gate.name == EXACT and ANEW in (gate.detail or "") for gate in gates)
 
@@ -174,26 +233,50 @@ def _of_method(found: Certification) -> Verdict:
     """Of a page about a method, and about no request."""
     certified = found.verdict == "certified"
     chip, lead = _LEADS["Method certified" if certified else "Method not certified"]
-    word = "Certified" if certified else "Inconclusive" if found.verdict == "inconclusive" else "Not certified"
+    word = (
+        "Certified"
+        if certified
+        else "Inconclusive"
+        if found.verdict == "inconclusive"
+        else "Not certified"
+    )
     chip = "fail" if found.verdict == "refused" else chip
-    return Verdict(word=word, chip=chip, lead=lead, sentence=f"{plain(found.why[:1].upper() + found.why[1:], 300)}.", facts=())
+    return Verdict(
+        word=word,
+        chip=chip,
+        lead=lead,
+        sentence=f"{plain(found.why[:1].upper() + found.why[1:], 300)}.",
+        facts=(),
+    )
 
 
 def _bound(models: Mapping[str, ModelAudit]) -> str:
     """What the attacks could still have missed, and who is meant."""
-    gaps = {name: gap for name, attack in models["unlearned"].attacks.items() if (gap := attack.gap) and gap.high}
+    gaps = {
+        name: gap
+        for name, attack in models["unlearned"].attacks.items()
+        if (gap := attack.gap) and gap.high
+    }
     if not gaps:
         return ""
     most = max(gap.high or 0.0 for gap in gaps.values())
     return (
-        f"No leak above {signed(most)} AUC over the oracle was found by these attacks ({', '.join(sorted(gaps))}), which know "
+        f"No leak above {signed(most)} AUC over the oracle was found by these attacks "
+        f"({', '.join(sorted(gaps))}), which know "
         f"the weights, the pictures and their labels. {_OLD_FILE}"
     )
 
 
 def forget_step(inputs: Inputs) -> ForgetStep | None:
     """The forget step of the first unlearned record."""
-    return next((record.forget for record in inputs.records if record.role == "unlearned" and record.forget), None)
+    return next(
+        (
+            record.forget
+            for record in inputs.records
+            if record.role == "unlearned" and record.forget
+        ),
+        None,
+    )
 
 
 def _auc(estimate: Estimate) -> str:
@@ -205,16 +288,33 @@ def _sentence(models: Mapping[str, ModelAudit]) -> str:
     name = headline_attack(models)
     if name is None:
         return ""
-    found = {role: model.attacks[name].auc for role, model in models.items() if name in model.attacks}
+    found = {
+        role: model.attacks[name].auc for role, model in models.items() if name in model.attacks
+    }
     before, after, oracle = (found.get(role) for role in ("original", "unlearned", "retrained"))
     lead = f"The AUC of the {plain(name, 30)} attack"
     if before and after:
-        moved = "fell" if after.value < before.value else "rose" if after.value > before.value else "stayed"
-        text = f"{lead} {moved} from {_auc(before)} in the original to {_auc(after)} in the unlearned model"
+        moved = (
+            "fell"
+            if after.value < before.value
+            else "rose"
+            if after.value > before.value
+            else "stayed"
+        )
+        text = (
+            f"{lead} {moved} from {_auc(before)} in the original to {_auc(after)} in the unlearned "
+            "model"
+        )
     else:
-        text = f"{lead} is " + ", ".join(f"{_auc(auc)} in the {role} model" for role, auc in found.items())
+        text = f"{lead} is " + ", ".join(
+            f"{_auc(auc)} in the {role} model" for role, auc in found.items()
+        )
         return f"{text}."
-    return f"{text}; {_others(models, 'the retrained oracle has')} {_auc(oracle)}." if oracle else f"{text}."
+    return (
+        f"{text}; {_others(models, 'the retrained oracle has')} {_auc(oracle)}."
+        if oracle
+        else f"{text}."
+    )
 
 
 def _others(models: Mapping[str, ModelAudit], usual: str) -> str:
@@ -223,23 +323,40 @@ def _others(models: Mapping[str, ModelAudit], usual: str) -> str:
 
 
 def headline_attack(models: Mapping[str, ModelAudit]) -> str | None:
-    """The attack with the widest gap between unlearned and oracle where forgetting failed, else `main_attack`."""
+    """The attack with the widest gap between unlearned and oracle where forgetting failed, else
+    `main_attack`.
+    """
     unlearned = models.get("unlearned")
     gaps = {name: attack.gap for name, attack in unlearned.attacks.items()} if unlearned else {}
-    failed = {name: abs(gap.value) for name, gap in gaps.items() if gap is not None and excludes_zero(gap)}
-    return max(failed, key=lambda name: (failed[name], name)) if failed else main_attack(dict(models))
+    failed = {
+        name: abs(gap.value) for name, gap in gaps.items() if gap is not None and excludes_zero(gap)
+    }
+    return (
+        max(failed, key=lambda name: (failed[name], name)) if failed else main_attack(dict(models))
+    )
 
 
 def _utility(models: Mapping[str, ModelAudit]) -> str:
-    error = {role: model.utility["test"].error for role, model in models.items() if "test" in model.utility}
+    error = {
+        role: model.utility["test"].error
+        for role, model in models.items()
+        if "test" in model.utility
+    }
     if "original" not in error or "unlearned" not in error:
         return ""
     unit = error_unit(models["original"])
     before, after = error["original"].value, error["unlearned"].value
-    span = f"from {fixed(before, unit.digits)} to {fixed(after, unit.digits)}{unit.years and ' years'}"
+    span = (
+        f"from {fixed(before, unit.digits)} to {fixed(after, unit.digits)}{unit.years and ' years'}"
+    )
     whose = _others(models, "the oracle has") if "retrained" in models else ""
-    oracle = f"; {whose} {fixed(error['retrained'].value, unit.digits)}" if "retrained" in error else ""
-    return f"On the test set the {unit.name} went {span} ({signed(after - before, unit.digits)}){oracle}."
+    oracle = (
+        f"; {whose} {fixed(error['retrained'].value, unit.digits)}" if "retrained" in error else ""
+    )
+    return (
+        f"On the test set the {unit.name} went {span} "
+        f"({signed(after - before, unit.digits)}){oracle}."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,40 +379,74 @@ def _cost(step: ForgetStep | None) -> str:
     if step is None:
         return ""
     cost = step.cost
-    text = f"Forgetting by {plain(step.method, 30)} took {percent(cost.compute_fraction)} of the compute of retraining"
+    text = (
+        f"Forgetting by {plain(step.method, 30)} took {percent(cost.compute_fraction)} of the "
+        "compute of retraining"
+    )
     if cost.wall_fraction is not None:
         text += f" and {percent(cost.wall_fraction)} of its wall time"
-    return f"{text}; the budget is {percent(cost.budget)}." if cost.budget is not None else f"{text}; no budget was set."
+    return (
+        f"{text}; the budget is {percent(cost.budget)}."
+        if cost.budget is not None
+        else f"{text}; no budget was set."
+    )
 
 
 def key_numbers(inputs: Inputs) -> list[KeyNumber]:
-    """What a reader should take away: strength of the attack, gap to the oracle, use, cost, and what ships."""
+    """What a reader should take away: strength of the attack, gap to the oracle, use, cost, and
+    what ships.
+    """
     models = main_models(inputs)
     before, after, oracle = (models.get(role) for role in ("original", "unlearned", "retrained"))
     found: list[KeyNumber] = []
     name = headline_attack(models)
     if name and before and after and name in before.attacks and name in after.attacks:
-        aside = f"retrained {fixed(oracle.attacks[name].auc.value)}" if oracle and name in oracle.attacks else "no oracle"
+        aside = (
+            f"retrained {fixed(oracle.attacks[name].auc.value)}"
+            if oracle and name in oracle.attacks
+            else "no oracle"
+        )
         value = f"{fixed(before.attacks[name].auc.value)} → {fixed(after.attacks[name].auc.value)}"
         found.append(KeyNumber(label=f"Attack AUC ({plain(name, 30)})", value=value, note=aside))
         gap = after.attacks[name].gap
         if gap:
             ends = span(gap.low, gap.high, sign=True)
-            found.append(KeyNumber(label="AUC minus the oracle's", value=signed(gap.value), note=ends or "no interval"))
+            found.append(
+                KeyNumber(
+                    label="AUC minus the oracle's",
+                    value=signed(gap.value),
+                    note=ends or "no interval",
+                )
+            )
     if before and after and "test" in before.utility and "test" in after.utility:
         unit = error_unit(before)
         moved = [fixed(item.utility["test"].error.value, unit.digits) for item in (before, after)]
         theirs = (
-            f"retrained {fixed(oracle.utility['test'].error.value, unit.digits)}" if oracle and "test" in oracle.utility else ""
+            f"retrained {fixed(oracle.utility['test'].error.value, unit.digits)}"
+            if oracle and "test" in oracle.utility
+            else ""
         )
         label = "Test error (MAE)" if unit.years else "Test loss"
-        found.append(KeyNumber(label=label, value=" → ".join(moved), note="; ".join(filter(None, (unit.years, theirs)))))
+        found.append(
+            KeyNumber(
+                label=label,
+                value=" → ".join(moved),
+                note="; ".join(filter(None, (unit.years, theirs))),
+            )
+        )
     if after and after.distance and "forget" in after.distance:
         gap = after.distance["forget"]
         unit = error_unit(after)
-        parts = (f"{unit.years or 'of the loss,'} on the forget set", span(gap.low, gap.high, unit.digits))
+        parts = (
+            f"{unit.years or 'of the loss,'} on the forget set",
+            span(gap.low, gap.high, unit.digits),
+        )
         note = "; ".join(filter(None, parts))
-        found.append(KeyNumber(label="Distance to the oracle", value=fixed(gap.value, unit.digits), note=note))
+        found.append(
+            KeyNumber(
+                label="Distance to the oracle", value=fixed(gap.value, unit.digits), note=note
+            )
+        )
     found += [number for report in inputs.evaluations for number in assurance_numbers(report)]
     return found + _cost_number(inputs) + _shipped(inputs) + _left(inputs)
 
@@ -307,17 +458,31 @@ def _left(inputs: Inputs) -> list[KeyNumber]:
     kept, row = min(known, key=lambda pair: pair[0].value)
     ends = span(kept.low, kept.high, 1, scale=100.0)
     aside = plain(
-        f"{row.target} {row.precision}, the least of {len(known)}" if len(known) > 1 else f"{row.target} {row.precision}"
+        f"{row.target} {row.precision}, the least of {len(known)}"
+        if len(known) > 1
+        else f"{row.target} {row.precision}"
     )
-    return [KeyNumber(label="Edit left after export", value=percent(kept.value), note=f"{aside}; {ends}" if ends else aside)]
+    return [
+        KeyNumber(
+            label="Edit left after export",
+            value=percent(kept.value),
+            note=f"{aside}; {ends}" if ends else aside,
+        )
+    ]
 
 
 def _cost_number(inputs: Inputs) -> list[KeyNumber]:
     step = forget_step(inputs)
     if step is None:
         return []
-    budget = f"of retraining; budget {percent(step.cost.budget)}" if step.cost.budget is not None else "of retraining"
-    return [KeyNumber(label="Compute spent", value=percent(step.cost.compute_fraction), note=budget)]
+    budget = (
+        f"of retraining; budget {percent(step.cost.budget)}"
+        if step.cost.budget is not None
+        else "of retraining"
+    )
+    return [
+        KeyNumber(label="Compute spent", value=percent(step.cost.compute_fraction), note=budget)
+    ]
 
 
 def _shipped(inputs: Inputs) -> list[KeyNumber]:
@@ -325,12 +490,21 @@ def _shipped(inputs: Inputs) -> list[KeyNumber]:
     if inputs.cards:
         card = min(inputs.cards, key=lambda card: card.bytes)
         found.append(
-            KeyNumber(label="Smallest artifact", value=size(card.bytes), note=plain(f"{card.target} {card.precision}"))
+            KeyNumber(
+                label="Smallest artifact",
+                value=size(card.bytes),
+                note=plain(f"{card.target} {card.precision}"),
+            )
         )
     timed = [row for bench in inputs.benches for row in bench.rows if row.ranked]
     rows = [(median, row) for row in timed if (median := row_median(row)) is not None]
     if rows:
         median, row = min(rows, key=lambda pair: pair[0])
-        aside = f"{plain(row.target, 20)} {plain(row.precision, 20)}, {counted(row.threads, 'thread')}, {row.where}"
-        found.append(KeyNumber(label="Fastest median run", value=f"{milliseconds(median)} ms", note=aside))
+        aside = (
+            f"{plain(row.target, 20)} {plain(row.precision, 20)}, "
+            f"{counted(row.threads, 'thread')}, {row.where}"
+        )
+        found.append(
+            KeyNumber(label="Fastest median run", value=f"{milliseconds(median)} ms", note=aside)
+        )
     return found

@@ -1,7 +1,8 @@
-"""The files of an archive, read in bounded time and memory; bytes that belong to none of them are said.
+"""The files of an archive, read in bounded time and memory; bytes that belong to none of them are
+said.
 
-zip, tar, and what gzip, bzip2 and xz packed. Nothing is unpacked to the disk, and no field of an archive makes it read more
-than `MAX_UNPACKED`.
+zip, tar, and what gzip, bzip2 and xz packed. Nothing is unpacked to the disk, and no field of an
+archive makes it read more than `MAX_UNPACKED`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Item:
     rest: Iterator[bytes]
 
     def blocks(self) -> Iterator[bytes]:
-        """All bytes from the first on, in pieces, so that a file of any size is hashed in little memory; once."""
+        """All bytes from the first on, in pieces, so that a file of any size is hashed in little
+        memory; once.
+        """
         yield self.head
         yield from self.rest
 
@@ -64,7 +67,9 @@ class Item:
         for block in self.blocks():
             left -= len(block)
             if left < 0:
-                raise InputError(str(self.path), f"larger than {MAX_BYTES} bytes", "Look into it yourself")
+                raise InputError(
+                    str(self.path), f"larger than {MAX_BYTES} bytes", "Look into it yourself"
+                )
             parts.append(block)
         return b"".join(parts)
 
@@ -72,7 +77,9 @@ class Item:
 def item_of(path: Path, name: str, blocks: Iterable[bytes]) -> Item:
     """A file by its bytes, whose head is read."""
     stream = _Stream(blocks)
-    return Item(path=path, name=name, head=stream.read(HEAD), rest=iter(lambda: stream.read(BLOCK), b""))
+    return Item(
+        path=path, name=name, head=stream.read(HEAD), rest=iter(lambda: stream.read(BLOCK), b"")
+    )
 
 
 class _Stream:
@@ -100,7 +107,9 @@ class _Stream:
 
 
 def blocks_of(handle: BinaryIO, start: int = 0, size: int | None = None) -> Iterator[bytes]:
-    """The bytes of an open file from a place on, to the end or so many, wherever others read it meanwhile."""
+    """The bytes of an open file from a place on, to the end or so many, wherever others read it
+    meanwhile.
+    """
     end = None if size is None else start + size
     while end is None or start < end:
         handle.seek(start)
@@ -139,7 +148,9 @@ def _opener(head: bytes) -> Callable[[], Any] | None:
     return next((opener for magic, opener in _OPENERS.items() if head.startswith(magic)), None)
 
 
-def unpacked(blocks: Iterable[bytes], opener: Callable[[], Any], *, again: bool = True) -> Iterator[bytes]:
+def unpacked(
+    blocks: Iterable[bytes], opener: Callable[[], Any], *, again: bool = True
+) -> Iterator[bytes]:
     """What a decompressor makes of one stream after the other, with nothing but zeros between them."""
     opened, left = opener(), MAX_UNPACKED
     for block in blocks:
@@ -148,7 +159,9 @@ def unpacked(blocks: Iterable[bytes], opener: Callable[[], Any], *, again: bool 
                 block = block.lstrip(b"\0")
                 if not block:
                     break
-                if not again or (block.startswith(b"\x1f\x8b") and (len(block) < 4 or block[3] & 28)):
+                if not again or (
+                    block.startswith(b"\x1f\x8b") and (len(block) < 4 or block[3] & 28)
+                ):
                     raise ValueError(UNOWNED)  # or a later name, comment or field
                 opened = opener()
             made = opened.decompress(block, BLOCK)
@@ -172,7 +185,11 @@ def _header(block: bytes) -> tarfile.TarInfo | None:
 
 def is_archive(head: bytes) -> bool:
     """Whether `members` opens a file that begins so."""
-    return head[:4] in (b"PK\3\4", b"PK\5\6") or _opener(head) is not None or _header(head[:512]) is not None
+    return (
+        head[:4] in (b"PK\3\4", b"PK\5\6")
+        or _opener(head) is not None
+        or _header(head[:512]) is not None
+    )
 
 
 def members(path: Path, handle: BinaryIO, head: bytes) -> Iterator[Item | TracedPlace]:
@@ -224,19 +241,29 @@ def _zip(path: Path, handle: BinaryIO) -> Iterator[Item | TracedPlace]:
 
 
 def _between(end: int, start: int, slack: set[int]) -> int:
-    """Bytes between two files; behind one whose size was not known when it began stand sums and sizes."""
+    """Bytes between two files; behind one whose size was not known when it began stand sums and
+    sizes.
+    """
     if start < end:
         raise zipfile.BadZipFile("its files lie over each other")
     return 0 if start - end in slack else start - end
 
 
-def _member(path: Path, item: zipfile.ZipInfo, said: bytes, blocks: Iterator[bytes]) -> Iterator[Item | TracedPlace]:
-    """A file of a zip; `said`, the name and the fields in front of it, may differ from what the directory says."""
+def _member(
+    path: Path, item: zipfile.ZipInfo, said: bytes, blocks: Iterator[bytes]
+) -> Iterator[Item | TracedPlace]:
+    """A file of a zip; `said`, the name and the fields in front of it, may differ from what the
+    directory says.
+    """
     label, name = _label(path, item.filename), item.orig_filename
     raw = name.encode("utf-8" if item.flag_bits & 2048 else "cp437", "replace")
     yield from _loose(label, b"\n".join((said.removeprefix(raw), item.extra, item.comment)))
     if item.flag_bits & 1 or item.compress_type not in (0, 8):
-        yield unknown(str(label), "file", InputError("it", "it is encrypted, or packed in a way that is not opened"))
+        yield unknown(
+            str(label),
+            "file",
+            InputError("it", "it is encrypted, or packed in a way that is not opened"),
+        )
         return
     try:
         yield item_of(label, f"{name}\n{raw.decode('utf-8', 'replace')}", _checked(blocks, item))
@@ -247,7 +274,9 @@ def _member(path: Path, item: zipfile.ZipInfo, said: bytes, blocks: Iterator[byt
 def _checked(blocks: Iterator[bytes], item: zipfile.ZipInfo) -> Iterator[bytes]:
     """As many bytes as the directory says, with that sum, and no others packed with them."""
     total, crc = 0, 0
-    for block in unpacked(blocks, lambda: _Zlib(-15), again=False) if item.compress_type else blocks:
+    for block in (
+        unpacked(blocks, lambda: _Zlib(-15), again=False) if item.compress_type else blocks
+    ):
         total, crc = total + len(block), zlib.crc32(block, crc)
         if total > item.file_size:
             break
@@ -257,7 +286,9 @@ def _checked(blocks: Iterator[bytes], item: zipfile.ZipInfo) -> Iterator[bytes]:
 
 
 def _loose(path: Path, said: bytes) -> Iterator[Item | TracedPlace]:
-    """What stands in an archive beside the bytes of its files: a time, a path, or what somebody put there."""
+    """What stands in an archive beside the bytes of its files: a time, a path, or what somebody put
+    there.
+    """
     said = said.strip(b"\0\n")
     yield Item(path=path, head=said, rest=iter(()))
     if len(said) > MAX_LOOSE:
@@ -315,10 +346,16 @@ def _said(info: tarfile.TarInfo, part: Iterator[bytes]) -> bytes:
 
 def _long_name(info: tarfile.TarInfo, said: bytes) -> str:
     found = re.search(rb"(?:^|\n)\d+ path=([^\n]*)\n", said)
-    raw = found[1] if found else said.rstrip(b"\0") if info.type == tarfile.GNUTYPE_LONGNAME else b""
+    raw = (
+        found[1] if found else said.rstrip(b"\0") if info.type == tarfile.GNUTYPE_LONGNAME else b""
+    )
     return raw.decode("utf-8", "surrogateescape")
 
 
 def _label(archive: Path, name: str) -> Path:
-    """Where a file lies in an archive; a name that leads out of it must not look like a file elsewhere."""
-    return archive.joinpath(*(part for part in name.replace("\0", "").split("/") if part not in ("", ".", "..")))
+    """Where a file lies in an archive; a name that leads out of it must not look like a file
+    elsewhere.
+    """
+    return archive.joinpath(
+        *(part for part in name.replace("\0", "").split("/") if part not in ("", ".", ".."))
+    )

@@ -1,8 +1,8 @@
 """Folders that nobody wrote down: every file is known by what is in it, whatever its name.
 
-Pictures are compared by their exact pixels, weights and exported files by their hashes, texts by the words in them;
-archives are looked into. A picture that was encoded or cut anew has other pixels: it is found by its name alone, or not.
-Whatever is not looked into is a line.
+Pictures are compared by their exact pixels, weights and exported files by their hashes, texts by
+the words in them; archives are looked into. A picture that was encoded or cut anew has other
+pixels: it is found by its name alone, or not. Whatever is not looked into is a line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from unplug.core import DataError, InputError, counted, open_regular, parse_json, progress, text_encoding
+from unplug.core import (
+    DataError,
+    InputError,
+    counted,
+    open_regular,
+    parse_json,
+    progress,
+    text_encoding,
+)
 from unplug.sdk.learning.data import decode_image, parse_spec, square
 from unplug.trust.certificates import TracedPlace
 
@@ -28,7 +36,21 @@ from .words import ENCODED
 MAX_FILE_BYTES = 64 * 2**30
 SIDE = 64
 """Pictures are compared as squares of so many pixels, as a training sees them."""
-WEIGHTS = (".safetensors", ".onnx", ".tflite", ".pte", ".pt", ".pth", ".ckpt", ".bin", ".h5", ".keras", ".gguf", ".npz", ".pkl")
+WEIGHTS = (
+    ".safetensors",
+    ".onnx",
+    ".tflite",
+    ".pte",
+    ".pt",
+    ".pth",
+    ".ckpt",
+    ".bin",
+    ".h5",
+    ".keras",
+    ".gguf",
+    ".npz",
+    ".pkl",
+)
 _PACKED = {b"7z\xbc\xaf": "7z", b"\x28\xb5\x2f\xfd": "zstd", b"Rar!": "rar"}
 _DOCUMENTS = (b"%PDF", b"{\\rtf", b"%!PS")
 """What is written in letters and is no text: what it shows is packed in it."""
@@ -53,7 +75,8 @@ class Search:
     Args:
         person: whom to look for.
         pixels: of `her_pixels`.
-        found: gets what is found, and says at the end what the weights that it knows were trained on.
+        found: gets what is found, and says at the end what the weights that it knows were trained
+            on.
     """
 
     def __init__(self, person: Person, pixels: frozenset[bytes], found: Found) -> None:
@@ -63,7 +86,9 @@ class Search:
 
     def folders(self, folders: Sequence[Path], show: bool) -> None:
         """Every file below some folders."""
-        for path in progress(walk(folders, self.person.called), label="search", unit="file", show=show):
+        for path in progress(
+            walk(folders, self.person.called), label="search", unit="file", show=show
+        ):
             if isinstance(path, TracedPlace):
                 self.found.places.append(path)
                 continue
@@ -82,14 +107,18 @@ class Search:
         for path, sha256 in self.binaries:
             place = self.found.weights(path, sha256)
             if place is None and path.suffix.lower() in WEIGHTS:
-                place = unknown(str(path), "weights", InputError("it", "no record says what it was trained on"))
+                place = unknown(
+                    str(path), "weights", InputError("it", "no record says what it was trained on")
+                )
             elif place is None:
                 self.unread[path.suffix.lower() or "no suffix"] += 1
             self.found.places += [place] if isinstance(place, TracedPlace) else []
         if self.unread:
             kinds = ", ".join(f"{suffix} {number}" for suffix, number in self.unread.most_common(8))
             why = f"{counted(self.unread.total(), 'file')} of formats that are not read ({kinds})"
-            self.found.places.append(unknown(", ".join(map(str, folders)), "files", InputError("it", why)))
+            self.found.places.append(
+                unknown(", ".join(map(str, folders)), "files", InputError("it", why))
+            )
 
     def _item(self, item: Item | TracedPlace, *, opened: bool = False) -> None:
         """One file; of one that is opened its name alone."""
@@ -102,20 +131,30 @@ class Search:
                 places.append(place)
         except (InputError, *HARMED) as error:
             places.append(unknown(str(item.path), "file", error))
-        if item.name and not any(place.standing in ("holds", "names") for place in places) and self.person.called(item.name):
-            places.append(TracedPlace(path=str(item.path), kind="file", standing="names", goes_by=CALLED))
+        if (
+            item.name
+            and not any(place.standing in ("holds", "names") for place in places)
+            and self.person.called(item.name)
+        ):
+            places.append(
+                TracedPlace(path=str(item.path), kind="file", standing="names", goes_by=CALLED)
+            )
         self.found.places += places
 
     def _look(self, item: Item) -> Iterator[TracedPlace]:
         path = str(item.path)
-        packed = next((name for magic, name in _PACKED.items() if item.head.startswith(magic)), None)
+        packed = next(
+            (name for magic, name in _PACKED.items() if item.head.startswith(magic)), None
+        )
         if not item.name:
             if self.person.names.in_bytes(item.whole()):
                 yield TracedPlace(path=path, kind="archive", standing="names", goes_by=DELETE)
         elif is_picture(item.head):
             yield from self._picture(item)
         elif is_opened(item.path, item.head):
-            yield unknown(path, "archive", InputError("it", "an archive in an archive is not opened"))
+            yield unknown(
+                path, "archive", InputError("it", "an archive in an archive is not opened")
+            )
         elif packed is not None:
             yield unknown(path, "archive", InputError("it", f"what {packed} packed is not opened"))
         elif is_text(item.head):
@@ -139,9 +178,15 @@ class Search:
             yield unknown(path, "file", error)
         yield from self.found.record(item.path, value, len(self.person.names.within(text)))
         if not whole or "\0" in text:
-            yield unknown(path, "file", InputError("it", "it begins as a text, and not all of it is one"))
+            yield unknown(
+                path, "file", InputError("it", "it begins as a text, and not all of it is one")
+            )
         elif ENCODED.search(text):
-            yield unknown(path, "file", InputError("it", "it holds encoded parts (base64, say), which are not decoded"))
+            yield unknown(
+                path,
+                "file",
+                InputError("it", "it holds encoded parts (base64, say), which are not decoded"),
+            )
 
     def _picture(self, item: Item) -> Iterator[TracedPlace]:
         path, raw = str(item.path), item.whole()
@@ -149,7 +194,9 @@ class Search:
         try:
             if self._is_hers(raw, path):
                 by = "delete it, after the models forgot"
-                yield TracedPlace(path=path, kind="picture", standing="holds", samples=1, goes_by=by)
+                yield TracedPlace(
+                    path=path, kind="picture", standing="holds", samples=1, goes_by=by
+                )
             elif is_named(item.path, self.person):
                 by = "its name is hers and its pixels are not those of the data: look at it"
                 yield TracedPlace(path=path, kind="picture", standing="names", goes_by=by)
@@ -157,7 +204,10 @@ class Search:
             yield unknown(path, "picture", error)
         if any(map(self.person.names.in_bytes, beside.notes)):
             yield TracedPlace(
-                path=path, kind="picture", standing="names", goes_by="a note in it names them: delete it, or take it out"
+                path=path,
+                kind="picture",
+                standing="names",
+                goes_by="a note in it names them: delete it, or take it out",
             )
         told = [f"{beside.behind} bytes stand behind it"] if beside.behind else []
         told += ["it holds further pictures"] if beside.more else []
@@ -165,7 +215,11 @@ class Search:
             try:
                 if self._is_hers(part, path):
                     yield TracedPlace(
-                        path=path, kind="picture", standing="holds", samples=1, goes_by="a picture within it is hers"
+                        path=path,
+                        kind="picture",
+                        standing="holds",
+                        samples=1,
+                        goes_by="a picture within it is hers",
                     )
             except InputError:
                 told += ["what begins like a picture or an archive in it cannot be read"]
@@ -178,12 +232,16 @@ class Search:
 
 
 def is_opened(path: PurePath, head: bytes) -> bool:
-    """Whether a file is an archive of files; weights that are packed as one (torch's, NumPy's) are known as a whole."""
+    """Whether a file is an archive of files; weights that are packed as one (torch's, NumPy's) are
+    known as a whole.
+    """
     return is_archive(head) and path.suffix.lower() not in WEIGHTS
 
 
 def is_text(head: bytes) -> bool:
-    """Whether a file that begins so is UTF-8 text, or UTF-16 with its mark; the last letter may be cut."""
+    """Whether a file that begins so is UTF-8 text, or UTF-16 with its mark; the last letter may be
+    cut.
+    """
     if head.startswith(_DOCUMENTS):
         return False
     try:
@@ -194,7 +252,8 @@ def is_text(head: bytes) -> bool:
 
 
 def is_named(path: PurePath, person: Person) -> bool:
-    """Whether a file, or a folder that it lies in, has her name, or an id of hers is the end of its path.
+    """Whether a file, or a folder that it lies in, has her name, or an id of hers is the end of its
+    path.
 
     Example:
         >>> anna = Person(name="subject:anna", ids=frozenset({"faces/17.jpg"}))
@@ -202,7 +261,9 @@ def is_named(path: PurePath, person: Person) -> bool:
         [True, True, True, False]
     """
     whole = path.as_posix()
-    return any(whole.endswith(f"/{name}") for name in person.ids) or any(map(person.called, path.parts))
+    return any(whole.endswith(f"/{name}") for name in person.ids) or any(
+        map(person.called, path.parts)
+    )
 
 
 def parsed(path: Path, text: str) -> Any:
@@ -214,7 +275,9 @@ def parsed(path: Path, text: str) -> Any:
         return parse_json(text.encode("utf-8", "surrogatepass"))
     except ValueError as error:
         if path.suffix == ".json":
-            raise InputError(str(path), f"not valid JSON ({error})", "Look into it yourself") from error
+            raise InputError(
+                str(path), f"not valid JSON ({error})", "Look into it yourself"
+            ) from error
     return [line_value(line) for line in text.splitlines() if '"schema"' in line]
 
 

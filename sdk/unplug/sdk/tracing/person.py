@@ -36,10 +36,15 @@ class Person:
     def called(self, name: str) -> bool:
         """Whether the name of a file or a folder is hers, or holds hers as a word."""
         raw = name.encode("utf-8", "surrogateescape")
-        return bool(self.names.within(name) or (not name.isascii() and self.names.within(raw.decode("latin-1"))))
+        return bool(
+            self.names.within(name)
+            or (not name.isascii() and self.names.within(raw.decode("latin-1")))
+        )
 
     def among(self, split: Split, part: Iterable[str]) -> int:
-        """How many of her samples are in a part of a stored split, in clear or as digests; `InputError` without its key."""
+        """How many of her samples are in a part of a stored split, in clear or as digests;
+        `InputError` without its key.
+        """
         from unplug.sdk.learning.data import stored_name
 
         names = set(part)
@@ -48,5 +53,13 @@ class Person:
 
 def unknown(path: str, kind: str, error: Exception) -> TracedPlace:
     """A place that could not be looked into, and why."""
-    why = error.why if isinstance(error, InputError | CheckFailed) else error.strerror if isinstance(error, OSError) else None
-    return TracedPlace(path=path, kind=kind, standing="unknown", goes_by=why or str(error) or type(error).__name__)
+    why = (
+        error.why
+        if isinstance(error, InputError | CheckFailed)
+        else error.strerror
+        if isinstance(error, OSError)
+        else None
+    )
+    return TracedPlace(
+        path=path, kind=kind, standing="unknown", goes_by=why or str(error) or type(error).__name__
+    )

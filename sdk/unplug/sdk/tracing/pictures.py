@@ -14,7 +14,21 @@ MAX_NOTE, MAX_WITHIN, MAX_PIXEL_BYTES = 2**20, 4, 2**30
 _MARKER = re.compile(rb"\xff([^\x00\xff\xd0-\xd7])", re.DOTALL)
 _TABLES = {*range(0xC0, 0xE0)} - {0xD8, 0xD9, 0xDA}
 """Of JPEG: the size of the picture and what its pixels are decoded by."""
-_PIXELS = {b"IHDR", b"PLTE", b"IDAT", b"IEND", b"fdAT", b"fcTL", b"acTL", b"VP8 ", b"VP8L", b"VP8X", b"ALPH", b"ANIM", b"ANMF"}
+_PIXELS = {
+    b"IHDR",
+    b"PLTE",
+    b"IDAT",
+    b"IEND",
+    b"fdAT",
+    b"fcTL",
+    b"acTL",
+    b"VP8 ",
+    b"VP8L",
+    b"VP8X",
+    b"ALPH",
+    b"ANIM",
+    b"ANMF",
+}
 _FRAMES = {b"fdAT", b"ANMF"}
 
 
@@ -36,7 +50,9 @@ class Beside:
 
 
 def is_picture(head: bytes) -> bool:
-    """Whether a file that begins so is of a format that the data readers decode (JPEG, PNG, WebP, BMP)."""
+    """Whether a file that begins so is of a format that the data readers decode (JPEG, PNG, WebP,
+    BMP).
+    """
     return (
         head.startswith((b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"))
         or head[:4] + head[8:12] == b"RIFFWEBP"
@@ -53,7 +69,9 @@ def beside_pixels(raw: bytes) -> Beside:
         named, end = [(b"", raw[54 : _u32(raw, 10)])], _bmp_end(raw)
     else:
         named, end = _chunks(raw)
-    behind = len(raw[end:].strip(b"\0")) + _behind_pixels(b"".join(part for kind, part in named if kind == b"IDAT"))
+    behind = len(raw[end:].strip(b"\0")) + _behind_pixels(
+        b"".join(part for kind, part in named if kind == b"IDAT")
+    )
     notes, within = list[bytes](), list[bytes]()
     more = any(kind in _FRAMES for kind, _ in named)
     for kind, part in named:
@@ -79,7 +97,11 @@ def _jpeg(raw: bytes) -> tuple[list[bytes], int]:
         kind = marker[1][0]
         if kind == 0xD9:
             return parts, marker.end()
-        length = 0 if kind in (0x01, 0xD8) else int.from_bytes(raw[marker.end() : marker.end() + 2], "big")
+        length = (
+            0
+            if kind in (0x01, 0xD8)
+            else int.from_bytes(raw[marker.end() : marker.end() + 2], "big")
+        )
         if kind not in _TABLES and kind != 0xDA:
             parts.append(raw[marker.end() : marker.end() + length])
         at = marker.end() + length
@@ -105,7 +127,9 @@ def _chunks(raw: bytes) -> tuple[list[tuple[bytes, bytes]], int]:
 
 
 def _bmp_end(raw: bytes) -> int:
-    width, height = (abs(int.from_bytes(raw[at : at + 4], "little", signed=True)) for at in (18, 22))
+    width, height = (
+        abs(int.from_bytes(raw[at : at + 4], "little", signed=True)) for at in (18, 22)
+    )
     row = (width * int.from_bytes(raw[28:30], "little") + 31) // 32 * 4
     return _u32(raw, 10) + (_u32(raw, 34) if _u32(raw, 30) in (1, 2, 4, 5) else row * height)
 
@@ -115,11 +139,20 @@ def _read(note: bytes) -> list[bytes]:
     if b"\0" not in note or len(note) > MAX_NOTE:
         return [note]
     shifted = (note, note[1:])
-    return [note, *(part.decode(form, "ignore").encode() for part in shifted for form in ("utf-16-le", "utf-16-be"))]
+    return [
+        note,
+        *(
+            part.decode(form, "ignore").encode()
+            for part in shifted
+            for form in ("utf-16-le", "utf-16-be")
+        ),
+    ]
 
 
 def _behind_pixels(packed: bytes) -> int:
-    """Bytes behind the end of a PNG's packed pixels, within the parts that hold those; of larger ones than decoders take, 0."""
+    """Bytes behind the end of a PNG's packed pixels, within the parts that hold those; of larger
+    ones than decoders take, 0.
+    """
     stream, left = zlib.decompressobj(), MAX_PIXEL_BYTES
     try:
         while packed and not stream.eof and left > 0:

@@ -15,7 +15,10 @@ from unplug.trust.certificates import TracedPlace
 from .person import Person, unknown
 
 RECORD = "unplug.json"
-REVOKE = "release a model that forgot her, and revoke this; copies and phones that have it are out of reach"
+REVOKE = (
+    "release a model that forgot her, and revoke this; copies and phones that have it are out of "
+    "reach"
+)
 FORGET = "unplug forget it, then delete this folder"
 DELETE = "delete it once nothing needs it, or take them out"
 CALLED = "its name is theirs: look at it"
@@ -32,12 +35,16 @@ def checkpoint(path: Path, raw: dict[str, Any], person: Person) -> TracedPlace |
     except InputError as error:
         return unknown(folder, "checkpoint", error)
     if held:
-        return TracedPlace(path=folder, kind="checkpoint", standing="remembers", samples=held, goes_by=FORGET)
+        return TracedPlace(
+            path=folder, kind="checkpoint", standing="remembers", samples=held, goes_by=FORGET
+        )
     if forgot:
         return TracedPlace(path=folder, kind="checkpoint", standing="forgot", samples=forgot)
     if others:
         why = "they are in its validation or test set, which no weights come from"
-        return TracedPlace(path=folder, kind="checkpoint", standing="names", samples=others, goes_by=why)
+        return TracedPlace(
+            path=folder, kind="checkpoint", standing="names", samples=others, goes_by=why
+        )
     return None
 
 
@@ -48,24 +55,42 @@ def split_file(path: Path, raw: dict[str, Any], person: Person) -> TracedPlace |
         found = person.among(split, (*split.train, *split.validation, *split.test))
     except InputError as error:
         return unknown(str(path), "split", error)
-    return TracedPlace(path=str(path), kind="split", standing="names", samples=found, goes_by=DELETE) if found else None
+    return (
+        TracedPlace(path=str(path), kind="split", standing="names", samples=found, goes_by=DELETE)
+        if found
+        else None
+    )
 
 
 def references(path: Path, raw: dict[str, Any], person: Person) -> TracedPlace | None:
     """Models of person folds: what those that were trained on her say of her pictures."""
     folder = str(path.parent)
     try:
-        key, digest, rows = operator_key(str(raw["key"])), str(raw["data"]["digest"]), set(raw["rows"])
+        key, digest, rows = (
+            operator_key(str(raw["key"])),
+            str(raw["data"]["digest"]),
+            set(raw["rows"]),
+        )
         found = sum(key.digest(name, digest) in rows for name in person.ids)
     except InputError as error:
         return unknown(folder, "references", error)
     except (KeyError, TypeError) as error:
-        return unknown(folder, "references", InputError(str(path), f"it does not follow its schema ({error})"))
+        return unknown(
+            folder, "references", InputError(str(path), f"it does not follow its schema ({error})")
+        )
     why = "delete the folder, and train references again on the data without them"
-    return TracedPlace(path=folder, kind="references", standing="remembers", samples=found, goes_by=why) if found else None
+    return (
+        TracedPlace(
+            path=folder, kind="references", standing="remembers", samples=found, goes_by=why
+        )
+        if found
+        else None
+    )
 
 
-def derived(path: Path, raw: dict[str, Any], remembering: frozenset[str], known: frozenset[str]) -> TracedPlace | None:
+def derived(
+    path: Path, raw: dict[str, Any], remembering: frozenset[str], known: frozenset[str]
+) -> TracedPlace | None:
     """An exported file or a bundle, by the hash of the weights that it was made from.
 
     Args:
@@ -76,7 +101,11 @@ def derived(path: Path, raw: dict[str, Any], remembering: frozenset[str], known:
     """
     is_card = raw.get("schema") == "unplug-artifact/1"
     packed = path.name != "manifest.json"
-    kind, place = ("exported file", path.with_suffix("")) if is_card else ("bundle", path if packed else path.parent)
+    kind, place = (
+        ("exported file", path.with_suffix(""))
+        if is_card
+        else ("bundle", path if packed else path.parent)
+    )
     sha256 = _lineage(raw)
     if sha256 in remembering:
         return TracedPlace(path=str(place), kind=kind, standing="derived", goes_by=REVOKE)
@@ -134,7 +163,9 @@ def _within(raw: Any) -> Iterator[dict[str, Any]]:
 
 
 class Found:
-    """What a search found so far; what was made from weights is judged last, when all weights that are there are known."""
+    """What a search found so far; what was made from weights is judged last, when all weights that
+    are there are known.
+    """
 
     def __init__(self, person: Person) -> None:
         self.person = person
@@ -152,13 +183,25 @@ class Found:
             named: how many texts in it name her.
         """
         own = self._record(path, raw) if isinstance(raw, dict) else None
-        looked = [BY_SCHEMA[_schema(item)](path, item, self.person) for item in _within(raw)] if own is None else [own]
+        looked = (
+            [BY_SCHEMA[_schema(item)](path, item, self.person) for item in _within(raw)]
+            if own is None
+            else [own]
+        )
         places = [place for place in looked if place is not None]
         if named and not any(place.standing in FOUND for place in places):
             if _schema(raw) == CACHED:
-                places.append(TracedPlace(path=str(path), kind="cache", standing="holds", samples=named, goes_by=CACHE))
+                places.append(
+                    TracedPlace(
+                        path=str(path), kind="cache", standing="holds", samples=named, goes_by=CACHE
+                    )
+                )
             else:
-                places.append(TracedPlace(path=str(path), kind="file", standing="names", samples=named, goes_by=DELETE))
+                places.append(
+                    TracedPlace(
+                        path=str(path), kind="file", standing="names", samples=named, goes_by=DELETE
+                    )
+                )
         yield from places
 
     def _record(self, path: Path, raw: dict[str, Any]) -> TracedPlace | None:
@@ -170,7 +213,9 @@ class Found:
             place = checkpoint(path, raw, self.person)
             self._beside |= {(path.parent, sha256) for sha256 in hashes}
             self.known |= hashes if place is None or place.standing != "unknown" else set()
-            self.remembering |= hashes if place is not None and place.standing == "remembers" else set()
+            self.remembering |= (
+                hashes if place is not None and place.standing == "remembers" else set()
+            )
             return place
         if schema in DERIVED:
             self._made.append((path, raw))
@@ -178,7 +223,9 @@ class Found:
         return None if look is None else look(path, raw, self.person)
 
     def weights(self, path: Path, sha256: str) -> TracedPlace | Literal["known"] | None:
-        """What weights or an exported file are, under any name: a copy of some that remember her, or known not to, or None."""
+        """What weights or an exported file are, under any name: a copy of some that remember her,
+        or known not to, or None.
+        """
         if sha256 in self.remembering:
             if (path.parent, sha256) in self._beside:
                 return "known"
@@ -188,7 +235,9 @@ class Found:
             return "known"
         made = [raw for _, raw in self._made if sha256 in _hashes(raw)]
         if any(_lineage(raw) in self.remembering for raw in made):
-            return TracedPlace(path=str(path), kind="exported file", standing="derived", goes_by=REVOKE)
+            return TracedPlace(
+                path=str(path), kind="exported file", standing="derived", goes_by=REVOKE
+            )
         return "known" if made or sha256 in self.known else None
 
     def all(self) -> list[TracedPlace]:

@@ -1,6 +1,8 @@
-"""Looks through data, cache and folders for one person. Folders are searched for the records that unplug writes, or deeply.
+"""Looks through data, cache and folders for one person. Folders are searched for the records that
+unplug writes, or deeply.
 
-Of bundles packed into one file the manifest is read, within the bounds of `unplug.trust.bundle`, and nothing is unpacked.
+Of bundles packed into one file the manifest is read, within the bounds of `unplug.trust.bundle`,
+and nothing is unpacked.
 """
 
 from __future__ import annotations
@@ -10,7 +12,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unplug.core import SUBJECT, CheckFailed, DataError, InputError, name_form, parse_json, read_regular, text_encoding
+from unplug.core import (
+    SUBJECT,
+    CheckFailed,
+    DataError,
+    InputError,
+    name_form,
+    parse_json,
+    read_regular,
+    text_encoding,
+)
 from unplug.sdk.learning.data import Held, Listing, held_in_cache, parse_spec, picked
 from unplug.trust.bundle import read_manifest
 from unplug.trust.certificates import TracedPlace
@@ -50,28 +61,42 @@ def person_in(spec: str, name: str) -> Person:
 
 
 def trace(
-    spec: str, person: Person, folders: Sequence[Path], *, deep: Sequence[Path] = (), show: bool = False
+    spec: str,
+    person: Person,
+    folders: Sequence[Path],
+    *,
+    deep: Sequence[Path] = (),
+    show: bool = False,
 ) -> tuple[tuple[TracedPlace, ...], tuple[Held, ...]]:
     """Every place where a person was found, or could not be looked for.
 
     Args:
         spec: of the data.
         person: see `person_in`.
-        folders: searched with all that is below them for the records that unplug writes, links not followed.
+        folders: searched with all that is below them for the records that unplug writes, links not
+            followed.
         deep: searched file by file, by contents; see `unplug.sdk.tracing.deep`.
         show: a progress bar.
 
     Returns:
-        The places: the data, the cache, then files by their paths; and the entries of the cache among them, for `purge`.
+        The places: the data, the cache, then files by their paths; and the entries of the cache
+        among them, for `purge`.
 
     Raises:
         InputError: a folder is not there, or holds more than `MAX_FILES` files.
     """
     cached = picked(held_in_cache(), people=[person.name, *sorted(person.ids)])
     why = "delete the pictures, after the models forgot"
-    data = TracedPlace(path=spec, kind="data", standing="holds", samples=len(person.ids), goes_by=why)
+    data = TracedPlace(
+        path=spec, kind="data", standing="holds", samples=len(person.ids), goes_by=why
+    )
     cache = [
-        TracedPlace(path=str(path), kind=f"cache: {item.kind}", standing="holds", goes_by="unplug trace --purge --request ID")
+        TracedPlace(
+            path=str(path),
+            kind=f"cache: {item.kind}",
+            standing="holds",
+            goes_by="unplug trace --purge --request ID",
+        )
         for item in cached
         for path in item.paths
     ]
@@ -84,11 +109,17 @@ def trace(
         search.finish(deep)
         found.places += closed
     listed = {place.path for place in cache}
-    return (data, *cache, *dict.fromkeys(place for place in found.all() if place.path not in listed)), cached
+    return (
+        data,
+        *cache,
+        *dict.fromkeys(place for place in found.all() if place.path not in listed),
+    ), cached
 
 
 def _in_records(folders: Sequence[Path], found: Found) -> None:
-    """Files that can name somebody; pictures, weights and exported models are known by the JSON beside them."""
+    """Files that can name somebody; pictures, weights and exported models are known by the JSON
+    beside them.
+    """
     for path in walk(folders):
         if isinstance(path, TracedPlace):
             found.places.append(path)
@@ -98,7 +129,9 @@ def _in_records(folders: Sequence[Path], found: Found) -> None:
                 named = len(found.person.names.among(value) | found.person.names.within(text))
                 found.places += found.record(path, value, named)
             except (InputError, CheckFailed) as error:
-                found.places.append(unknown(str(path), "archive" if path.suffix in ARCHIVES else "file", error))
+                found.places.append(
+                    unknown(str(path), "archive" if path.suffix in ARCHIVES else "file", error)
+                )
 
 
 def _read(path: Path) -> tuple[Any, str]:

@@ -15,14 +15,19 @@ MAX_FILES = 1_000_000
 MAX_DEPTH = 200
 
 
-def walk(folders: Sequence[Path], called: Callable[[str], bool] = lambda name: False) -> Iterator[Path | TracedPlace]:
-    """Every file below some folders, each once and sorted within its folder, and what cannot be gone into.
+def walk(
+    folders: Sequence[Path], called: Callable[[str], bool] = lambda name: False
+) -> Iterator[Path | TracedPlace]:
+    """Every file below some folders, each once and sorted within its folder, and what cannot be
+    gone into.
 
-    Links are not followed: what one leads to within these folders is found there, and one that leads out of them is said.
+    Links are not followed: what one leads to within these folders is found there, and one that
+    leads out of them is said.
 
     Args:
         folders: where to begin.
-        called: whether a name is that of whom one looks for; folders and links of such names are places, too.
+        called: whether a name is that of whom one looks for; folders and links of such names are
+            places, too.
 
     Raises:
         InputError: a folder is not there, or they hold more than `MAX_FILES` files and folders.
@@ -46,7 +51,9 @@ def walk(folders: Sequence[Path], called: Callable[[str], bool] = lambda name: F
             continue
         count += len(items)
         if count > MAX_FILES:
-            raise InputError(folder_path, f"there are more than {MAX_FILES} files", "Name the folders one by one")
+            raise InputError(
+                folder_path, f"there are more than {MAX_FILES} files", "Name the folders one by one"
+            )
         for item in items:
             is_link = item.is_symlink()
             if not is_link and not item.is_dir(follow_symlinks=False):
@@ -54,12 +61,23 @@ def walk(folders: Sequence[Path], called: Callable[[str], bool] = lambda name: F
                 continue
             if called(item.name):
                 yield TracedPlace(
-                    path=item.path, kind="link" if is_link else "folder", standing="names", goes_by="its name is hers"
+                    path=item.path,
+                    kind="link" if is_link else "folder",
+                    standing="names",
+                    goes_by="its name is hers",
                 )
             if is_link and not any(_inside(item.path, root) for root in roots):
-                yield unknown(item.path, "link", InputError("it", "it leads out of what is searched, and is not followed"))
+                yield unknown(
+                    item.path,
+                    "link",
+                    InputError("it", "it leads out of what is searched, and is not followed"),
+                )
             elif not is_link and depth >= MAX_DEPTH:
-                yield unknown(item.path, "folder", InputError("it", f"it lies more than {MAX_DEPTH} folders deep"))
+                yield unknown(
+                    item.path,
+                    "folder",
+                    InputError("it", f"it lies more than {MAX_DEPTH} folders deep"),
+                )
             elif not is_link:
                 waiting.append((item.path, depth + 1))
 

@@ -15,8 +15,16 @@ _HIDDEN = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-
 _BLANKS, _SLASHES = re.compile(r"(?: (?=[\s_+])|[^\S ]|[_+])[\s_+]*"), re.compile(r"[\\/]+")
 _MARKS = re.compile(r"[^\w\s!-~]{64,}")
 """No name, and Unicode's forms of a run of marks take quadratic time."""
-_UNITS = ("%[0-9a-fA-F]{2}", r"\\u\{?[0-9a-fA-F]{4,6}\}?", r"\\x[0-9a-fA-F]{2}", r"\\[0-3][0-7]{2}", r"=(?:[0-9A-F]{2}|\r?\n)")
-_ESCAPED = re.compile("|".join(("&#?[0-9A-Za-z]{1,31};", *(f"{unit}(?:{unit})*" for unit in _UNITS))))
+_UNITS = (
+    "%[0-9a-fA-F]{2}",
+    r"\\u\{?[0-9a-fA-F]{4,6}\}?",
+    r"\\x[0-9a-fA-F]{2}",
+    r"\\[0-3][0-7]{2}",
+    r"=(?:[0-9A-F]{2}|\r?\n)",
+)
+_ESCAPED = re.compile(
+    "|".join(("&#?[0-9A-Za-z]{1,31};", *(f"{unit}(?:{unit})*" for unit in _UNITS)))
+)
 _SIGNS = re.compile(r"[%&\\=]")
 """As addresses, HTML, JSON, sources of programs and mails write what is not ASCII."""
 ENCODED = re.compile(
@@ -25,7 +33,8 @@ ENCODED = re.compile(
     r"|^content-transfer-encoding:\s*(?:base64|quoted|x-uu)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A text that holds something which was made text of: base64, hexadecimal digits, parts of mails."""
+"""A text that holds something which was made text of: base64, hexadecimal digits, parts of mails.
+"""
 
 
 def _plain(match: re.Match[str]) -> str:
@@ -44,7 +53,8 @@ def _plain(match: re.Match[str]) -> str:
 
 
 def folded(text: str) -> str:
-    """The form in which words are compared: no case, one form of each letter, nothing that does not show.
+    """The form in which words are compared: no case, one form of each letter, nothing that does not
+    show.
 
     Example:
         >>> folded("Stra\u00dfe 7") == folded("STRASSE_7"), folded("Jose\u0301") == folded("JOS\u00c9")
@@ -59,7 +69,9 @@ def folded(text: str) -> str:
 
 
 def _joins(letter: str) -> bool:
-    """Whether two such letters side by side are of one word; scripts without case write names without a blank around them."""
+    """Whether two such letters side by side are of one word; scripts without case write names
+    without a blank around them.
+    """
     kind = unicodedata.category(letter)
     return kind[0] in "LNM" and kind != "Lo"
 
@@ -79,14 +91,19 @@ class PersonWords:
             classes[_joins(form[0])] += re.escape(form[0])
             self._lengths.setdefault(form[0], set()).add(len(form))
         forms = zip(("", "(?<![0-9a-z])"), classes, strict=True)
-        self._starts = re.compile("|".join(f"{before}[{firsts}]" for before, firsts in forms if firsts) or "(?!)")
+        self._starts = re.compile(
+            "|".join(f"{before}[{firsts}]" for before, firsts in forms if firsts) or "(?!)"
+        )
         self._overlap = 8 * max(map(len, self._names), default=0) + 64
 
     def within(self, text: str) -> set[str]:
         """Those of the names that are in a text, whole, as it stands or with its escapes undone."""
         found = set[str]()
         for start in range(0, len(text), PIECE):
-            piece, last = text[max(0, start - self._overlap) : start + PIECE], start + PIECE >= len(text)
+            piece, last = (
+                text[max(0, start - self._overlap) : start + PIECE],
+                start + PIECE >= len(text),
+            )
             plain = _ESCAPED.sub(_plain, piece) if _SIGNS.search(piece) else piece
             for form in {piece, plain}:
                 found |= self._in_piece(folded(form), start == 0, last)
@@ -122,7 +139,8 @@ class PersonWords:
             for length in self._lengths[text[start]]:
                 end = min(start + length, len(text))
                 name = self._names.get(text[start:end])
-                cut = (start == 0 and not first) or (end == len(text) and not last)  # whole in the piece beside
+                # whole in the piece beside
+                cut = (start == 0 and not first) or (end == len(text) and not last)
                 if name is not None and not cut and _is_whole(text, start, end):
                     found.add(name)
         return found

@@ -33,7 +33,9 @@ def upgrade() -> None:
         sa.Column("fence", number, nullable=False),
         sa.Column("attempts", number, nullable=False),
         sa.Column("worker", sa.Text),
-        sa.Column("lease", sa.Double().with_variant(sa.REAL, "sqlite")),  # seconds: 4 bytes would be too few
+        sa.Column(
+            "lease", sa.Double().with_variant(sa.REAL, "sqlite")
+        ),  # seconds: 4 bytes would be too few
         sa.Column("created", sa.Text, nullable=False),
         sa.Column("started", sa.Text),
         sa.Column("finished", sa.Text),

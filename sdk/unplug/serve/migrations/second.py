@@ -1,4 +1,6 @@
-"""The second version: whose a job and a request are, which recipe each name stands for, how far certificates are."""
+"""The second version: whose a job and a request are, which recipe each name stands for, how far
+certificates are.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """What is there already is nobody's: the next server takes the jobs, and whoever sends a request again has it."""
+    """What is there already is nobody's: the next server takes the jobs, and whoever sends a
+    request again has it.
+    """
     for name in ("recipe", "recipe_sha256", "certificates"):
         op.add_column("service_jobs", sa.Column(name, sa.Text))
     op.create_table(

@@ -1,4 +1,6 @@
-"""A bundle is about one model: its gates held, and its files, its audit and its lineage name the same weights."""
+"""A bundle is about one model: its gates held, and its files, its audit and its lineage name the
+same weights.
+"""
 
 from __future__ import annotations
 
@@ -14,42 +16,64 @@ if TYPE_CHECKING:
 
 EXACT = "equality"
 """The gate of a model made to forget, in the place of those of attacks."""
-ANEW = "trained anew without them by the recipe that it was adopted with, which is not known to be its owner's"
-"""What the detail of that gate says where the original was trained elsewhere: the equality is between two of ours."""
+ANEW = (
+    "trained anew without them by the recipe that it was adopted with, which is not known to be "
+    "its owner's"
+)
+"""What the detail of that gate says where the original was trained elsewhere: the equality is
+between two of ours.
+"""
 CERTIFIED, RANKED = "certified (method)", "this request (people)"
-"""The gates of a release that rests on a certification of its method, and on the ranks of whom it names."""
+"""The gates of a release that rests on a certification of its method, and on the ranks of whom it
+names.
+"""
 USE = (("utility",), ("utility (retain)",), ("budget",))
 ATTACKED = (("forgotten (",), ("not over-forgotten (",), *USE)
 ALWAYS = (("parity",), ("audit on artifacts",), ("bench", "host latency"))
-"""What a release is judged by: for each gate its names, of which one must be there; those that end in a bracket go on."""
+"""What a release is judged by: for each gate its names, of which one must be there; those that end
+in a bracket go on.
+"""
 MAX_REPORT_BYTES = 64 * 2**20
 
 
 def gate_problems(gates: Sequence[Gate], *, signed: bool) -> Iterator[str]:
-    """What is wrong with the gates of a bundle: one that failed, that contradicts its own numbers, or that is missing.
+    """What is wrong with the gates of a bundle: one that failed, that contradicts its own numbers,
+    or that is missing.
 
-    One that was overridden stands there as failed, with the reason: whoever signs answers for it, so that without a signature
-    nobody does.
+    One that was overridden stands there as failed, with the reason: whoever signs answers for it,
+    so that without a signature nobody does.
     """
     for gate in gates:
         if gate.override is not None and gate.override.strip() and not gate.passed:
             if not signed:
                 yield f"the gate {gate.name!r} was overridden, and nobody signed that"
             continue
-        holds = gate.value is not None and (gate.value <= gate.limit if gate.comparison == "<=" else gate.value >= gate.limit)
+        holds = gate.value is not None and (
+            gate.value <= gate.limit if gate.comparison == "<=" else gate.value >= gate.limit
+        )
         if not (gate.passed and holds) or gate.override is not None:
             yield f"the gate {gate.explain()}, does not hold"
     judged = {gate.name for gate in gates}
-    forgotten = ((EXACT,),) if EXACT in judged else ((RANKED,), *USE) if CERTIFIED in judged else ATTACKED
+    forgotten = (
+        ((EXACT,),) if EXACT in judged else ((RANKED,), *USE) if CERTIFIED in judged else ATTACKED
+    )
     for names in (*forgotten, *ALWAYS):
-        if not any(name == one or (one.endswith("(") and name.startswith(one)) for name in judged for one in names):
+        if not any(
+            name == one or (one.endswith("(") and name.startswith(one))
+            for name in judged
+            for one in names
+        ):
             yield f"it was not judged by the gate {names[0].rstrip(' (')!r}"
 
 
 def model_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
     """Where the parts of a bundle are about different models; its files were found whole before."""
     lineage = manifest.lineage
-    artifacts = {name.split("/")[1].removesuffix(".json") for name in manifest.files if name.startswith("artifacts/")}
+    artifacts = {
+        name.split("/")[1].removesuffix(".json")
+        for name in manifest.files
+        if name.startswith("artifacts/")
+    }
     if not artifacts:
         yield "it holds no exported file"
     for name in sorted(artifacts):
@@ -70,30 +94,41 @@ def model_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
 
 def _report_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
     audit, release = (
-        read_json(bundle / "reports" / name, max_bytes=MAX_REPORT_BYTES) for name in ("audit.json", "release.json")
+        read_json(bundle / "reports" / name, max_bytes=MAX_REPORT_BYTES)
+        for name in ("audit.json", "release.json")
     )
     models: dict[str, Any] = {model["role"]: model for model in audit["models"]}
     for role, sha256 in (
-        ("unlearned", manifest.lineage.checkpoint_sha256), ("original", manifest.lineage.original_sha256),
-    ):  # fmt: skip
+        ("unlearned", manifest.lineage.checkpoint_sha256),
+        ("original", manifest.lineage.original_sha256),
+    ):
         if models[role]["sha256"] != sha256:
             yield f"its audit is about another {role} model than its lineage names"
     judged = {gate.name for gate in manifest.gates}
     for attack in models["unlearned"]["attacks"]:
-        if not {EXACT, CERTIFIED} & judged and not {f"forgotten ({attack})", f"not over-forgotten ({attack})"} <= judged:
+        if (
+            not {EXACT, CERTIFIED} & judged
+            and not {f"forgotten ({attack})", f"not over-forgotten ({attack})"} <= judged
+        ):
             yield f"it was not judged by the attack {attack[:60]!r} of its audit"
     if CERTIFIED in judged:
         yield from certification_problems(bundle, manifest)
-    if [(gate["name"], gate["value"], gate["passed"], gate.get("override")) for gate in release["gates"]] != [
-        (gate.name, gate.value, gate.passed, gate.override) for gate in manifest.gates
-    ]:
+    if [
+        (gate["name"], gate["value"], gate["passed"], gate.get("override"))
+        for gate in release["gates"]
+    ] != [(gate.name, gate.value, gate.passed, gate.override) for gate in manifest.gates]:
         yield "its release report has other gates than its manifest"
 
 
 def certification_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
-    """A certification of another original, data or method than those of the lineage, or one that certifies nothing."""
+    """A certification of another original, data or method than those of the lineage, or one that
+    certifies nothing.
+    """
     found = read_json(bundle / "reports" / "certification.json", max_bytes=MAX_REPORT_BYTES)
     named = tuple(found[name] for name in ("original_sha256", "data_digest", "method", "verdict"))
     lineage = manifest.lineage
     if named != (lineage.original_sha256, lineage.data_digest, lineage.method, "certified"):
-        yield "its certification is of another original, data or method than its lineage names, or certifies nothing"
+        yield (
+            "its certification is of another original, data or method than its lineage names, or "
+            "certifies nothing"
+        )

@@ -11,7 +11,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from unplug.core import InputError, atomic_dir, check_replaceable, sha256_file, temporary_folder, write_json
+from unplug.core import (
+    InputError,
+    atomic_dir,
+    check_replaceable,
+    sha256_file,
+    temporary_folder,
+    write_json,
+)
 from unplug.export import Artifact, write_card
 
 from .binding import gate_problems, model_problems
@@ -57,7 +64,8 @@ class Content:
 
 
 def write_bundle(content: Content, out: Path, signing: Signing | None = None) -> Path:
-    """Writes a bundle folder atomically; where it is to be signed it is there signed, or not at all.
+    """Writes a bundle folder atomically; where it is to be signed it is there signed, or not at
+    all.
 
     Args:
         content: what goes into it.
@@ -66,7 +74,8 @@ def write_bundle(content: Content, out: Path, signing: Signing | None = None) ->
 
     Raises:
         OutputError: `out` is taken by something else or cannot be written.
-        BundleCheckFailed: it is to be signed, and a gate does not hold or it is not about one model. Nothing is written.
+        BundleCheckFailed: it is to be signed, and a gate does not hold or it is not about one
+            model. Nothing is written.
     """
     with atomic_dir(out, owner=MANIFEST, ours=BUNDLE_ENTRIES, private=False) as folder:
         (folder / "README.md").write_text(content.card, encoding="utf-8")
@@ -74,7 +83,8 @@ def write_bundle(content: Content, out: Path, signing: Signing | None = None) ->
         for artifact in content.artifacts:
             target = folder / "artifacts" / artifact.path.name
             (shutil.copytree if artifact.path.is_dir() else shutil.copyfile)(artifact.path, target)
-            write_card(target, replace(artifact.card, seconds=0.0, prepare_seconds=0.0))  # what is signed holds no times
+            # what is signed holds no times
+            write_card(target, replace(artifact.card, seconds=0.0, prepare_seconds=0.0))
         shutil.copytree(content.vectors, folder / "test_vectors")
         for name, report in content.reports.items():
             write_json(folder / "reports" / name, report)
@@ -83,7 +93,9 @@ def write_bundle(content: Content, out: Path, signing: Signing | None = None) ->
 
 
 def _finish(folder: Path, facts: dict[str, Any], signing: Signing | None) -> None:
-    """The manifest of a folder and, where it is to be signed, the checks before that and the signature."""
+    """The manifest of a folder and, where it is to be signed, the checks before that and the
+    signature.
+    """
     publication = None if signing is None else asdict(signing.publication)
     write_manifest(folder, {**facts, "schema": SCHEMA, "publication": publication})
     if signing is not None:
@@ -93,7 +105,13 @@ def _finish(folder: Path, facts: dict[str, Any], signing: Signing | None) -> Non
 
 def _inventory(folder: Path) -> dict[str, dict[str, Any]]:
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
-    return {path.relative_to(folder).as_posix(): {"sha256": sha256_file(path), "bytes": path.stat().st_size} for path in files}
+    return {
+        path.relative_to(folder).as_posix(): {
+            "sha256": sha256_file(path),
+            "bytes": path.stat().st_size,
+        }
+        for path in files
+    }
 
 
 def check_free(out: Path) -> None:
@@ -102,26 +120,41 @@ def check_free(out: Path) -> None:
 
 
 def _check_descent(new: Lineage, old: Lineage, path: Path) -> None:
-    """Two models of one original forgot other people each; which is for `unplug release` to look at, which has the data."""
-    if new.original_sha256 == old.original_sha256 and new.checkpoint_sha256 != old.checkpoint_sha256:
-        why = f"it was made from the original of {path} and not from its model, so whom that one forgot may come back"
-        start = f"Release it from that model (SHA-256 {old.checkpoint_sha256}) with `unplug release ... --supersedes {path}`"
+    """Two models of one original forgot other people each; which is for `unplug release` to look
+    at, which has the data.
+    """
+    if (
+        new.original_sha256 == old.original_sha256
+        and new.checkpoint_sha256 != old.checkpoint_sha256
+    ):
+        why = (
+            f"it was made from the original of {path} and not from its model, so whom that one "
+            "forgot may come back"
+        )
+        start = (
+            f"Release it from that model (SHA-256 {old.checkpoint_sha256}) with `unplug release "
+            f"... --supersedes {path}`"
+        )
         raise InputError("the bundle", why, start)
 
 
 def read_manifest(bundle: Path) -> Manifest:
-    """The manifest of a bundle, a folder or a zip file of one, of either version. Nothing is verified.
+    """The manifest of a bundle, a folder or a zip file of one, of either version. Nothing is
+    verified.
 
     Raises:
         ReportError: no bundle.
-        BundleCheckFailed: a manifest that is too large, not of a known schema, or names a file that leads out of the folder.
+        BundleCheckFailed: a manifest that is too large, not of a known schema, or names a file that
+            leads out of the folder.
     """
     with open_source(bundle) as source:
         return _manifest(source)
 
 
 def bundle_id(bundle: Path) -> str:
-    """What a bundle is called where others name it: the SHA-256 of its manifest, which nobody has verified here."""
+    """What a bundle is called where others name it: the SHA-256 of its manifest, which nobody has
+    verified here.
+    """
     with open_source(bundle) as source:
         holds_manifest(source)
         return hashlib.sha256(read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)).hexdigest()
@@ -129,7 +162,9 @@ def bundle_id(bundle: Path) -> str:
 
 def _manifest(source: BundleSource) -> Manifest:
     holds_manifest(source)
-    return manifest_of(read_whole(source, MANIFEST, MAX_MANIFEST_BYTES), f"{source.label}/{MANIFEST}")
+    return manifest_of(
+        read_whole(source, MANIFEST, MAX_MANIFEST_BYTES), f"{source.label}/{MANIFEST}"
+    )
 
 
 def manifest_of(raw: bytes, where: str) -> Manifest:
@@ -141,21 +176,29 @@ def manifest_of(raw: bytes, where: str) -> Manifest:
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part)[:60] for part in first["loc"]) or "the file"
-        raise Refused("manifest", where, f"it does not follow its schema ({place}: {first['msg'][:200]})") from problem
+        raise Refused(
+            "manifest", where, f"it does not follow its schema ({place}: {first['msg'][:200]})"
+        ) from problem
     except ValueError as problem:
-        raise Refused("manifest", where, f"it does not follow its schema (the file: {problem})") from problem
+        raise Refused(
+            "manifest", where, f"it does not follow its schema (the file: {problem})"
+        ) from problem
     if len(manifest.files) > MAX_FILES:
         raise Refused("too-many", where, f"it names more than {MAX_FILES} files")
     check_names(sorted(manifest.files), where)
     return manifest
 
 
-def verify_bundle(bundle: Path, trust: Trust | None = None, *, now: datetime | None = None) -> Manifest:
-    """Checks a bundle: its signature where it has one, every file, its gates, and that all of it is about one model.
+def verify_bundle(
+    bundle: Path, trust: Trust | None = None, *, now: datetime | None = None
+) -> Manifest:
+    """Checks a bundle: its signature where it has one, every file, its gates, and that all of it is
+    about one model.
 
     Args:
         bundle: a folder, or a zip file of one.
-        trust: who may have signed it, and what is known already; None takes an unsigned bundle, and no signed one.
+        trust: who may have signed it, and what is known already; None takes an unsigned bundle, and
+            no signed one.
         now: the time, UTC; None takes the clock's.
 
     Returns:
@@ -164,8 +207,9 @@ def verify_bundle(bundle: Path, trust: Trust | None = None, *, now: datetime | N
     Raises:
         ReportError, BundleCheckFailed: see `read_manifest`.
         Refused: it is not signed by whom is trusted, or must not be used any more; see `verify`.
-        BundleCheckFailed: a file is missing, changed, a link, or not in the manifest; a gate failed or is missing, or was
-            overridden and nobody signed that; a card, the audit and the lineage name different weights.
+        BundleCheckFailed: a file is missing, changed, a link, or not in the manifest; a gate failed
+            or is missing, or was overridden and nobody signed that; a card, the audit and the
+            lineage name different weights.
     """
     with open_source(bundle) as source:
         manifest = _manifest(source)
@@ -180,9 +224,14 @@ def verify_bundle(bundle: Path, trust: Trust | None = None, *, now: datetime | N
     return manifest
 
 
-def _check_whole(folder: Path, manifest: Manifest, *, signed: bool, label: str | None = None) -> None:
+def _check_whole(
+    folder: Path, manifest: Manifest, *, signed: bool, label: str | None = None
+) -> None:
     """That every gate holds or its override is signed, and all parts are about one model."""
-    for problem in (*gate_problems(manifest.gates, signed=signed), *model_problems(folder, manifest)):
+    for problem in (
+        *gate_problems(manifest.gates, signed=signed),
+        *model_problems(folder, manifest),
+    ):
         raise BundleCheckFailed(label or str(folder), problem, DISTRUST)
 
 
@@ -190,7 +239,11 @@ def _check_files(source: BundleSource, manifest: Manifest) -> None:
     """That an unsigned bundle holds what its own manifest says."""
     for name in source.odd:
         listed = name in manifest.files
-        why = f"{name} is a link or no plain file" if listed else f"{name[:200]!r} is not in the manifest"
+        why = (
+            f"{name} is a link or no plain file"
+            if listed
+            else f"{name[:200]!r} is not in the manifest"
+        )
         raise Refused("link" if listed else "unlisted", source.label, why)
     known = {*manifest.files, MANIFEST}
     for name in sorted(source.sizes.keys() ^ known):
@@ -235,7 +288,8 @@ def unpack(source: BundleSource, manifest: Manifest, folder: Path) -> None:
 
 
 def sign_bundle(bundle: Path, signing: Signing, out: Path) -> str:
-    """Publishes a bundle: verifies it, then writes it with the signer's word and signature, in one step.
+    """Publishes a bundle: verifies it, then writes it with the signer's word and signature, in one
+    step.
 
     Args:
         bundle: a folder or zip file, signed before or not; an older signature is replaced.
@@ -246,17 +300,23 @@ def sign_bundle(bundle: Path, signing: Signing, out: Path) -> str:
         The id of the signed bundle: SHA-256 of its manifest.
 
     Raises:
-        BundleCheckFailed: a file was changed, a gate does not hold, it is not about one model. Nothing is signed then.
-        InputError: it was made from the same original as one that it takes the place of, and nothing shows that whom that one
-            forgot stay forgotten.
+        BundleCheckFailed: a file was changed, a gate does not hold, it is not about one model.
+            Nothing is signed then.
+        InputError: it was made from the same original as one that it takes the place of, and
+            nothing shows that whom that one forgot stay forgotten.
     """
     check_free(out)
     for path in signing.earlier:
         _check_descent(read_manifest(bundle).lineage, read_manifest(path).lineage, path)
-    with open_source(bundle) as source, atomic_dir(out, owner=MANIFEST, ours=BUNDLE_ENTRIES) as folder:
+    with (
+        open_source(bundle) as source,
+        atomic_dir(out, owner=MANIFEST, ours=BUNDLE_ENTRIES) as folder,
+    ):
         manifest = _manifest(source)
         unpack(source, manifest, folder)
-        surplus = sorted(source.sizes.keys() - manifest.files.keys() - {MANIFEST, SIGNATURE}) + list(source.odd)
+        surplus = sorted(
+            source.sizes.keys() - manifest.files.keys() - {MANIFEST, SIGNATURE}
+        ) + list(source.odd)
         if surplus:
             raise Refused("unlisted", source.label, f"{surplus[0][:200]!r} is not in the manifest")
         facts = as_second(strict_json(read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)))
@@ -278,7 +338,9 @@ def artifact_paths(subjects: Sequence[Path], trust: Trust | None = None) -> list
     found: list[Path] = []
     for subject in subjects:
         if not subject.exists():
-            raise InputError(str(subject), "no such checkpoint, exported file or bundle", "Check the path")
+            raise InputError(
+                str(subject), "no such checkpoint, exported file or bundle", "Check the path"
+            )
         if (subject / "manifest.json").is_file():
             found += [subject / name for name in _exported(verify_bundle(subject, trust))]
         else:
@@ -287,5 +349,7 @@ def artifact_paths(subjects: Sequence[Path], trust: Trust | None = None) -> list
 
 
 def _exported(manifest: Manifest) -> list[str]:
-    cards = (name for name in manifest.files if name.startswith("artifacts/") and name.count("/") == 1)
+    cards = (
+        name for name in manifest.files if name.startswith("artifacts/") and name.count("/") == 1
+    )
     return sorted(name.removesuffix(".json") for name in cards if name.endswith(".json"))

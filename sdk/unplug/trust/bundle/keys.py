@@ -1,4 +1,6 @@
-"""Keys that sign bundles: P-256, from a file, an environment variable, or behind a command (a token, a key service)."""
+"""Keys that sign bundles: P-256, from a file, an environment variable, or behind a command (a
+token, a key service).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ class Signer:
     Args:
         key: the public half.
         sign: from bytes to the signature in DER.
-        chain: certificates in DER by which it is named, its own first, then those above it; none: it is named by its key.
+        chain: certificates in DER by which it is named, its own first, then those above it; none:
+            it is named by its key.
     """
 
     key: PublicKey
@@ -54,11 +57,13 @@ def make_key(path: Path) -> PublicKey:
     public = path.with_name(f"{path.name}.pub")
     for taken in (path, public):
         if taken.is_symlink() or taken.exists():
-            raise OutputError(str(taken), "a file is there, and keys are never overwritten", "Choose another name")
+            raise OutputError(
+                str(taken), "a file is there, and keys are never overwritten", "Choose another name"
+            )
     made = ec.generate_private_key(ec.SECP256R1())
     private = made.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )  # fmt: skip
+    )
     key = _public_of(made)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +71,9 @@ def make_key(path: Path) -> PublicKey:
         _write_new(public, key.pem.encode(), 0o644)
     except OSError as error:
         raise OutputError(
-            str(path), f"no key can be written there ({error.strerror or error})", "Choose another place"
+            str(path),
+            f"no key can be written there ({error.strerror or error})",
+            "Choose another place",
         ) from error
     return key
 
@@ -84,15 +91,18 @@ def load_signer(spec: str, public: Path | None = None, chain: Path | None = None
     """The key that signs.
 
     Args:
-        spec: a file; ``env:NAME``, an environment variable that holds the PEM text; or ``command:WORDS``, a program that reads
-            the bytes to sign on standard input and writes the signature, ECDSA over SHA-256 in DER, on standard output, such as
-            ``openssl dgst -sha256 -sign KEY`` or ``pkcs11-tool --sign --mechanism ECDSA-SHA256 --signature-format openssl``.
+        spec: a file; ``env:NAME``, an environment variable that holds the PEM text; or
+            ``command:WORDS``, a program that reads the bytes to sign on standard input and writes
+            the signature, ECDSA over SHA-256 in DER, on standard output, such as ``openssl dgst
+            -sha256 -sign KEY`` or ``pkcs11-tool --sign --mechanism ECDSA-SHA256 --signature-format
+            openssl``.
         public: the public key; a command cannot tell it.
-        chain: PEM file with the certificate of the key, then those above it, by which signatures shall name it.
+        chain: PEM file with the certificate of the key, then those above it, by which signatures
+            shall name it.
 
     Raises:
-        InputError: there is none; others can read it; it is of another kind; it is not the private half of `public`, or not
-            what the first certificate is about.
+        InputError: there is none; others can read it; it is of another kind; it is not the private
+            half of `public`, or not what the first certificate is about.
     """
     certificates = () if chain is None else read_certificates(chain)
     wanted = None if public is None else public_key(_text(public), str(public))
@@ -100,22 +110,38 @@ def load_signer(spec: str, public: Path | None = None, chain: Path | None = None
         public, wanted = public or chain, _certified(certificates[0], wanted, str(chain))
     if spec.startswith(COMMAND):
         if wanted is None:
-            raise InputError("--key command:", "its public key is not known", "Add --public KEY.pub, or --chain")
+            raise InputError(
+                "--key command:", "its public key is not known", "Add --public KEY.pub, or --chain"
+            )
         try:
             words = shlex.split(spec[len(COMMAND) :])
         except ValueError as error:
-            raise InputError(f"--key {spec[:100]}", f"its quotes do not match ({error})", "Write it as in a shell") from error
-        return Signer(key=wanted, sign=lambda message: _by_command(words, message), chain=certificates)
+            raise InputError(
+                f"--key {spec[:100]}",
+                f"its quotes do not match ({error})",
+                "Write it as in a shell",
+            ) from error
+        return Signer(
+            key=wanted, sign=lambda message: _by_command(words, message), chain=certificates
+        )
     if spec.startswith(ENVIRONMENT):
         where, text = spec, os.environ.get(spec[len(ENVIRONMENT) :], "")
         if not text:
-            raise InputError(where, "that environment variable is not set", f"Put the PEM text of the key in it; {_MAKE}")
+            raise InputError(
+                where,
+                "that environment variable is not set",
+                f"Put the PEM text of the key in it; {_MAKE}",
+            )
     else:
         where, text = spec, _private_text(Path(spec))
     private = _private(text, where)
     key = _public_of(private)
     if wanted not in (None, key):
-        raise InputError(where, f"it is not the private half of {public}", "Give the two files that were made together")
+        raise InputError(
+            where,
+            f"it is not the private half of {public}",
+            "Give the two files that were made together",
+        )
     return Signer(key=key, sign=lambda message: _by_key(private, message), chain=certificates)
 
 
@@ -124,9 +150,15 @@ def _certified(certificate: bytes, public: PublicKey | None, where: str) -> Publ
     try:
         key = key_of(certificate)
     except ValueError as error:
-        raise InputError(where, f"its first certificate cannot be used ({error})", "Give one of a P-256 key") from error
+        raise InputError(
+            where, f"its first certificate cannot be used ({error})", "Give one of a P-256 key"
+        ) from error
     if public not in (None, key):
-        raise InputError(where, "its first certificate is of another key than --public", "Give the two that belong together")
+        raise InputError(
+            where,
+            "its first certificate is of another key than --public",
+            "Give the two that belong together",
+        )
     return key
 
 
@@ -139,7 +171,9 @@ def _private_text(path: Path) -> str:
         raise InputError(str(path), "no such key", _MAKE)
     text = _text(path)
     if "PUBLIC KEY" not in text and os.name != "nt" and stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise InputError(str(path), "others than its owner can read the private key", f"Run: chmod 600 {path}")
+        raise InputError(
+            str(path), "others than its owner can read the private key", f"Run: chmod 600 {path}"
+        )
     return text
 
 
@@ -149,15 +183,23 @@ def _private(text: str, where: str) -> EllipticCurvePrivateKey:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     if "PUBLIC KEY" in text:
-        raise InputError(where, "it is a public key, and signing needs the private one", "Give the file without .pub")
+        raise InputError(
+            where,
+            "it is a public key, and signing needs the private one",
+            "Give the file without .pub",
+        )
     try:
         found = load_pem_private_key(text.encode(), None)
     except TypeError as error:  # what the library says of a passphrase that is missing
         why = "the private key is under a passphrase"
-        raise InputError(where, why, "Use --key 'command:openssl dgst -sha256 -sign FILE', which asks for it") from error
+        raise InputError(
+            where, why, "Use --key 'command:openssl dgst -sha256 -sign FILE', which asks for it"
+        ) from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InputError(where, "it is no private key in PEM form", _MAKE) from error
-    if not isinstance(found, ec.EllipticCurvePrivateKey) or not isinstance(found.curve, ec.SECP256R1):
+    if not isinstance(found, ec.EllipticCurvePrivateKey) or not isinstance(
+        found.curve, ec.SECP256R1
+    ):
         raise InputError(where, "it is a private key of another kind than P-256", _MAKE)
     return found
 
@@ -169,15 +211,19 @@ def _public_of(private: EllipticCurvePrivateKey) -> PublicKey:
         der=private.public_key().public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
-    )  # fmt: skip
+    )
 
 
 def _by_key(private: EllipticCurvePrivateKey, message: bytes) -> bytes:
-    """The one signature of RFC 6979 (no random number, the same bundle has the same bytes), of the two with the smaller s."""
+    """The one signature of RFC 6979 (no random number, the same bundle has the same bytes), of the
+    two with the smaller s.
+    """
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, utils
 
-    r, s = utils.decode_dss_signature(private.sign(message, ec.ECDSA(hashes.SHA256(), deterministic_signing=True)))
+    r, s = utils.decode_dss_signature(
+        private.sign(message, ec.ECDSA(hashes.SHA256(), deterministic_signing=True))
+    )
     return utils.encode_dss_signature(r, min(s, ORDER - s))
 
 
@@ -185,12 +231,20 @@ def _by_command(words: list[str], message: bytes) -> bytes:
     """What a program signs; whether it did is found by verifying the bundle with its public key."""
     what = f"--key command:{' '.join(words)[:100]}"
     try:
-        done = subprocess.run(words, input=message, capture_output=True, timeout=SECONDS, check=False)
+        done = subprocess.run(
+            words, input=message, capture_output=True, timeout=SECONDS, check=False
+        )
     except subprocess.TimeoutExpired as error:
-        raise InputError(what, f"no signature after {SECONDS} s", "Try the command by hand") from error
+        raise InputError(
+            what, f"no signature after {SECONDS} s", "Try the command by hand"
+        ) from error
     except (OSError, IndexError, ValueError) as error:
         raise InputError(what, f"it cannot be run ({error})", "Check the command") from error
     if done.returncode or not done.stdout:
         tail = done.stderr.decode("utf-8", "replace").strip()[-200:]
-        raise InputError(what, f"it made no signature (exit {done.returncode}: {tail})", "Try the command by hand")
+        raise InputError(
+            what,
+            f"it made no signature (exit {done.returncode}: {tail})",
+            "Try the command by hand",
+        )
     return done.stdout

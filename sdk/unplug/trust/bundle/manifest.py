@@ -1,4 +1,5 @@
-"""What ``manifest.json`` says, ``unplug-bundle/2``; an ``unplug-bundle/1`` is read as a bundle that nobody published.
+"""What ``manifest.json`` says, ``unplug-bundle/2``; an ``unplug-bundle/1`` is read as a bundle that
+nobody published.
 
 And what differs between two of them.
 """
@@ -28,8 +29,10 @@ class Gate:
     """One condition of a release; a null value was not measured.
 
     Args:
-        inconclusive: it does not hold, but only because too little is known: more people, or another design, may show it.
-        override: why whoever released it shipped all the same, though it does not hold; None where nobody had to.
+        inconclusive: it does not hold, but only because too little is known: more people, or
+            another design, may show it.
+        override: why whoever released it shipped all the same, though it does not hold; None where
+            nobody had to.
     """
 
     name: str
@@ -50,13 +53,21 @@ class Gate:
     def explain(self) -> str:
         """One clause: by how much it holds or fails, or why nobody can tell."""
         if self.value is None:
-            return f"{self.name}: nothing measured ({self.detail}), must be {self.comparison} {self.limit:g}{self.unit}"
-        return f"{self.name}: {self.value:.4g}{self.unit}, must be {self.comparison} {self.limit:g}{self.unit}"
+            return (
+                f"{self.name}: nothing measured ({self.detail}), must be {self.comparison} "
+                f"{self.limit:g}{self.unit}"
+            )
+        return (
+            f"{self.name}: {self.value:.4g}{self.unit}, must be {self.comparison} "
+            f"{self.limit:g}{self.unit}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lineage:
-    """Where a bundle's model comes from, in hashes: nothing here names a person, a sample or a place."""
+    """Where a bundle's model comes from, in hashes: nothing here names a person, a sample or a
+    place.
+    """
 
     original_sha256: str
     checkpoint_sha256: str
@@ -77,7 +88,8 @@ class Publication:
         expires: UTC, ``2027-05-01T00:00:00Z``, from when on it is refused; None never.
         supersedes: bundles that this one takes the place of, by the SHA-256 of their manifest.
         revokes: bundles that must not be used any more.
-        requests: of the requests that it answers, their ids in the ledger: opaque, they name nobody.
+        requests: of the requests that it answers, their ids in the ledger: opaque, they name
+            nobody.
     """
 
     name: str
@@ -121,7 +133,8 @@ class Manifest:
 
 
 def as_second(value: Any) -> Any:
-    """The JSON of a manifest of either version in the form of the second; what is neither comes back as it was.
+    """The JSON of a manifest of either version in the form of the second; what is neither comes
+    back as it was.
 
     ``unplug-bundle/1`` had a field for a signature that nobody could check: null, or it is refused.
 
@@ -142,7 +155,8 @@ class ManifestDifference:
 
     Args:
         added, removed, changed: files by path; bytes of each before and after.
-        facts: every other field of the manifest that differs, ``lineage.method`` for example, before and after.
+        facts: every other field of the manifest that differs, ``lineage.method`` for example,
+            before and after.
     """
 
     added: dict[str, int]
@@ -159,7 +173,9 @@ def diff_bundles(before: Manifest, after: Manifest) -> ManifestDifference:
         added={name: new[name].bytes for name in sorted(new.keys() - old.keys())},
         removed={name: old[name].bytes for name in sorted(old.keys() - new.keys())},
         changed={
-            name: (old[name].bytes, new[name].bytes) for name in sorted(old.keys() & new.keys()) if old[name] != new[name]
+            name: (old[name].bytes, new[name].bytes)
+            for name in sorted(old.keys() & new.keys())
+            if old[name] != new[name]
         },
         facts={
             name: (left.get(name), right.get(name))
@@ -174,6 +190,13 @@ def _flat(manifest: Manifest) -> dict[str, object]:
     value = asdict(manifest)
     gates = {gate.name: gate.value for gate in manifest.gates}
     found: dict[str, object] = {"model_type": manifest.model_type}
-    for section in ("publication", "iospec", "preprocessing", "postprocessing", "lineage", "versions"):
+    for section in (
+        "publication",
+        "iospec",
+        "preprocessing",
+        "postprocessing",
+        "lineage",
+        "versions",
+    ):
         found |= {f"{section}.{key}": item for key, item in (value[section] or {}).items()}
     return found | {f"gates.{name}": item for name, item in gates.items()}

@@ -1,7 +1,8 @@
-"""The Hugging Face Hub: a model repository, its card with metadata, and the bundle in a folder of it.
+"""The Hugging Face Hub: a model repository, its card with metadata, and the bundle in a folder of
+it.
 
-The bundle's own README.md is signed and stays as it is; the repository's says how to verify it. Texts of the bundle stand in
-the metadata as JSON strings, which YAML reads as nothing else.
+The bundle's own README.md is signed and stays as it is; the repository's says how to verify it.
+Texts of the bundle stand in the metadata as JSON strings, which YAML reads as nothing else.
 
 Reference: Hugging Face Hub documentation, Model cards.
 """
@@ -26,7 +27,9 @@ def write_hub(shipment: Shipment, folder: Path) -> None:
     """``README.md``, ``.gitattributes`` and the bundle."""
     directory = f"{shipment.name}.unplug"
     shipment.copy(folder / directory)
-    (folder / "README.md").write_text("\n".join([*_metadata(shipment), "", *_text(shipment, directory)]), encoding="utf-8")
+    (folder / "README.md").write_text(
+        "\n".join([*_metadata(shipment), "", *_text(shipment, directory)]), encoding="utf-8"
+    )
     lines = (f"*.{ending} filter=lfs diff=lfs merge=lfs -text\n" for ending in LARGE)
     # A line ending that git changes is another file than the one that was signed.
     (folder / ".gitattributes").write_text("* -text\n" + "".join(lines), encoding="utf-8")
@@ -35,7 +38,11 @@ def write_hub(shipment: Shipment, folder: Path) -> None:
 def _metadata(shipment: Shipment) -> list[str]:
     manifest = shipment.manifest
     targets = {name.rsplit(".", 1)[-1] for name in manifest.files if name.startswith("artifacts/")}
-    tags = ["unplug", "machine-unlearning", *sorted(targets & {"onnx", "tflite", "mlpackage", "pte"})]
+    tags = [
+        "unplug",
+        "machine-unlearning",
+        *sorted(targets & {"onnx", "tflite", "mlpackage", "pte"}),
+    ]
     found = ["---", "library_name: unplug"]
     if shipment.delivery.license:
         found.append(f"license: {json.dumps(shipment.delivery.license)}")
@@ -45,15 +52,23 @@ def _metadata(shipment: Shipment) -> list[str]:
 
 
 def _text(shipment: Shipment, directory: str) -> list[str]:
-    """Nothing here is a stranger's markup: names were checked, and the rest is a number or made plain."""
+    """Nothing here is a stranger's markup: names were checked, and the rest is a number or made
+    plain.
+    """
     manifest, lineage = shipment.manifest, shipment.manifest.lineage
-    signed = f"signed by the key `{shipment.key}`" if shipment.key else "**not signed**: this shows integrity, not origin"
+    signed = (
+        f"signed by the key `{shipment.key}`"
+        if shipment.key
+        else "**not signed**: this shows integrity, not origin"
+    )
     trust = " --trust KEY.pub" if shipment.key else ""
     return [
         f"# {shipment.name}, release {shipment.release}",
         "",
-        f"A model (`{_cell(manifest.model_type)}`) that has forgotten {lineage.forget_samples} training samples by "
-        f"`{_cell(lineage.method)}`, at {100 * lineage.compute_fraction:.1f} % of a retraining. The bundle is {signed}.",
+        f"A model (`{_cell(manifest.model_type)}`) that has forgotten {lineage.forget_samples} "
+        "training samples by "
+        f"`{_cell(lineage.method)}`, at {100 * lineage.compute_fraction:.1f} % of a retraining. "
+        f"The bundle is {signed}.",
         "",
         "## Verify before use",
         "",
@@ -62,7 +77,11 @@ def _text(shipment: Shipment, directory: str) -> list[str]:
         "```",
         "",
         f"Its id, the SHA-256 of `{directory}/{MANIFEST}`, must be `{shipment.id}`."
-        + (f" `{SIGNATURE}` is over every file; get the key from whom you trust, not from here." if shipment.key else ""),
+        + (
+            f" `{SIGNATURE}` is over every file; get the key from whom you trust, not from here."
+            if shipment.key
+            else ""
+        ),
         "",
         "## What it was judged by",
         "",
@@ -74,7 +93,10 @@ def _text(shipment: Shipment, directory: str) -> list[str]:
         "",
         "| file | bytes | SHA-256 |",
         "|---|---:|---|",
-        *(f"| `{name}` | {entry.bytes:,} | `{_cell(entry.sha256)}` |" for name, entry in sorted(manifest.files.items())),
+        *(
+            f"| `{name}` | {entry.bytes:,} | `{_cell(entry.sha256)}` |"
+            for name, entry in sorted(manifest.files.items())
+        ),
         "",
     ]
 
@@ -82,9 +104,14 @@ def _text(shipment: Shipment, directory: str) -> list[str]:
 def _gate(gate: Gate) -> str:
     value = "not measured" if gate.value is None else f"{gate.value:.4g}{_cell(gate.unit)}"
     word = "" if gate.override is None else f"overridden: {_cell(gate.override)}"
-    return f"| {_cell(gate.name)} | {value} | {gate.comparison} {gate.limit:.4g}{_cell(gate.unit)} | {word} |"
+    return (
+        f"| {_cell(gate.name)} | {value} | {gate.comparison} {gate.limit:.4g}{_cell(gate.unit)} | "
+        f"{word} |"
+    )
 
 
 def _cell(text: str) -> str:
     """A stranger's text as a cell of a table: one line, no markup."""
-    return "".join(f"&#{ord(mark)};" if mark in "|`<>&*_[]()!#~\\\"'" else mark for mark in plain(text, 200))
+    return "".join(
+        f"&#{ord(mark)};" if mark in "|`<>&*_[]()!#~\\\"'" else mark for mark in plain(text, 200)
+    )

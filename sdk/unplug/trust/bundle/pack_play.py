@@ -1,10 +1,11 @@
 """Google Play, "Play for On-device AI": a Gradle module of the plugin ``com.android.ai-pack``.
 
-The module's folder has the pack's name and goes into the app's project beside the app (``include(":NAME")`` in
-settings.gradle.kts, ``assetPacks += ":NAME"`` in the app). The plugin writes a manifest of its own; the one here is for builds
-by bundletool without Gradle.
+The module's folder has the pack's name and goes into the app's project beside the app
+(``include(":NAME")`` in settings.gradle.kts, ``assetPacks += ":NAME"`` in the app). The plugin
+writes a manifest of its own; the one here is for builds by bundletool without Gradle.
 
-Reference: Android developers, Play for On-device AI; the tests of the Android Gradle plugin (AiPackTest); bundletool 1.18.1.
+Reference: Android developers, Play for On-device AI; the tests of the Android Gradle plugin
+    (AiPackTest); bundletool 1.18.1.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from pathlib import Path
 
 from .shipment import Shipment, When
 
-WHEN: dict[When, str] = {"at-install": "install-time", "after-install": "fast-follow", "on-demand": "on-demand"}
+WHEN: dict[When, str] = {
+    "at-install": "install-time",
+    "after-install": "fast-follow",
+    "on-demand": "on-demand",
+}
 GRADLE = """plugins {{
     id("com.android.ai-pack")
 }}
@@ -43,4 +48,6 @@ def write_play(shipment: Shipment, folder: Path) -> None:
     module = folder / name
     shipment.copy(module / "src" / "main" / "assets" / f"{name}.unplug")
     (module / "build.gradle.kts").write_text(GRADLE.format(name=name, when=when), encoding="utf-8")
-    (module / "src" / "main" / "AndroidManifest.xml").write_text(MANIFEST_XML.format(name=name, when=when), encoding="utf-8")
+    (module / "src" / "main" / "AndroidManifest.xml").write_text(
+        MANIFEST_XML.format(name=name, when=when), encoding="utf-8"
+    )

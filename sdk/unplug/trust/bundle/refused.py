@@ -1,4 +1,6 @@
-"""The answer no of a check on a bundle, with the word that every reader in every language gives for it."""
+"""The answer no of a check on a bundle, with the word that every reader in every language gives for
+it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,33 @@ from typing import Literal, get_args
 from unplug.core import CheckFailed
 
 Verdict = Literal[
-    "archive", "link", "too-many", "unsafe-name", "collision", "no-bundle", "too-large", "unsigned", "envelope", "wrong-type",
-    "unknown-key", "certificate", "bad-signature", "statement", "excluded", "manifest", "wrong-version", "another-product",
-    "expired", "revoked", "superseded", "downgraded", "missing", "unlisted", "wrong-size", "changed",
-]  # fmt: skip
+    "archive",
+    "link",
+    "too-many",
+    "unsafe-name",
+    "collision",
+    "no-bundle",
+    "too-large",
+    "unsigned",
+    "envelope",
+    "wrong-type",
+    "unknown-key",
+    "certificate",
+    "bad-signature",
+    "statement",
+    "excluded",
+    "manifest",
+    "wrong-version",
+    "another-product",
+    "expired",
+    "revoked",
+    "superseded",
+    "downgraded",
+    "missing",
+    "unlisted",
+    "wrong-size",
+    "changed",
+]
 """Why a bundle is refused; ``docs/bundles.md`` says when each is given."""
 VERDICTS: tuple[str, ...] = get_args(Verdict)
 DISTRUST = "Do not use it; fetch or make it again"

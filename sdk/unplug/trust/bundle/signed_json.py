@@ -1,7 +1,7 @@
 """JSON of which there is one reading, and the DSSE envelope in which it is signed.
 
-No key stands twice, numbers are those that every language keeps, and there is one canonical spelling
-(RFC 8785). Of an envelope
+No key stands twice, numbers are those that every language keeps, and there is one canonical
+spelling (RFC 8785). Of an envelope
 
     signed bytes = "DSSEv1" SP len(type) SP type SP len(payload) SP payload
 
@@ -19,7 +19,9 @@ from typing import Any
 from unplug.core import parse_json
 
 LARGEST = 2**53 - 1
-"""The largest integer that a double keeps apart from its neighbours; beyond it readers in other languages round."""
+"""The largest integer that a double keeps apart from its neighbours; beyond it readers in other
+languages round.
+"""
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 
@@ -28,8 +30,8 @@ def strict_json(raw: bytes) -> Any:
     """A JSON value that every reader understands alike.
 
     Raises:
-        ValueError: see `unplug.core.parse_json`; or a number is not finite or beyond 2^53 - 1, or a text
-            holds half a character.
+        ValueError: see `unplug.core.parse_json`; or a number is not finite or beyond 2^53 - 1, or a
+            text holds half a character.
     """
     value = parse_json(raw)
     level = [value]
@@ -47,7 +49,8 @@ def strict_json(raw: bytes) -> Any:
 
 
 def canonical(value: Any) -> bytes:
-    """A JSON value in the spelling of RFC 8785: sorted keys, no spaces, numbers as ECMAScript writes them.
+    """A JSON value in the spelling of RFC 8785: sorted keys, no spaces, numbers as ECMAScript
+    writes them.
 
     Raises:
         ValueError: it holds what no JSON has, or a number that `strict_json` refuses.
@@ -76,7 +79,8 @@ def from_base64(text: Any) -> bytes | None:
 
 
 def pae(payload: bytes) -> bytes:
-    """DSSE's pre-authentication encoding: what is signed, so that no payload passes for one of another type.
+    """DSSE's pre-authentication encoding: what is signed, so that no payload passes for one of
+    another type.
 
     Example:
         >>> pae(b"{}")
@@ -115,7 +119,9 @@ def read_dsse(value: Any, most: int) -> tuple[bytes, Sequence[tuple[str, bytes]]
         raise OtherPayload(f"its payload is not of the type {PAYLOAD_TYPE}")
     signatures = value["signatures"]
     if not (isinstance(signatures, list) and 0 < len(signatures) <= most):
-        raise ValueError(f"it has not 1 to {most} signatures" if most > 1 else "it has not one signature")
+        raise ValueError(
+            f"it has not 1 to {most} signatures" if most > 1 else "it has not one signature"
+        )
     if not all(has_fields(item, "sig", optional=("keyid",)) for item in signatures):
         raise ValueError("a signature has other fields than DSSE's")
     payload = from_base64(value["payload"])

@@ -19,7 +19,10 @@ from .trust import Trust
 from .verifier import NAME, REQUEST, time_of, verify
 from .x509_chain import check_chain
 
-CHAIN = "Give the certificate of the key, which is for code signing, then those above it, all of them valid now"
+CHAIN = (
+    "Give the certificate of the key, which is for code signing, then those above it, all of them "
+    "valid now"
+)
 WRITE = {
     "--name": "Use up to 200 letters, digits and _ . + -, a letter or digit first",
     "--revokes": "Give the id that `unplug bundle inspect` shows",
@@ -49,7 +52,9 @@ class Signing:
 
     @property
     def trust(self) -> Trust:
-        """Of whoever takes what this signs: the key, and where certificates name it the last of them."""
+        """Of whoever takes what this signs: the key, and where certificates name it the last of
+        them.
+        """
         return Trust(keys=(self.signer.key,), roots=self.signer.chain[-1:])
 
     def check(self, now: datetime | None = None) -> None:
@@ -59,8 +64,8 @@ class Signing:
             now: the time, UTC; None takes the clock's.
 
         Raises:
-            InputError: a name or id is none; the release has expired already, or its certificates do not lead from the first
-                to the last of them.
+            InputError: a name or id is none; the release has expired already, or its certificates
+                do not lead from the first to the last of them.
         """
         said = self.publication
         for option, form, given in (
@@ -69,14 +74,26 @@ class Signing:
             ("--answers", REQUEST, said.requests),
         ):
             if wrong := [text for text in given if form.fullmatch(text) is None]:
-                raise InputError(f"{option} {wrong[0][:60]!r}", "readers of bundles take no such text", WRITE[option])
+                raise InputError(
+                    f"{option} {wrong[0][:60]!r}",
+                    "readers of bundles take no such text",
+                    WRITE[option],
+                )
         now = now or datetime.now(UTC)
         if not 1 <= said.release <= LARGEST:
-            raise InputError(f"--number {said.release}", f"releases are counted from 1 to {LARGEST}", "Count up by one")
+            raise InputError(
+                f"--number {said.release}",
+                f"releases are counted from 1 to {LARGEST}",
+                "Count up by one",
+            )
         ends = time_of(self.publication.expires)
         if ends is not None and ends <= now:
             why = "nobody could use what is signed: that time has passed"
-            raise InputError(f"--expires {self.publication.expires}", why, "Give a later time, and check the clock")
+            raise InputError(
+                f"--expires {self.publication.expires}",
+                why,
+                "Give a later time, and check the clock",
+            )
         if self.signer.chain:
             try:
                 check_chain(self.signer.chain, self.trust.roots, now, "--chain")
@@ -90,8 +107,8 @@ class Signing:
             folder: holds a manifest with this publication, and all files that it lists.
 
         Raises:
-            InputError: the key signed something else, as a command with another key would; or its certificates do not lead from
-                the first to the last of them.
+            InputError: the key signed something else, as a command with another key would; or its
+                certificates do not lead from the first to the last of them.
             Refused: the publication is not of the form that readers take, or has expired already.
         """
         with open_source(folder) as source:
@@ -100,12 +117,19 @@ class Signing:
         chain = self.signer.chain
         made = envelope(payload, self.signer.sign(pae(payload)), self.signer.key, chain)
         try:
-            check_signature(read_envelope(made, SIGNATURE, chains=bool(chain)), self.trust, SIGNATURE, datetime.now(UTC))
+            check_signature(
+                read_envelope(made, SIGNATURE, chains=bool(chain)),
+                self.trust,
+                SIGNATURE,
+                datetime.now(UTC),
+            )
         except Refused as error:
             if error.verdict == "certificate":
                 raise InputError("--chain", error.why, CHAIN) from error
             why = "what it signed does not verify with its public key"
-            raise InputError("the signing key", why, "Give the private and the public half of one P-256 key") from error
+            raise InputError(
+                "the signing key", why, "Give the private and the public half of one P-256 key"
+            ) from error
         with atomic_path(folder / SIGNATURE) as temporary:
             temporary.write_bytes(made)
         with open_source(folder) as source:

@@ -1,4 +1,5 @@
-"""A bundle as it came, a folder or a zip archive: names and sizes first, bytes on request, nothing unpacked.
+"""A bundle as it came, a folder or a zip archive: names and sizes first, bytes on request, nothing
+unpacked.
 
 Names have one spelling, mean the same file on every system, and never lead out of the folder.
 """
@@ -22,32 +23,46 @@ from unplug.core import InputError, ReportError, check_there, open_regular
 from .refused import Refused
 
 MANIFEST, SIGNATURE = "manifest.json", "model.sig"
-"""What a bundle says of itself, and the signature over all of it, which covers every file but itself."""
+"""What a bundle says of itself, and the signature over all of it, which covers every file but
+itself.
+"""
 MAX_FILES = 4096
 MAX_PATH = 400
 _PART = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.+-]{0,198}[A-Za-z0-9_+-])?")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 MAX_ARCHIVE_BYTES = 512 * 2**20
-"""Of an archive, and of all that it unpacks to; a folder has no such bound, for nothing in it grows."""
+"""Of an archive, and of all that it unpacks to; a folder has no such bound, for nothing in it
+grows.
+"""
 MAX_DIRECTORY_BYTES = 4 * 2**20
 BLOCK = 2**20
-DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, zlib.error, OSError)
+DAMAGE = (
+    zipfile.BadZipFile,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    EOFError,
+    zlib.error,
+    OSError,
+)
 """What `zipfile` raises on archives that somebody harmed."""
 
 
 def is_safe(name: str) -> bool:
     """Whether a path means one file of the folder on every system.
 
-    Parts of ASCII letters, digits and ``_.+-``, that begin with a letter or digit and do not end with a dot: so nothing is
-    absolute, leads upwards, is hidden, has a drive, a stream or a backslash, or is spelled in two ways by Unicode. No part is
-    a device of Windows.
+    Parts of ASCII letters, digits and ``_.+-``, that begin with a letter or digit and do not end
+    with a dot: so nothing is absolute, leads upwards, is hidden, has a drive, a stream or a
+    backslash, or is spelled in two ways by Unicode. No part is a device of Windows.
 
     Example:
         >>> [is_safe(name) for name in ("artifacts/age.tflite", "../a", "/a", "a//b", "nul.txt", "a.", ".git/config", "C:a")]
         [True, False, False, False, False, False, False, False]
     """
     parts = name.split("/")
-    return len(name) <= MAX_PATH and all(_PART.fullmatch(part) and not _DEVICE.fullmatch(part) for part in parts)
+    return len(name) <= MAX_PATH and all(
+        _PART.fullmatch(part) and not _DEVICE.fullmatch(part) for part in parts
+    )
 
 
 def check_names(names: Sequence[str], where: str) -> None:
@@ -68,7 +83,10 @@ def check_names(names: Sequence[str], where: str) -> None:
             raise Refused("unsafe-name", where, f"it names an unsafe file {name[:80]!r}")
         for prefix in _prefixes(name):
             if known.setdefault(prefix.lower(), prefix) != prefix:
-                why = f"{prefix[:80]!r} and {known[prefix.lower()][:80]!r} are one file where case does not count"
+                why = (
+                    f"{prefix[:80]!r} and {known[prefix.lower()][:80]!r} are one file where case "
+                    "does not count"
+                )
                 raise Refused("collision", where, why)
 
 
@@ -85,9 +103,10 @@ class BundleSource:
     Args:
         label: the bundle as the user knows it.
         sizes: bytes of every plain file, by its path with forward slashes, sorted.
-        open: from a path to the file; no more bytes than `sizes` says are ever read from it by the functions here.
-        odd: what is no plain file: links, pipes, devices. An archive has none: a link in it is a file that holds its text,
-            for nothing here makes links.
+        open: from a path to the file; no more bytes than `sizes` says are ever read from it by the
+            functions here.
+        odd: what is no plain file: links, pipes, devices. An archive has none: a link in it is a
+            file that holds its text, for nothing here makes links.
         packed: whether it is an archive.
     """
 
@@ -104,14 +123,17 @@ def open_source(path: Path) -> Iterator[BundleSource]:
 
     Raises:
         ReportError: nothing is there.
-        Refused: ``archive``: a file that is no plain zip archive, or unpacks to too much; ``too-many``.
+        Refused: ``archive``: a file that is no plain zip archive, or unpacks to too much;
+            ``too-many``.
     """
     if path.is_dir():
         yield _folder(path)
         return
     check_there(path, ReportError)
     if not path.exists():
-        raise ReportError(str(path), "no such bundle", "Give a bundle folder, or the zip file of one")
+        raise ReportError(
+            str(path), "no such bundle", "Give a bundle folder, or the zip file of one"
+        )
     with open_regular(path, max_bytes=MAX_ARCHIVE_BYTES, error=ReportError) as handle:
         try:
             archive = _archive(path, handle)
@@ -131,7 +153,9 @@ def _folder(path: Path) -> BundleSource:
             for item in items:
                 seen += 1
                 if seen > 2 * MAX_FILES:
-                    raise Refused("too-many", str(path), f"more than {2 * MAX_FILES} files are in it")
+                    raise Refused(
+                        "too-many", str(path), f"more than {2 * MAX_FILES} files are in it"
+                    )
                 name = f"{folder}{item.name}"
                 if item.is_dir(follow_symlinks=False):
                     waiting.append(f"{name}/")
@@ -143,14 +167,17 @@ def _folder(path: Path) -> BundleSource:
     def opened(name: str) -> BinaryIO:
         return open_regular(path / name, max_bytes=sizes[name], error=ReportError)
 
-    return BundleSource(label=str(path), sizes=dict(sorted(sizes.items())), open=opened, odd=tuple(sorted(odd)))
+    return BundleSource(
+        label=str(path), sizes=dict(sorted(sizes.items())), open=opened, odd=tuple(sorted(odd))
+    )
 
 
 def open_zip(handle: BinaryIO) -> zipfile.ZipFile:
     """A zip archive by the directory at its end, which is bounded before it is read.
 
     Raises:
-        ValueError: it does not end with a directory (a comment is behind it, say), is a zip64, or its directory is too large.
+        ValueError: it does not end with a directory (a comment is behind it, say), is a zip64, or
+            its directory is too large.
         BadZipFile: and what else `zipfile` raises on damage.
     """
     size = handle.seek(0, os.SEEK_END)
@@ -168,24 +195,33 @@ def _archive(path: Path, handle: BinaryIO) -> BundleSource:
     opened = open_zip(handle)
     files = [item for item in opened.infolist() if not item.filename.endswith("/")]
     names = [item.orig_filename for item in files]
-    if len(opened.infolist()) > MAX_FILES or sum(item.file_size for item in files) > MAX_ARCHIVE_BYTES:
+    if (
+        len(opened.infolist()) > MAX_FILES
+        or sum(item.file_size for item in files) > MAX_ARCHIVE_BYTES
+    ):
         raise ValueError(f"more than {MAX_FILES} files, or {MAX_ARCHIVE_BYTES} bytes")
     for item in files:
         if not is_safe(item.orig_filename):
             raise ValueError(f"it names an unsafe file {item.orig_filename[:80]!r}")
-        if item.flag_bits & 1 or item.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        if item.flag_bits & 1 or item.compress_type not in (
+            zipfile.ZIP_STORED,
+            zipfile.ZIP_DEFLATED,
+        ):
             raise ValueError(f"{item.filename} is encrypted, or packed in a way that is not known")
     if len(set(names)) < len(names):
         raise ValueError("it holds a file twice")
     sizes = {item.filename: item.file_size for item in files}
-    return BundleSource(label=str(path), sizes=dict(sorted(sizes.items())), open=opened.open, packed=True)
+    return BundleSource(
+        label=str(path), sizes=dict(sorted(sizes.items())), open=opened.open, packed=True
+    )
 
 
 def read_whole(source: BundleSource, name: str, max_bytes: int) -> bytes:
     """A small file of a bundle, whole.
 
     Raises:
-        Refused: ``too-large``; ``wrong-size`` where it holds another number of bytes than its directory says.
+        Refused: ``too-large``; ``wrong-size`` where it holds another number of bytes than its
+            directory says.
     """
     if source.sizes[name] > max_bytes:
         raise Refused("too-large", f"{source.label}/{name}", f"larger than {max_bytes} bytes")
@@ -209,7 +245,9 @@ def blocks(source: BundleSource, name: str) -> Iterator[bytes]:
     except InputError as error:
         raise Refused("wrong-size", f"{source.label}/{name}", error.why) from error
     except DAMAGE as error:
-        raise Refused("archive", f"{source.label}/{name}", f"it cannot be unpacked ({error})") from error
+        raise Refused(
+            "archive", f"{source.label}/{name}", f"it cannot be unpacked ({error})"
+        ) from error
     if left:
         why = "it holds another number of bytes than was said"
         raise Refused("archive" if source.packed else "wrong-size", f"{source.label}/{name}", why)
@@ -226,4 +264,6 @@ def digest(source: BundleSource, name: str) -> str:
 def holds_manifest(source: BundleSource) -> None:
     """Raises `ReportError` for what is no bundle at all."""
     if MANIFEST not in source.sizes:
-        raise ReportError(source.label, f"no {MANIFEST} in it", "Give a bundle that `unplug release` wrote")
+        raise ReportError(
+            source.label, f"no {MANIFEST} in it", "Give a bundle that `unplug release` wrote"
+        )

@@ -1,7 +1,9 @@
-"""A bundle in the form that a store, a hub or a server takes; each is a folder, the same bytes for the same bundle.
+"""A bundle in the form that a store, a hub or a server takes; each is a folder, the same bytes for
+the same bundle.
 
-Stores get the bundle whole, for what runs on the device verifies it again: whoever hosts it is not trusted. Beside it lies
-``unplug-pack.json``, which says which bundle it is, who signed it, and what lies there.
+Stores get the bundle whole, for what runs on the device verifies it again: whoever hosts it is not
+trusted. Beside it lies ``unplug-pack.json``, which says which bundle it is, who signed it, and what
+lies there.
 """
 
 from __future__ import annotations
@@ -31,8 +33,11 @@ RECORD = "unplug-pack.json"
 UNSIGNED = "NOT SIGNED: this shows that its files belong together, not who made them"
 Store = Literal["play", "ios", "hub", "triton"]
 STORES: dict[Store, Callable[[Shipment, Path], None]] = {
-    "play": write_play, "ios": write_ios, "hub": write_hub, "triton": write_triton,
-}  # fmt: skip
+    "play": write_play,
+    "ios": write_ios,
+    "hub": write_hub,
+    "triton": write_triton,
+}
 """Who writes each form into an empty folder."""
 
 
@@ -62,9 +67,14 @@ class PackRecord:
 
 
 def pack_for(
-    store: Store, bundle: Path, out: Path, *, trust: Trust | None, allow_unsigned: bool = False,
+    store: Store,
+    bundle: Path,
+    out: Path,
+    *,
+    trust: Trust | None,
+    allow_unsigned: bool = False,
     delivery: Delivery | None = None,
-) -> PackRecord:  # fmt: skip
+) -> PackRecord:
     """Verifies a bundle and writes it as a store takes it.
 
     Args:
@@ -77,40 +87,65 @@ def pack_for(
 
     Raises:
         Refused, BundleCheckFailed: see `unplug.trust.bundle.verify_bundle`; nothing is written.
-        InputError: a name that the store does not take, no exported file of its kind, or nobody to trust.
+        InputError: a name that the store does not take, no exported file of its kind, or nobody to
+            trust.
         OutputError: the place is taken, or cannot be written.
     """
     if trust is None and not allow_unsigned:
         why = "only what somebody trusted signed is delivered, and nobody is trusted"
-        raise InputError(str(bundle), why, "Give --trust KEY.pub, or --allow-unsigned, and the pack says so")
+        raise InputError(
+            str(bundle), why, "Give --trust KEY.pub, or --allow-unsigned, and the pack says so"
+        )
     check_replaceable(out, RECORD, ("*",))
     manifest = verify_bundle(bundle, None if allow_unsigned and trust is None else trust)
     with open_source(bundle) as source, atomic_dir(out, owner=RECORD) as folder:
         shipped = _shipment(source, manifest, trust, delivery or Delivery())
         STORES[store](shipped, folder)
         files = {
-            path.relative_to(folder).as_posix(): FileEntry(sha256=sha256_file(path), bytes=path.stat().st_size)
+            path.relative_to(folder).as_posix(): FileEntry(
+                sha256=sha256_file(path), bytes=path.stat().st_size
+            )
             for path in sorted(folder.rglob("*"))
             if path.is_file()
         }
         record = PackRecord(
-            store=store, name=shipped.name, bundle=shipped.id, signed_by=shipped.key,
-            warning=None if shipped.key else UNSIGNED, files=files,
-        )  # fmt: skip
+            store=store,
+            name=shipped.name,
+            bundle=shipped.id,
+            signed_by=shipped.key,
+            warning=None if shipped.key else UNSIGNED,
+            files=files,
+        )
         (folder / RECORD).write_bytes(canonical(asdict(record)) + b"\n")
     return record
 
 
-def _shipment(source: BundleSource, manifest: Manifest, trust: Trust | None, delivery: Delivery) -> Shipment:
-    """What was verified, read again: another manifest than that is refused, and each file is hashed as it is copied."""
+def _shipment(
+    source: BundleSource, manifest: Manifest, trust: Trust | None, delivery: Delivery
+) -> Shipment:
+    """What was verified, read again: another manifest than that is refused, and each file is hashed
+    as it is copied.
+    """
     raw = read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)
     if manifest_of(raw, source.label) != manifest:
         raise Refused("changed", source.label, f"{MANIFEST} was changed since it was verified")
-    signature = read_whole(source, SIGNATURE, MAX_SIGNATURE_BYTES) if SIGNATURE in source.sizes else None
-    key = None if signature is None or trust is None else trust.key(read_envelope(signature, source.label).hint)
-    name = delivery.name or (manifest.publication.name if manifest.publication else manifest.model_type)
+    signature = (
+        read_whole(source, SIGNATURE, MAX_SIGNATURE_BYTES) if SIGNATURE in source.sizes else None
+    )
+    key = (
+        None
+        if signature is None or trust is None
+        else trust.key(read_envelope(signature, source.label).hint)
+    )
+    name = delivery.name or (
+        manifest.publication.name if manifest.publication else manifest.model_type
+    )
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}", name):
-        raise InputError(f"--pack-name {name[:80]!r}", "it is no name of a folder", "Use letters, digits, _ . and -")
+        raise InputError(
+            f"--pack-name {name[:80]!r}",
+            "it is no name of a folder",
+            "Use letters, digits, _ . and -",
+        )
 
     def copy(folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -120,5 +155,10 @@ def _shipment(source: BundleSource, manifest: Manifest, trust: Trust | None, del
             (folder / SIGNATURE).write_bytes(signature)
 
     return Shipment(
-        manifest=manifest, name=name, key=None if key is None else key.hint, copy=copy, raw=raw, delivery=delivery
-    )  # fmt: skip
+        manifest=manifest,
+        name=name,
+        key=None if key is None else key.hint,
+        copy=copy,
+        raw=raw,
+        delivery=delivery,
+    )

@@ -1,4 +1,6 @@
-"""Whom a reader trusts, and what it knows already: keys, the lowest release that still counts, what was revoked."""
+"""Whom a reader trusts, and what it knows already: keys, the lowest release that still counts, what
+was revoked.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
     from .manifest import Publication
 
 P256_HEAD = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200" + "04")
-"""What the 91 bytes of every uncompressed P-256 public key (SubjectPublicKeyInfo, DER) begin with."""
+"""What the 91 bytes of every uncompressed P-256 public key (SubjectPublicKeyInfo, DER) begin with.
+"""
 MAX_KEY_BYTES = 65536
 CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 BEGIN, END = "-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----"
@@ -45,16 +48,21 @@ class PublicKey:
         return hashlib.sha256(self.pem.encode()).hexdigest()
 
     def loaded(self) -> EllipticCurvePublicKey:
-        """The key as the cryptographic library has it; `InputError` for a point that is not on the curve."""
+        """The key as the cryptographic library has it; `InputError` for a point that is not on the
+        curve.
+        """
         from cryptography.hazmat.primitives.asymmetric import ec
 
         try:
-            return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), self.der[len(P256_HEAD) - 1 :])
+            return ec.EllipticCurvePublicKey.from_encoded_point(
+                ec.SECP256R1(), self.der[len(P256_HEAD) - 1 :]
+            )
         except ValueError as error:
             raise InputError("public key", "it is no point of the curve P-256", _MAKE) from error
 
     def verifies(self, message: bytes, signature: bytes) -> bool:
-        """Whether `signature` is this key's over SHA-256 of `message`: ECDSA in strict DER, one spelling a pair (r, s).
+        """Whether `signature` is this key's over SHA-256 of `message`: ECDSA in strict DER, one
+        spelling a pair (r, s).
 
         What another reader would take in BER is refused.
         """
@@ -121,8 +129,8 @@ class Trust:
         name: the product that is expected; None takes any.
         minimum_release: older releases are refused.
         revoked, superseded: bundles by the SHA-256 of their manifest.
-        roots: certificates in DER under which signers count that are named by one. Not in ``unplug-trust/1``, for the readers
-            in other languages take plain keys only.
+        roots: certificates in DER under which signers count that are named by one. Not in
+            ``unplug-trust/1``, for the readers in other languages take plain keys only.
     """
 
     keys: tuple[PublicKey, ...] = field(default=())
@@ -137,7 +145,9 @@ class Trust:
         return next((key for key in self.keys if key.hint == hint), None)
 
     def after(self, publication: Publication) -> Trust:
-        """What is known once a release was seen: nothing older than it counts, nor what it takes back."""
+        """What is known once a release was seen: nothing older than it counts, nor what it takes
+        back.
+        """
         return replace(
             self,
             name=publication.name,
@@ -148,7 +158,8 @@ class Trust:
 
 
 def read_trust(path: Path) -> Trust:
-    """Trust out of a file: one public key in PEM form, root certificates in PEM form, or an ``unplug-trust/1`` JSON.
+    """Trust out of a file: one public key in PEM form, root certificates in PEM form, or an
+    ``unplug-trust/1`` JSON.
 
     Raises:
         InputError: it is none of these.
@@ -163,20 +174,25 @@ def read_trust(path: Path) -> Trust:
     found = read_dataclass(TrustFile, path, InputError, max_bytes=MAX_KEY_BYTES)
     return Trust(
         keys=tuple(public_key(text, str(path)) for text in found.keys),
-        name=found.name, minimum_release=found.minimum_release,
-        revoked=frozenset(found.revoked), superseded=frozenset(found.superseded),
-    )  # fmt: skip
+        name=found.name,
+        minimum_release=found.minimum_release,
+        revoked=frozenset(found.revoked),
+        superseded=frozenset(found.superseded),
+    )
 
 
 def together(trusts: list[Trust]) -> Trust:
     """All that several files say: any of the keys counts, and each of the bounds."""
     names = {trust.name for trust in trusts} - {None}
     if len(names) > 1:
-        raise InputError("--trust", "two files expect bundles of different names", "Give one file a product")
+        raise InputError(
+            "--trust", "two files expect bundles of different names", "Give one file a product"
+        )
     return Trust(
-        keys=tuple(key for trust in trusts for key in trust.keys), name=next(iter(names), None),
+        keys=tuple(key for trust in trusts for key in trust.keys),
+        name=next(iter(names), None),
         minimum_release=max((trust.minimum_release for trust in trusts), default=1),
         revoked=frozenset().union(*(trust.revoked for trust in trusts)),
         superseded=frozenset().union(*(trust.superseded for trust in trusts)),
         roots=tuple(root for trust in trusts for root in trust.roots),
-    )  # fmt: skip
+    )

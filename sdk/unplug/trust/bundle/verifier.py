@@ -1,4 +1,6 @@
-"""The one verifier of signed bundles, step by step as ``docs/bundles.md`` has it; ``web/page/src/signed.ts`` is its twin."""
+"""The one verifier of signed bundles, step by step as ``docs/bundles.md`` has it;
+``web/page/src/signed.ts`` is its twin.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ class Verified:
     source: BundleSource
 
     def read(self, name: str, *, max_bytes: int = LARGEST) -> bytes:
-        """A file's bytes as they were signed: hashed again as they are read, whatever happened on the disk since.
+        """A file's bytes as they were signed: hashed again as they are read, whatever happened on
+        the disk since.
 
         Raises:
             Refused: ``changed``, ``wrong-size``, ``archive`` or ``too-large``.
@@ -55,7 +58,8 @@ class Verified:
 
 
 def verify(source: BundleSource, trust: Trust, *, now: datetime | None = None) -> Verified:
-    """Checks a bundle, cheap steps first; nothing of it is believed before its signature, and no file hashed before its size.
+    """Checks a bundle, cheap steps first; nothing of it is believed before its signature, and no
+    file hashed before its size.
 
     Args:
         source: of `open_source`.
@@ -67,7 +71,10 @@ def verify(source: BundleSource, trust: Trust, *, now: datetime | None = None) -
     """
     label, now = source.label, now or datetime.now(UTC)
     _present(source)  # steps 1 and 2
-    found = read_envelope(read_whole(source, SIGNATURE, MAX_SIGNATURE_BYTES), label, chains=bool(trust.roots))  # 3
+    # 3
+    found = read_envelope(
+        read_whole(source, SIGNATURE, MAX_SIGNATURE_BYTES), label, chains=bool(trust.roots)
+    )
     key = check_signature(found, trust, label, now)  # 4 and 5
     files = read_statement(found.payload, label)  # 6
     raw = read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)
@@ -75,8 +82,13 @@ def verify(source: BundleSource, trust: Trust, *, now: datetime | None = None) -
         raise Refused("changed", label, f"{MANIFEST} is not the one that was signed")
     publication, sizes = _manifest(raw, files, label)
     verified = Verified(
-        id=files[MANIFEST], key=key, publication=publication, manifest=raw, files=files, source=source
-    )  # fmt: skip
+        id=files[MANIFEST],
+        key=key,
+        publication=publication,
+        manifest=raw,
+        files=files,
+        source=source,
+    )
     _allowed(verified, trust, now)  # 8
     _contents(source, files, sizes)  # 9
     return verified
@@ -108,37 +120,60 @@ def _manifest(raw: bytes, files: dict[str, str], where: str) -> tuple[Publicatio
         raise Refused("wrong-version", where, f"{MANIFEST} is not of the schema {SCHEMA}")
     listed: Any = value.get("files")
     said: Any = value.get("publication")
-    if not (isinstance(listed, dict) and all(_entry(entry) for entry in listed.values()) and _published(said)):
-        raise Refused("manifest", where, f"{MANIFEST} says not what was published, or lists no files")
-    if {name: entry["sha256"] for name, entry in listed.items()} | {MANIFEST: files[MANIFEST]} != files or MANIFEST in listed:
+    if not (
+        isinstance(listed, dict)
+        and all(_entry(entry) for entry in listed.values())
+        and _published(said)
+    ):
+        raise Refused(
+            "manifest", where, f"{MANIFEST} says not what was published, or lists no files"
+        )
+    if {name: entry["sha256"] for name, entry in listed.items()} | {
+        MANIFEST: files[MANIFEST]
+    } != files or MANIFEST in listed:
         raise Refused("manifest", where, f"{MANIFEST} and the signature list different files")
     lists = {name: tuple(said[name]) for name in ("supersedes", "revokes", "requests")}
-    return Publication(**{**said, **lists}), {name: entry["bytes"] for name, entry in listed.items()}
+    return Publication(**{**said, **lists}), {
+        name: entry["bytes"] for name, entry in listed.items()
+    }
 
 
 def _entry(entry: Any) -> bool:
     return (
-        isinstance(entry, dict) and entry.keys() == {"sha256", "bytes"}
-        and isinstance(entry["sha256"], str) and SHA256.fullmatch(entry["sha256"]) is not None
-        and type(entry["bytes"]) is int and entry["bytes"] >= 0
-    )  # fmt: skip
+        isinstance(entry, dict)
+        and entry.keys() == {"sha256", "bytes"}
+        and isinstance(entry["sha256"], str)
+        and SHA256.fullmatch(entry["sha256"]) is not None
+        and type(entry["bytes"]) is int
+        and entry["bytes"] >= 0
+    )
 
 
 def _published(said: Any) -> bool:
     """The form of `Publication`, as every reader checks it."""
-    if not isinstance(said, dict) or said.keys() != {"name", "release", "expires", "supersedes", "revokes", "requests"}:
+    if not isinstance(said, dict) or said.keys() != {
+        "name",
+        "release",
+        "expires",
+        "supersedes",
+        "revokes",
+        "requests",
+    }:
         return False
     lists = (("supersedes", SHA256), ("revokes", SHA256), ("requests", REQUEST))
     return (
-        isinstance(said["name"], str) and NAME.fullmatch(said["name"]) is not None
-        and type(said["release"]) is int and said["release"] >= 1
+        isinstance(said["name"], str)
+        and NAME.fullmatch(said["name"]) is not None
+        and type(said["release"]) is int
+        and said["release"] >= 1
         and (said["expires"] is None or time_of(said["expires"]) is not None)
         and all(
-            isinstance(said[key], list) and len(said[key]) <= MAX_NAMED
+            isinstance(said[key], list)
+            and len(said[key]) <= MAX_NAMED
             and all(isinstance(item, str) and form.fullmatch(item) for item in said[key])
             for key, form in lists
         )
-    )  # fmt: skip
+    )
 
 
 def time_of(text: Any) -> datetime | None:
@@ -156,11 +191,15 @@ def time_of(text: Any) -> datetime | None:
 
 
 def _allowed(verified: Verified, trust: Trust, now: datetime) -> None:
-    """Step 8: the product that is expected, not expired, not taken back, not older than what was seen."""
+    """Step 8: the product that is expected, not expired, not taken back, not older than what was
+    seen.
+    """
     said, label = verified.publication, verified.source.label
     newer = "Get the newest release"
     if trust.name not in (None, said.name):
-        raise Refused("another-product", label, f"it is {said.name!r}, and {trust.name!r} is expected")
+        raise Refused(
+            "another-product", label, f"it is {said.name!r}, and {trust.name!r} is expected"
+        )
     expires = time_of(said.expires)
     if expires is not None and now >= expires:
         raise Refused("expired", label, f"it expired at {said.expires}", newer)
@@ -169,7 +208,12 @@ def _allowed(verified: Verified, trust: Trust, now: datetime) -> None:
     if verified.id in trust.superseded:
         raise Refused("superseded", label, "a newer release took its place", newer)
     if said.release < trust.minimum_release:
-        raise Refused("downgraded", label, f"it is release {said.release}, older than {trust.minimum_release}", newer)
+        raise Refused(
+            "downgraded",
+            label,
+            f"it is release {said.release}, older than {trust.minimum_release}",
+            newer,
+        )
 
 
 def _contents(source: BundleSource, files: dict[str, str], sizes: dict[str, int]) -> None:

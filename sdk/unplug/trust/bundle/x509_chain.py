@@ -1,6 +1,8 @@
-"""Signers that are named by a certificate: the chain beside a signature, held to the roots that a reader trusts.
+"""Signers that are named by a certificate: the chain beside a signature, held to the roots that a
+reader trusts.
 
-A signature has no time that anybody else vouches for, so every certificate must be valid when the bundle is verified.
+A signature has no time that anybody else vouches for, so every certificate must be valid when the
+bundle is verified.
 
 Reference: RFC 5280, section 6; the verification is that of the package ``cryptography``.
 """
@@ -24,7 +26,10 @@ MAX_CHAIN, MAX_CERTIFICATE_BYTES = 8, 16384
 """Certificates in a signature, and bytes of one: real ones have 500 to 2,000."""
 MAX_DEPTH = 4
 """Certificates between the signer's and a root."""
-_GET = "Get a bundle that is signed under a root that you trust, or give that root with --trust ROOT.pem"
+_GET = (
+    "Get a bundle that is signed under a root that you trust, or give that root with --trust "
+    "ROOT.pem"
+)
 
 
 def read_certificates(path: Path) -> tuple[bytes, ...]:
@@ -41,11 +46,18 @@ def read_certificates(path: Path) -> tuple[bytes, ...]:
         found = tuple(item.public_bytes(Encoding.DER) for item in load_pem_x509_certificates(raw))
     except ValueError as error:
         raise InputError(
-            str(path), "it holds no certificates in PEM form", "Give a file of BEGIN CERTIFICATE blocks"
+            str(path),
+            "it holds no certificates in PEM form",
+            "Give a file of BEGIN CERTIFICATE blocks",
         ) from error
     if len(found) > MAX_CHAIN or any(len(item) > MAX_CERTIFICATE_BYTES for item in found):
-        why = f"it holds more than {MAX_CHAIN} certificates, or one of more than {MAX_CERTIFICATE_BYTES} bytes"
-        raise InputError(str(path), why, "Give the signer's certificate and those above it, and nothing else")
+        why = (
+            f"it holds more than {MAX_CHAIN} certificates, or one of more than "
+            f"{MAX_CERTIFICATE_BYTES} bytes"
+        )
+        raise InputError(
+            str(path), why, "Give the signer's certificate and those above it, and nothing else"
+        )
     return found
 
 
@@ -57,7 +69,11 @@ def key_of(certificate: bytes) -> PublicKey:
     """
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-    der = _loaded(certificate).public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    der = (
+        _loaded(certificate)
+        .public_key()
+        .public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    )
     if len(der) != 91 or not der.startswith(P256_HEAD):
         raise ValueError("its key is of another kind than P-256")
     return PublicKey(der=der)
@@ -79,12 +95,14 @@ def _loaded(certificate: bytes) -> Certificate:
     return found
 
 
-def check_chain(chain: Sequence[bytes], roots: Sequence[bytes], now: datetime, where: str) -> PublicKey:
+def check_chain(
+    chain: Sequence[bytes], roots: Sequence[bytes], now: datetime, where: str
+) -> PublicKey:
     """The key of a signer whose certificate leads to a root.
 
-    The signer's certificate is for digital signatures (key usage) and code signing (extended key usage), and is no authority's;
-    those above it are authorities', within their path lengths; all of them and the root are valid now, and hold no critical
-    extension that is not understood.
+    The signer's certificate is for digital signatures (key usage) and code signing (extended key
+    usage), and is no authority's; those above it are authorities', within their path lengths; all
+    of them and the root are valid now, and hold no critical extension that is not understood.
 
     Args:
         chain: certificates in DER, the signer's first.
@@ -101,9 +119,16 @@ def check_chain(chain: Sequence[bytes], roots: Sequence[bytes], now: datetime, w
         leaf, *others = [_loaded(item) for item in chain]
         key = key_of(chain[0])
         store = by.Store([_loaded(item) for item in roots])
-        builder = by.PolicyBuilder().store(store).time(now.astimezone(UTC).replace(tzinfo=None)).max_chain_depth(MAX_DEPTH)
+        builder = (
+            by.PolicyBuilder()
+            .store(store)
+            .time(now.astimezone(UTC).replace(tzinfo=None))
+            .max_chain_depth(MAX_DEPTH)
+        )
         authority, signer = _policies()
-        verifier = builder.extension_policies(ca_policy=authority, ee_policy=signer).build_client_verifier()
+        verifier = builder.extension_policies(
+            ca_policy=authority, ee_policy=signer
+        ).build_client_verifier()
         verifier.verify(leaf, others)
     except (ValueError, by.VerificationError) as error:
         why = f"its signer's certificate leads to no trusted root ({str(error)[:200]})"
@@ -130,7 +155,9 @@ def _policies() -> tuple[Any, Any]:
             raise ValueError("it is an authority's, which signs certificates")
 
     either = Criticality.AGNOSTIC
-    authority = ExtensionPolicy.webpki_defaults_ca().may_be_present(x509.ExtendedKeyUsage, either, signs_code)
+    authority = ExtensionPolicy.webpki_defaults_ca().may_be_present(
+        x509.ExtendedKeyUsage, either, signs_code
+    )
     signer = (
         ExtensionPolicy.permit_all()
         .require_present(x509.KeyUsage, either, signs)

@@ -14,7 +14,15 @@ from .manifest import MAX_MANIFEST_BYTES
 from .refused import Refused
 from .source import MANIFEST, MAX_ARCHIVE_BYTES, SIGNATURE, blocks, open_source, read_whole
 
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file knows: when it was packed is nobody's business
+# the earliest time that a zip file knows: when it was packed is nobody's business
+_LONG_AGO = (
+    1980,
+    1,
+    1,
+    0,
+    0,
+    0,
+)
 _MODE = 0o100644 << 16
 
 
@@ -39,11 +47,22 @@ def pack_bundle(bundle: Path, out: Path) -> str:
         if SIGNATURE in source.sizes:
             whole[SIGNATURE] = read_whole(source, SIGNATURE, MAX_SIGNATURE_BYTES)
         if sum(source.sizes.values()) > MAX_ARCHIVE_BYTES:
-            raise OutputError(str(out), f"it holds more than {MAX_ARCHIVE_BYTES} bytes", "Ship it as a folder")
-        for name in sorted((source.sizes.keys() | {*source.odd}) ^ (manifest.files.keys() | whole.keys())):
+            raise OutputError(
+                str(out), f"it holds more than {MAX_ARCHIVE_BYTES} bytes", "Ship it as a folder"
+            )
+        for name in sorted(
+            (source.sizes.keys() | {*source.odd}) ^ (manifest.files.keys() | whole.keys())
+        ):
             missing = name in manifest.files
-            raise Refused("missing" if missing else "unlisted", source.label, f"{name[:200]!r} is {_WHY[missing]}")
-        with atomic_path(out) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+            raise Refused(
+                "missing" if missing else "unlisted",
+                source.label,
+                f"{name[:200]!r} is {_WHY[missing]}",
+            )
+        with (
+            atomic_path(out) as temporary,
+            zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
+        ):
             for name, content in sorted(whole.items()):
                 archive.writestr(_entry(name), content, zipfile.ZIP_DEFLATED)
             for name, entry in sorted(manifest.files.items()):

@@ -1,4 +1,6 @@
-"""Certificates: what was done about one request, for the person, an auditor or a regulator, checked without us."""
+"""Certificates: what was done about one request, for the person, an auditor or a regulator, checked
+without us.
+"""
 
 from unplug.core import attach
 

@@ -24,7 +24,9 @@ SPECIAL = re.compile(r"([\\`*_\[\]<>|~&])")
 ENDS = ("answered", "refused", "withdrawn")
 
 
-def draft_answer(request: str, ledger: Ledger, out: Path, certificate: Certificate | None = None) -> Path:
+def draft_answer(
+    request: str, ledger: Ledger, out: Path, certificate: Certificate | None = None
+) -> Path:
     """Writes the draft as Markdown.
 
     Args:

@@ -1,7 +1,9 @@
-"""What a certificate says, ``unplug-certificate/1``: the predicate of its first statement. It names and shows nobody.
+"""What a certificate says, ``unplug-certificate/1``: the predicate of its first statement. It names
+and shows nobody.
 
-The people whom a request names, the places where they were found and the notes of the ledger stay out: a certificate has the
-opaque id of the request, kinds of places with counts, hashes, dates and numbers.
+The people whom a request names, the places where they were found and the notes of the ledger stay
+out: a certificate has the opaque id of the request, kinds of places with counts, hashes, dates and
+numbers.
 """
 
 from __future__ import annotations
@@ -13,16 +15,28 @@ from unplug.core import STRICT, Estimate
 
 SCHEMA: Literal["unplug-certificate/1"] = "unplug-certificate/1"
 PlaceName = Literal[
-    "raw data", "caches", "work folders", "checkpoints", "references and folds", "earlier bundles", "deltas",
-    "lists and reports", "backups", "copies and phones",
-]  # fmt: skip
+    "raw data",
+    "caches",
+    "work folders",
+    "checkpoints",
+    "references and folds",
+    "earlier bundles",
+    "deltas",
+    "lists and reports",
+    "backups",
+    "copies and phones",
+]
 """Where a person can still be; every certificate says something of each."""
 Outcome = Literal["deleted", "kept", "unknown", "none found"]
-"""``kept``: it is still there, and why. ``none found``: it was searched and nothing of the person was there."""
+"""``kept``: it is still there, and why. ``none found``: it was searched and nothing of the person
+was there.
+"""
 Who = Literal["released", "never saw them", "before"]
 """Of which model a number is."""
 Shown = Literal["equality", "certification", "attacks"]
-"""What forgetting rests on: weights equal to a refit without them; the method certified on many others; attacks alone."""
+"""What forgetting rests on: weights equal to a refit without them; the method certified on many
+others; attacks alone.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +51,8 @@ class RequestLine:
         released: when the ledger recorded the release, UTC.
         answered: when it recorded that the person was told, or null.
         informed: how many recipients of the data were told.
-        answered_on: the operator's calendar day of `answered`, as ``2027-01-31+02:00``; null where the ledger does not say, and
-            UTC's counts.
+        answered_on: the operator's calendar day of `answered`, as ``2027-01-31+02:00``; null where
+            the ledger does not say, and UTC's counts.
     """
 
     id: str
@@ -143,15 +157,16 @@ class ModelLine:
 
 @dataclass(frozen=True, kw_only=True)
 class AttackLine:
-    """One attack: the area under its curve, forgotten against unseen people; where nothing is left all models have the same.
+    """One attack: the area under its curve, forgotten against unseen people; where nothing is left
+    all models have the same.
 
     Args:
         attack: its name.
         model: the released one.
         never_saw: of what never saw them.
         original: before.
-        gap: the released model minus what never saw them, with an interval that holds for all attacks at once where there
-            is one; null where it could not be computed.
+        gap: the released model minus what never saw them, with an interval that holds for all
+            attacks at once where there is one; null where it could not be computed.
     """
 
     attack: str
@@ -229,7 +244,8 @@ class EntryLine:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerLine:
-    """The request, its release and its answer in the ledger, provable to anybody with its public key.
+    """The request, its release and its answer in the ledger, provable to anybody with its public
+    key.
 
     Args:
         vkey: the public key, for who has none from elsewhere.
@@ -268,10 +284,14 @@ class Certificate:
 
 
 NOT_CLAIMED = (
-    "That no copy is left on phones that loaded an earlier file, on other people's disks, or in places not listed above.",
-    "That no attack will ever be found which tells that somebody was in the training data: the attacks named here were tried.",
-    "That the numbers hold for each person by herself: intervals are over people, and the request may name few.",
-    "That the operator's ledger holds every request: it proves what is in it, and not what was left out.",
+    "That no copy is left on phones that loaded an earlier file, on other people's disks, or in "
+    "places not listed above.",
+    "That no attack will ever be found which tells that somebody was in the training data: the "
+    "attacks named here were tried.",
+    "That the numbers hold for each person by herself: intervals are over people, and the request "
+    "may name few.",
+    "That the operator's ledger holds every request: it proves what is in it, and not what was "
+    "left out.",
     "That the request was lawful to grant, or granted as the law asks. This is no legal advice.",
 )
 """Stands in every certificate."""

@@ -1,7 +1,8 @@
 """Is a certificate true? Checked with a public key, the bundle and a policy, and no network.
 
-A certificate is held to what can be seen without its issuer: the ledger's entries under its signed checkpoint, the bundle's
-own files and reports. Every date, number and hash in it is computed again from those; then the policy is asked.
+A certificate is held to what can be seen without its issuer: the ledger's entries under its signed
+checkpoint, the bundle's own files and reports. Every date, number and hash in it is computed again
+from those; then the policy is asked.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from unplug.core import CheckFailed
-from unplug.trust.bundle import Manifest, PublicKey, Trust, bundle_id, read_manifest, time_of, together, verify_bundle
+from unplug.trust.bundle import (
+    Manifest,
+    PublicKey,
+    Trust,
+    bundle_id,
+    read_manifest,
+    time_of,
+    together,
+    verify_bundle,
+)
 from unplug.trust.ledger import LedgerEntry, Verifier
 
 from .certificate import NOT_CLAIMED, Certificate
@@ -39,9 +49,15 @@ class CheckedCertificate:
 
 
 def check_certificate(
-    file: Path, key: PublicKey, bundle: Path, policy: CertificatePolicy | None = None, *, request: str | None = None,
-    trust: Trust | None = None, now: datetime | None = None,
-) -> CheckedCertificate:  # fmt: skip
+    file: Path,
+    key: PublicKey,
+    bundle: Path,
+    policy: CertificatePolicy | None = None,
+    *,
+    request: str | None = None,
+    trust: Trust | None = None,
+    now: datetime | None = None,
+) -> CheckedCertificate:
     """Checks a certificate.
 
     Args:
@@ -50,7 +66,8 @@ def check_certificate(
         bundle: that it must be about, a folder or a zip file.
         policy: what must hold; None takes the default.
         request: that it must be about; None takes any.
-        trust: who may have signed the bundle beside `key` and the policy's keys: other keys, or roots of certificates.
+        trust: who may have signed the bundle beside `key` and the policy's keys: other keys, or
+            roots of certificates.
         now: the time, UTC; None takes the clock's.
 
     Raises:
@@ -64,20 +81,29 @@ def check_certificate(
     entries = proven_entries(certificate.ledger, Verifier.parse(said), where)
     found = _about_request(certificate, entries, request, where)
     if certificate.model.bundle != (id_ := bundle_id(bundle)):
-        found.append(f"it is about the bundle {certificate.model.bundle[:16]}, and this is {id_[:16]}")
+        found.append(
+            f"it is about the bundle {certificate.model.bundle[:16]}, and this is {id_[:16]}"
+        )
     else:
-        found += _about_bundle(certificate, bundle, _trusted(bundle, certificate, key, policy, trust))
+        found += _about_bundle(
+            certificate, bundle, _trusted(bundle, certificate, key, policy, trust)
+        )
     found += policy.problems(certificate, now or utc_now())
     source = "the policy" if policy.ledger_key else "the certificate itself"
     return CheckedCertificate(certificate=certificate, problems=tuple(found), ledger_key=source)
 
 
 def _trusted(
-    bundle: Path, certificate: Certificate, key: PublicKey, policy: CertificatePolicy, trust: Trust | None
-) -> Manifest:  # fmt: skip
+    bundle: Path,
+    certificate: Certificate,
+    key: PublicKey,
+    policy: CertificatePolicy,
+    trust: Trust | None,
+) -> Manifest:
     """The manifest of a bundle that is whole and, where it is signed, signed by a key that counts.
 
-    It is judged at the time of the certificate: whether it may be used today is `unplug bundle verify`'s question.
+    It is judged at the time of the certificate: whether it may be used today is `unplug bundle
+    verify`'s question.
     """
     from unplug.trust.bundle import public_key
 
@@ -88,20 +114,29 @@ def _trusted(
     return verify_bundle(bundle, known, now=time_of(certificate.issued))
 
 
-def _about_request(certificate: Certificate, entries: tuple[LedgerEntry, ...], wanted: str | None, where: str) -> list[str]:
+def _about_request(
+    certificate: Certificate, entries: tuple[LedgerEntry, ...], wanted: str | None, where: str
+) -> list[str]:
     """Whether it is about the request that is asked for, and says of it what the ledger does."""
     request = certificate.request
-    found = [] if wanted in (None, request.id) else [f"it is about the request {request.id}, and not {wanted}"]
+    found = (
+        []
+        if wanted in (None, request.id)
+        else [f"it is about the request {request.id}, and not {wanted}"]
+    )
     try:
         known = request_line(request.id, certificate.model.bundle, entries, where)
     except CheckFailed as error:
         return [*found, error.why]
     found += [
-        f"it says {getattr(request, name)!r} as {name!r} of the request, and the ledger {getattr(known, name)!r}"
+        f"it says {getattr(request, name)!r} as {name!r} of the request, and the ledger "
+        f"{getattr(known, name)!r}"
         for name in _other(request, known)
     ]
     searches = {
-        (entry.sequence, entry.at, entry.facts.get("trace_sha256")) for entry in entries if request.id in entry.requests
+        (entry.sequence, entry.at, entry.facts.get("trace_sha256"))
+        for entry in entries
+        if request.id in entry.requests
     }
     found += [
         f"the ledger in it records no such search as that of {line.system[:60]!r}"
@@ -112,11 +147,16 @@ def _about_request(certificate: Certificate, entries: tuple[LedgerEntry, ...], w
         found.append("it does not say something of every kind of place")
     made = {line.entry for line in certificate.searches}
     found += unlike_places(
-        certificate.places, certificate.searches, [entry.facts for entry in entries if entry.sequence in made]
+        certificate.places,
+        certificate.searches,
+        [entry.facts for entry in entries if entry.sequence in made],
     )
     newest = entries[-1]
     if certificate.issued < newest.at:
-        found.append(f"it says that it was issued before {newest.at}, the time of entry {newest.sequence} in it")
+        found.append(
+            f"it says that it was issued before {newest.at}, the time of entry {newest.sequence} "
+            "in it"
+        )
     if certificate.not_claimed != NOT_CLAIMED:
         found.append("what it does not claim is not what every certificate says of that")
     return found
@@ -125,8 +165,9 @@ def _about_request(certificate: Certificate, entries: tuple[LedgerEntry, ...], w
 def _about_bundle(certificate: Certificate, bundle: Path, manifest: Manifest) -> list[str]:
     """Whether its hashes and numbers are those of the bundle."""
     other = [
-        *_other(certificate.model, model_line(bundle, manifest)), *_other(certificate.evidence, evidence_of(bundle, manifest)),
-    ]  # fmt: skip
+        *_other(certificate.model, model_line(bundle, manifest)),
+        *_other(certificate.evidence, evidence_of(bundle, manifest)),
+    ]
     found = [f"what it says as {name!r} is not what the bundle says" for name in other]
     if why := unanswered(manifest, certificate.request.id):
         found.append(why)
@@ -135,4 +176,6 @@ def _about_bundle(certificate: Certificate, bundle: Path, manifest: Manifest) ->
 
 def _other(said: Any, known: Any) -> list[str]:
     """Names of the fields in which two of the same dataclass differ."""
-    return [item.name for item in fields(known) if getattr(said, item.name) != getattr(known, item.name)]
+    return [
+        item.name for item in fields(known) if getattr(said, item.name) != getattr(known, item.name)
+    ]

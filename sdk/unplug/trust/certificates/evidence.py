@@ -1,4 +1,6 @@
-"""What a bundle itself says of its model, as a certificate repeats it: made to issue one, and again by whoever verifies."""
+"""What a bundle itself says of its model, as a certificate repeats it: made to issue one, and again
+by whoever verifies.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,19 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from unplug.core import STRICT, Estimate, InputError, ReportError
-from unplug.trust.bundle import (
-    CERTIFIED,
-    EXACT,
-    Gate,
-    Manifest,
-    bundle_id,
-    open_source,
-    read_whole,
-)
+from unplug.trust.bundle import CERTIFIED, EXACT, Gate, Manifest, bundle_id, open_source, read_whole
 
-from .certificate import AttackLine, Evidence, FileLine, GateLine, ModelLine, OverrideLine, Shown, UseLine, Who
+from .certificate import (
+    AttackLine,
+    Evidence,
+    FileLine,
+    GateLine,
+    ModelLine,
+    OverrideLine,
+    Shown,
+    UseLine,
+    Who,
+)
 
 AUDIT = "reports/audit.json"
 MAX_AUDIT_BYTES = 64 * 2**20
@@ -29,7 +33,9 @@ CARRIED = ("artifacts/", "reports/")
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedAttack:
-    """Of an attack in ``unplug-audit/1``, what a certificate repeats; `unplug.sdk.evidence.auditing` writes it."""
+    """Of an attack in ``unplug-audit/1``, what a certificate repeats;
+    `unplug.sdk.evidence.auditing` writes it.
+    """
 
     auc: Estimate
     minus_retrained: Estimate | None
@@ -81,81 +87,124 @@ class BundledAudit:
 def unanswered(manifest: Manifest, id: str) -> str | None:
     """What is wrong where a bundle names requests that it answers, and this one is not among them."""
     answers = () if manifest.publication is None else manifest.publication.requests
-    return f"the bundle does not say that it answers the request {id}" if answers and id not in answers else None
+    return (
+        f"the bundle does not say that it answers the request {id}"
+        if answers and id not in answers
+        else None
+    )
 
 
 def model_line(bundle: Path, manifest: Manifest) -> ModelLine:
     """The model of a bundle that was verified, in hashes."""
     said, lineage = manifest.publication, manifest.lineage
     return ModelLine(
-        bundle=bundle_id(bundle), product=None if said is None else said.name, release=None if said is None else said.release,
-        model_type=manifest.model_type, original_sha256=lineage.original_sha256, checkpoint_sha256=lineage.checkpoint_sha256,
-        data_digest=lineage.data_digest, forget_samples=lineage.forget_samples, method=lineage.method,
-        compute=lineage.compute_fraction, versions=manifest.versions,
+        bundle=bundle_id(bundle),
+        product=None if said is None else said.name,
+        release=None if said is None else said.release,
+        model_type=manifest.model_type,
+        original_sha256=lineage.original_sha256,
+        checkpoint_sha256=lineage.checkpoint_sha256,
+        data_digest=lineage.data_digest,
+        forget_samples=lineage.forget_samples,
+        method=lineage.method,
+        compute=lineage.compute_fraction,
+        versions=manifest.versions,
         files=tuple(
             FileLine(name=name, sha256=entry.sha256, bytes=entry.bytes)
             for name, entry in sorted(manifest.files.items())
             if name.startswith(CARRIED)
         ),
-    )  # fmt: skip
+    )
 
 
 def evidence_of(bundle: Path, manifest: Manifest) -> Evidence:
     """What the audit in a bundle that was verified found, beside what never saw the people.
 
     Raises:
-        ReportError: it has no audit, or one of another form, or without a model that never saw them.
+        ReportError: it has no audit, or one of another form, or without a model that never saw
+            them.
     """
     audit = _audit(bundle, manifest)
     roles = {model.role: model for model in reversed(audit.models)}
     if not {"unlearned", "retrained"} <= roles.keys():
         raise ReportError(
-            f"{bundle}/{AUDIT}", "it compares with no model that never saw them", "Audit with an oracle or a fleet"
+            f"{bundle}/{AUDIT}",
+            "it compares with no model that never saw them",
+            "Audit with an oracle or a fleet",
         )
     released, never, before = roles["unlearned"], roles["retrained"], roles.get("original")
     if not released.attacks:
-        raise ReportError(f"{bundle}/{AUDIT}", "no attack was made on the released model", "Audit it again")
+        raise ReportError(
+            f"{bundle}/{AUDIT}", "no attack was made on the released model", "Audit it again"
+        )
     judged = {gate.name for gate in manifest.gates}
-    shown: Shown = "equality" if EXACT in judged else "certification" if CERTIFIED in judged else "attacks"
+    shown: Shown = (
+        "equality" if EXACT in judged else "certification" if CERTIFIED in judged else "attacks"
+    )
     who: dict[Who, AuditedModel] = {"released": released, "never saw them": never}
     if before is not None:
         who["before"] = before
     if not all("test" in model.utility for model in who.values()):
-        raise ReportError(f"{bundle}/{AUDIT}", "it has no use of a model on people whom none saw", "Audit it again")
+        raise ReportError(
+            f"{bundle}/{AUDIT}",
+            "it has no use of a model on people whom none saw",
+            "Audit it again",
+        )
     use = tuple(
-        UseLine(who=name, error=model.utility["test"].error, samples=model.utility["test"].n) for name, model in who.items()
+        UseLine(who=name, error=model.utility["test"].error, samples=model.utility["test"].n)
+        for name, model in who.items()
     )
     fleet = audit.settings.get("fleet")
     return Evidence(
-        shown_by=shown, beside="models of a fleet, none trained on them" if fleet else "a model trained without them",
-        attacks=tuple(_attack(name, released, never, before) for name in sorted(released.attacks)), use=use,
-        unit="years" if released.utility["test"].mae is not None else "loss", too_few=audit.too_few,
-        alarms=tuple(alarm.get("message", "") for alarm in audit.alarms), gates=tuple(map(_gate, manifest.gates)),
+        shown_by=shown,
+        beside="models of a fleet, none trained on them"
+        if fleet
+        else "a model trained without them",
+        attacks=tuple(_attack(name, released, never, before) for name in sorted(released.attacks)),
+        use=use,
+        unit="years" if released.utility["test"].mae is not None else "loss",
+        too_few=audit.too_few,
+        alarms=tuple(alarm.get("message", "") for alarm in audit.alarms),
+        gates=tuple(map(_gate, manifest.gates)),
         overrides=overrides_of(manifest.gates),
         skipped=audit.skipped,
-    )  # fmt: skip
+    )
 
 
 def _gate(gate: Gate) -> GateLine:
     return GateLine(
-        name=gate.name, value=gate.value, limit=gate.limit, comparison=gate.comparison, passed=gate.passed, unit=gate.unit
-    )  # fmt: skip
+        name=gate.name,
+        value=gate.value,
+        limit=gate.limit,
+        comparison=gate.comparison,
+        passed=gate.passed,
+        unit=gate.unit,
+    )
 
 
 def overrides_of(gates: Sequence[Gate]) -> tuple[OverrideLine, ...]:
     """The gates that did not hold and were overridden, with the reason that stands in the manifest."""
     reasons = [(gate.name, getattr(gate, "override", None)) for gate in gates]
-    return tuple(OverrideLine(gate=name, reason=reason) for name, reason in reasons if reason is not None)
+    return tuple(
+        OverrideLine(gate=name, reason=reason) for name, reason in reasons if reason is not None
+    )
 
 
-def _attack(name: str, released: AuditedModel, never: AuditedModel, before: AuditedModel | None) -> AttackLine:
+def _attack(
+    name: str, released: AuditedModel, never: AuditedModel, before: AuditedModel | None
+) -> AttackLine:
     mine, old = released.attacks[name], None if before is None else before.attacks.get(name)
     if name not in never.attacks:
-        raise ReportError(AUDIT, f"the attack {name[:60]} was not made on what never saw them", "Audit it again")
+        raise ReportError(
+            AUDIT, f"the attack {name[:60]} was not made on what never saw them", "Audit it again"
+        )
     return AttackLine(
-        attack=name, model=mine.auc, never_saw=never.attacks[name].auc, original=None if old is None else old.auc,
+        attack=name,
+        model=mine.auc,
+        never_saw=never.attacks[name].auc,
+        original=None if old is None else old.auc,
         gap=mine.minus_retrained_together or mine.minus_retrained,
-    )  # fmt: skip
+    )
 
 
 def _audit(bundle: Path, manifest: Manifest) -> BundledAudit:
@@ -163,7 +212,9 @@ def _audit(bundle: Path, manifest: Manifest) -> BundledAudit:
 
     where = f"{bundle}/{AUDIT}"
     if AUDIT not in manifest.files:
-        raise ReportError(where, "the bundle holds no audit", "Release it with `unplug release`, which audits")
+        raise ReportError(
+            where, "the bundle holds no audit", "Release it with `unplug release`, which audits"
+        )
     with open_source(bundle) as source:
         raw = read_whole(source, AUDIT, MAX_AUDIT_BYTES)
     if hashlib.sha256(raw).hexdigest() != manifest.files[AUDIT].sha256:
@@ -174,6 +225,8 @@ def _audit(bundle: Path, manifest: Manifest) -> BundledAudit:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part)[:60] for part in first["loc"]) or "the file"
         raise ReportError(
-            where, f"it does not follow its schema ({place}: {first['msg'][:200]})", "Release it again"
+            where,
+            f"it does not follow its schema ({place}: {first['msg'][:200]})",
+            "Release it again",
         ) from error
     return report

@@ -1,4 +1,6 @@
-"""The request in the ledger: entries that can be proved, and what they come to. The same words to issue and to verify."""
+"""The request in the ledger: entries that can be proved, and what they come to. The same words to
+issue and to verify.
+"""
 
 from __future__ import annotations
 
@@ -39,17 +41,23 @@ def ledger_line(ledger: Ledger, request: Request, searches: Sequence[int]) -> Le
     note = ledger.checkpoint()
     rows = ledger.rows()[: int(note.split(b"\n")[1])]  # others may have added since
     wanted = [
-        entry.sequence for entry in request.history if entry.kind in SAID or _released(entry) or entry.sequence in searches
+        entry.sequence
+        for entry in request.history
+        if entry.kind in SAID or _released(entry) or entry.sequence in searches
     ]
     proofs = [prove_inclusion(rows, note, index) for index in wanted]
     return LedgerLine(
-        vkey=ledger.identity(rows)[1].text, checkpoint=note.decode(),
-        entries=tuple(EntryLine(index=proof.index, entry=proof.entry, path=proof.path) for proof in proofs),
-    )  # fmt: skip
+        vkey=ledger.identity(rows)[1].text,
+        checkpoint=note.decode(),
+        entries=tuple(
+            EntryLine(index=proof.index, entry=proof.entry, path=proof.path) for proof in proofs
+        ),
+    )
 
 
 def proven_entries(line: LedgerLine, verifier: Verifier, where: str) -> tuple[LedgerEntry, ...]:
-    """The entries that a certificate carries, in their order, each shown to be in the ledger of its signed checkpoint.
+    """The entries that a certificate carries, in their order, each shown to be in the ledger of its
+    signed checkpoint.
 
     Raises:
         InputError: another key signed the checkpoint, or something has not the right form.
@@ -57,11 +65,15 @@ def proven_entries(line: LedgerLine, verifier: Verifier, where: str) -> tuple[Le
     """
     if len(line.entries) > MAX_ENTRIES:
         raise InputError(
-            where, f"it carries more than {MAX_ENTRIES} entries of a ledger", "Get it again from whoever issued it"
+            where,
+            f"it carries more than {MAX_ENTRIES} entries of a ledger",
+            "Get it again from whoever issued it",
         )
     found = []
     for item in line.entries:
-        proof = InclusionProof(checkpoint=line.checkpoint, entry=item.entry, index=item.index, path=item.path)
+        proof = InclusionProof(
+            checkpoint=line.checkpoint, entry=item.entry, index=item.index, path=item.path
+        )
         found.append(check_proof(proof, verifier, f"{where}, entry {item.index}").entry)
     return tuple(sorted(found, key=lambda entry: entry.sequence))
 
@@ -76,33 +88,53 @@ def request_line(id: str, bundle: str, entries: Sequence[LedgerEntry], where: st
         where: opens the error messages.
 
     Raises:
-        CheckFailed: no entry holds the request, it was refused or withdrawn, or none says that this bundle was released for it.
+        CheckFailed: no entry holds the request, it was refused or withdrawn, or none says that this
+            bundle was released for it.
         InputError: an entry says no day where one belongs.
     """
     mine = [entry for entry in entries if id in entry.requests]
     opened = next((entry for entry in mine if entry.kind == "request"), None)
     if opened is None:
-        raise CheckFailed(where, f"no entry of the ledger in it holds the request {id}", "It is about another request")
+        raise CheckFailed(
+            where,
+            f"no entry of the ledger in it holds the request {id}",
+            "It is about another request",
+        )
     if (over := _over(opened, mine)) is not None:
         why = f"the request {id} is {over.kind} (entry {over.sequence})"
         raise CheckFailed(where, why, "There is nothing to certify")
     released = [entry for entry in mine if _released(entry) and bundle in entry.facts.values()]
     if released and not any(entry.kind == RELEASE for entry in mine):
-        raise CheckFailed(where, f"other models hold samples of the request {id}", "Certify when those are released as well")
+        raise CheckFailed(
+            where,
+            f"other models hold samples of the request {id}",
+            "Certify when those are released as well",
+        )
     if not released:
         fix = f"After the release: unplug ledger record release {id} --file BUNDLE/manifest.json"
         if only_held_out(mine):
-            fix = f"No model was trained on whom it names: draft the answer by `unplug certificate templates {id}`"
-        raise CheckFailed(where, f"the ledger records no release of the bundle {bundle[:16]} for the request {id}", fix)
+            fix = (
+                "No model was trained on whom it names: draft the answer by `unplug certificate "
+                f"templates {id}`"
+            )
+        raise CheckFailed(
+            where,
+            f"the ledger records no release of the bundle {bundle[:16]} for the request {id}",
+            fix,
+        )
     days = [entry for entry in mine if entry.kind in DATED][-1]
     answered = next((entry for entry in mine if entry.kind == "answered"), None)
     return RequestLine(
-        id=id, received=_day(days.received, where), due=_day(days.due, where),
+        id=id,
+        received=_day(days.received, where),
+        due=_day(days.due, where),
         extended=any(entry.kind == "extended" for entry in mine),
         identity_checked=bool(opened.note) or any(entry.kind == "identity" for entry in mine),
-        released=released[-1].at, answered=None if answered is None else answered.at,
-        informed=sum(entry.kind == "informed" for entry in mine), answered_on=None if answered is None else answered.day,
-    )  # fmt: skip
+        released=released[-1].at,
+        answered=None if answered is None else answered.at,
+        informed=sum(entry.kind == "informed" for entry in mine),
+        answered_on=None if answered is None else answered.day,
+    )
 
 
 def _released(entry: LedgerEntry) -> bool:
@@ -111,7 +143,9 @@ def _released(entry: LedgerEntry) -> bool:
 
 
 def _over(opened: LedgerEntry, entries: Sequence[LedgerEntry]) -> LedgerEntry | None:
-    """The entry by which a request was refused, or lost its last name; None where somebody is still asked for."""
+    """The entry by which a request was refused, or lost its last name; None where somebody is still
+    asked for.
+    """
     left = set(opened.subjects)
     for entry in entries:
         if entry.kind == "withdrawn":
@@ -122,12 +156,15 @@ def _over(opened: LedgerEntry, entries: Sequence[LedgerEntry]) -> LedgerEntry | 
 
 
 def only_held_out(entries: Sequence[LedgerEntry]) -> bool:
-    """Whether models were looked at for a request, and each has no sample of it, but for what only judged or chose it.
+    """Whether models were looked at for a request, and each has no sample of it, but for what only
+    judged or chose it.
 
     Args:
         entries: about the request; of several entries on one model the last counts.
     """
-    models = {entry.facts.get("model_sha256"): entry.facts for entry in entries if entry.kind == "touched"}
+    models = {
+        entry.facts.get("model_sha256"): entry.facts for entry in entries if entry.kind == "touched"
+    }
     held_out = any(facts.get("held_out", "0") != "0" for facts in models.values())
     return held_out and all(facts.get("samples") == "0" for facts in models.values())
 
@@ -136,4 +173,6 @@ def _day(text: str | None, where: str) -> str:
     try:
         return date.fromisoformat(text or "").isoformat()
     except ValueError as error:
-        raise InputError(where, "an entry says no day where one belongs", "Verify the ledger") from error
+        raise InputError(
+            where, "an entry says no day where one belongs", "Verify the ledger"
+        ) from error

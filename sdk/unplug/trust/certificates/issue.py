@@ -1,4 +1,6 @@
-"""Issues a certificate: everything in it is read from the ledger, the bundle and searches, or is the operator's marked word."""
+"""Issues a certificate: everything in it is read from the ledger, the bundle and searches, or is
+the operator's marked word.
+"""
 
 from __future__ import annotations
 
@@ -50,10 +52,18 @@ class Issued:
 
 
 def issue_certificate(
-    request: str, *, ledger: Ledger, bundle: Path, signer: Signer, out: Path, trust: Trust | None = None,
-    traces: Mapping[str, Path] | None = None, places: Sequence[PlaceLine] = (), issuer: str = "",
+    request: str,
+    *,
+    ledger: Ledger,
+    bundle: Path,
+    signer: Signer,
+    out: Path,
+    trust: Trust | None = None,
+    traces: Mapping[str, Path] | None = None,
+    places: Sequence[PlaceLine] = (),
+    issuer: str = "",
     now: datetime | None = None,
-) -> Issued:  # fmt: skip
+) -> Issued:
     """Certifies what was done about one request.
 
     Args:
@@ -69,18 +79,28 @@ def issue_certificate(
         now: the time, UTC; None takes the clock's.
 
     Raises:
-        InputError: no such request; a trace that the ledger does not hold; something in the ledger or the bundle cannot be
-            read.
-        CheckFailed: the ledger was tampered with, or records no release of this bundle for the request; the bundle says that
-            it answers others, or must not be used; the request was refused or withdrawn; the clock is behind the ledger.
+        InputError: no such request; a trace that the ledger does not hold; something in the ledger
+            or the bundle cannot be read.
+        CheckFailed: the ledger was tampered with, or records no release of this bundle for the
+            request; the bundle says that it answers others, or must not be used; the request was
+            refused or withdrawn; the clock is behind the ledger.
         OutputError: `out` is taken by something else, or cannot be written.
     """
     check_replaceable(out, FILE, OURS)
     if len(issuer) > MAX_NAME or not issuer.isprintable():
-        raise InputError("the issuer", f"it is no line of at most {MAX_NAME} characters", "Shorten it")
+        raise InputError(
+            "the issuer", f"it is no line of at most {MAX_NAME} characters", "Shorten it"
+        )
     certificate = _gathered(
-        request, ledger, bundle, trust or Trust(keys=(signer.key,)), traces or {}, places, issuer, now
-    )  # fmt: skip
+        request,
+        ledger,
+        bundle,
+        trust or Trust(keys=(signer.key,)),
+        traces or {},
+        places,
+        issuer,
+        now,
+    )
     with atomic_dir(out, owner=FILE, ours=OURS, private=True) as folder:
         (folder / FILE).write_bytes(sealed(certificate, signer))
         (folder / PAGE).write_text(certificate_html(certificate, signer.key.hint), encoding="utf-8")
@@ -88,16 +108,26 @@ def issue_certificate(
 
 
 def _gathered(
-    id: str, ledger: Ledger, bundle: Path, trust: Trust, traces: Mapping[str, Path], places: Sequence[PlaceLine], issuer: str,
+    id: str,
+    ledger: Ledger,
+    bundle: Path,
+    trust: Trust,
+    traces: Mapping[str, Path],
+    places: Sequence[PlaceLine],
+    issuer: str,
     now: datetime | None,
-) -> Certificate:  # fmt: skip
+) -> Certificate:
     """What ledger, bundle and searches say, once each of them was checked; see `issue_certificate`."""
     refuse_findings(ledger.shown, check_ledger(ledger, ledger.identity()[1])[1])
     request = pick(ledger.requests(), id)
     said = request_line(id, bundle_id(bundle), request.history, f"request {id}")
     manifest = _verified(bundle, trust)
     if why := unanswered(manifest, id):
-        raise CheckFailed(f"request {id}", why, "A release with --request or --all-open names those that it answers")
+        raise CheckFailed(
+            f"request {id}",
+            why,
+            "A release with --request or --all-open names those that it answers",
+        )
     searched = [read_trace(path, request, system) for system, path in traces.items()]
     searches = tuple(search for _, search in searched)
     entries = ledger_line(ledger, request, [search.entry for search in searches])
@@ -106,15 +136,27 @@ def _gathered(
         why = f"it is {issued} here, and the newest entry of the ledger is of {newest.at}"
         raise CheckFailed("the clock", why, "Set it right, or wait until then")
     return Certificate(
-        issued=issued, issuer=issuer, searches=searches, not_claimed=NOT_CLAIMED, request=said, ledger=entries,
-        model=model_line(bundle, manifest), evidence=evidence_of(bundle, manifest),
-        places=place_lines([trace for trace, _ in searched], places, everybody=_everybody(request, searched)),
-    )  # fmt: skip
+        issued=issued,
+        issuer=issuer,
+        searches=searches,
+        not_claimed=NOT_CLAIMED,
+        request=said,
+        ledger=entries,
+        model=model_line(bundle, manifest),
+        evidence=evidence_of(bundle, manifest),
+        places=place_lines(
+            [trace for trace, _ in searched], places, everybody=_everybody(request, searched)
+        ),
+    )
 
 
 def _everybody(request: Request, searched: Sequence[tuple[TraceFile, SearchLine]]) -> bool:
-    """Whether all whom a request still names were searched for, in the same folders; it holds names as digests alone."""
-    last = max((entry.sequence for entry in request.history if entry.kind == "withdrawn"), default=0)
+    """Whether all whom a request still names were searched for, in the same folders; it holds names
+    as digests alone.
+    """
+    last = max(
+        (entry.sequence for entry in request.history if entry.kind == "withdrawn"), default=0
+    )
     folders: dict[str, set[str]] = {}
     for trace, line in searched:
         if line.entry > last:
@@ -123,5 +165,7 @@ def _everybody(request: Request, searched: Sequence[tuple[TraceFile, SearchLine]
 
 
 def _verified(bundle: Path, trust: Trust) -> Manifest:
-    """The manifest of a bundle whose files and gates hold and, where it is signed, whose key counts."""
+    """The manifest of a bundle whose files and gates hold and, where it is signed, whose key
+    counts.
+    """
     return verify_bundle(bundle, None if read_manifest(bundle).publication is None else trust)

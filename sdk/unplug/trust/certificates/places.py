@@ -1,4 +1,6 @@
-"""Where the person was looked for, as a certificate may say it: kinds of places and counts, never a path or a name."""
+"""Where the person was looked for, as a certificate may say it: kinds of places and counts, never a
+path or a name.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,23 @@ from unplug.trust.ledger import Request
 from .certificate import Outcome, PlaceLine, PlaceName, SearchLine
 
 PlaceStanding = Literal["holds", "deleted", "remembers", "derived", "names", "forgot", "unknown"]
-"""``holds``: pictures, or what was computed of them. ``deleted``: it held them until this search purged it. ``remembers``: a
-model that was trained on them, or what such models say. ``derived``: made from such a model. ``names``: her name or an id is in
-it. ``forgot``: made to forget her. ``unknown``: it could not be looked into."""
+"""``holds``: pictures, or what was computed of them. ``deleted``: it held them until this search
+purged it. ``remembers``: a model that was trained on them, or what such models say. ``derived``:
+made from such a model. ``names``: her name or an id is in it. ``forgot``: made to forget her.
+``unknown``: it could not be looked into.
+"""
 MAX_TRACE_BYTES = 64 * 2**20
 MAX_WHY = 200
 PLACES: tuple[PlaceName, ...] = get_args(PlaceName)
 SEARCHED: tuple[PlaceName, ...] = (
-    "raw data", "caches", "work folders", "checkpoints", "references and folds", "earlier bundles", "lists and reports",
-)  # fmt: skip
+    "raw data",
+    "caches",
+    "work folders",
+    "checkpoints",
+    "references and folds",
+    "earlier bundles",
+    "lists and reports",
+)
 """What `unplug trace` looks through; of the others only the operator can say something."""
 WORK = ".release"
 """The end of the name of a release's work folder."""
@@ -40,7 +50,9 @@ REMAINS = ("holds", "remembers", "derived", "names")
 NOBODY = "not searched, and nothing was said"
 FACT = "kept "
 CLOSED = "unknown "
-"""What facts of a search in the ledger begin with: behind it the kind of place, and how many of them as the value."""
+"""What facts of a search in the ledger begin with: behind it the kind of place, and how many of
+them as the value.
+"""
 ANYTHING = ("archive", "file", "files", "folder", "link")
 """Kinds that could hold whatever one looks for, where they could not be looked into."""
 SPARED = "not everybody whom the request names was searched for in all of it"
@@ -85,20 +97,30 @@ def read_trace(path: Path, request: Request, system: str) -> tuple[TraceFile, Se
     """A search that the ledger holds as a step of the request.
 
     Raises:
-        InputError: it is no such file, or the ledger holds no such search for this request: it was edited, or made without
-            ``--request``.
+        InputError: it is no such file, or the ledger holds no such search for this request: it was
+            edited, or made without ``--request``.
     """
     found = read_dataclass(TraceFile, path, InputError, max_bytes=MAX_TRACE_BYTES)
     if not found.searched:
         raise InputError(str(path), "it searched no folder", "Search with --in DIR or --search DIR")
     sha256 = json_sha256(read_json(path, max_bytes=MAX_TRACE_BYTES))
-    entry = next((item for item in request.history if item.facts.get("trace_sha256") == sha256), None)
+    entry = next(
+        (item for item in request.history if item.facts.get("trace_sha256") == sha256), None
+    )
     if entry is None:
         why = f"the ledger holds no search with this result for the request {request.id}"
         raise InputError(
-            str(path), why, f"Search with `unplug trace ... --request {request.id} --out FILE`, and do not edit it"
+            str(path),
+            why,
+            f"Search with `unplug trace ... --request {request.id} --out FILE`, and do not edit it",
         )
-    line = SearchLine(system=system, folders=len(found.searched), trace_sha256=sha256, entry=entry.sequence, at=entry.at)
+    line = SearchLine(
+        system=system,
+        folders=len(found.searched),
+        trace_sha256=sha256,
+        entry=entry.sequence,
+        at=entry.at,
+    )
     return found, line
 
 
@@ -111,23 +133,38 @@ def said_place(text: str) -> PlaceLine:
     name, _, rest = text.partition("=")
     outcome, _, why = (part.strip() for part in rest.partition(":"))
     if name.strip() not in PLACES:
-        raise InputError(f"--place {text[:80]}", "there is no such place", f"Use one of: {', '.join(PLACES)}")
+        raise InputError(
+            f"--place {text[:80]}", "there is no such place", f"Use one of: {', '.join(PLACES)}"
+        )
     if outcome not in get_args(Outcome):
         raise InputError(
-            f"--place {text[:80]}", "no outcome is said", f"Write for example 'backups=kept: overwritten after 30 days'; "
+            f"--place {text[:80]}",
+            "no outcome is said",
+            f"Write for example 'backups=kept: overwritten after 30 days'; "
             f"outcomes are {', '.join(get_args(Outcome))}",
-        )  # fmt: skip
+        )
     if outcome in ("kept", "unknown") and not why:
-        raise InputError(f"--place {text[:80]}", f"it does not say why it is {outcome}", "Write the reason behind a colon")
+        raise InputError(
+            f"--place {text[:80]}",
+            f"it does not say why it is {outcome}",
+            "Write the reason behind a colon",
+        )
     if len(why) > MAX_WHY or not why.isprintable():
-        raise InputError(f"--place {text[:80]}", f"its reason is no line of at most {MAX_WHY} characters", "Shorten it")
+        raise InputError(
+            f"--place {text[:80]}",
+            f"its reason is no line of at most {MAX_WHY} characters",
+            "Shorten it",
+        )
     return PlaceLine(place=name.strip(), outcome=outcome, count=None, why=why, by="operator")  # type: ignore[arg-type]
 
 
-def place_lines(traces: Sequence[TraceFile], said: Sequence[PlaceLine], *, everybody: bool = True) -> tuple[PlaceLine, ...]:
+def place_lines(
+    traces: Sequence[TraceFile], said: Sequence[PlaceLine], *, everybody: bool = True
+) -> tuple[PlaceLine, ...]:
     """One line for every kind of place.
 
-    The operator's word goes before a search, for it may be newer: what is said was found stands there as a count all the same.
+    The operator's word goes before a search, for it may be newer: what is said was found stands
+    there as a count all the same.
 
     Args:
         traces: of `read_trace`.
@@ -142,7 +179,13 @@ def place_lines(traces: Sequence[TraceFile], said: Sequence[PlaceLine], *, every
         raise InputError("--place", "one kind of place is given twice", "Say one thing of each")
     found = {name: _found(name, traces, everybody) for name in PLACES}
     return tuple(
-        PlaceLine(place=name, outcome=words[name].outcome, count=found[name].count, why=words[name].why, by="operator")
+        PlaceLine(
+            place=name,
+            outcome=words[name].outcome,
+            count=found[name].count,
+            why=words[name].why,
+            by="operator",
+        )
         if name in words
         else found[name]
         for name in PLACES
@@ -150,13 +193,19 @@ def place_lines(traces: Sequence[TraceFile], said: Sequence[PlaceLine], *, every
 
 
 def kept_facts(trace: TraceFile) -> dict[str, str]:
-    """What a search says of kinds of places, ready to be a ledger's facts: how many of each hold the person, or may."""
+    """What a search says of kinds of places, ready to be a ledger's facts: how many of each hold
+    the person, or may.
+    """
     words = {"kept": FACT, "unknown": CLOSED}
-    lines = [line for line in place_lines([trace], []) if line.by == "search" and line.outcome in words]
+    lines = [
+        line for line in place_lines([trace], []) if line.by == "search" and line.outcome in words
+    ]
     return {f"{words[line.outcome]}{line.place}": str(line.count) for line in lines}
 
 
-def unlike_places(places: Sequence[PlaceLine], searches: Sequence[SearchLine], facts: Sequence[Mapping[str, str]]) -> list[str]:
+def unlike_places(
+    places: Sequence[PlaceLine], searches: Sequence[SearchLine], facts: Sequence[Mapping[str, str]]
+) -> list[str]:
     """What is said of places by a search, or by nobody, and is not what a search could have found.
 
     Args:
@@ -165,8 +214,14 @@ def unlike_places(places: Sequence[PlaceLine], searches: Sequence[SearchLine], f
     """
     found = []
     for line in places:
-        kept, closed = (any(f"{word}{line.place}" in item for item in facts) for word in (FACT, CLOSED))
-        if line.by == "nobody" and (line.outcome, line.count, line.why) != ("unknown", None, NOBODY):
+        kept, closed = (
+            any(f"{word}{line.place}" in item for item in facts) for word in (FACT, CLOSED)
+        )
+        if line.by == "nobody" and (line.outcome, line.count, line.why) != (
+            "unknown",
+            None,
+            NOBODY,
+        ):
             found.append(f"{line.place}: nobody said {line.outcome!r} of it")
         elif line.by != "search":
             continue
@@ -174,8 +229,12 @@ def unlike_places(places: Sequence[PlaceLine], searches: Sequence[SearchLine], f
             found.append(f"{line.place}: {line.outcome} by a search, and there was none")
         elif re.sub(r"\d+", "0", line.why) not in _reasons(line):
             found.append(f"{line.place}: {line.why[:80]!r} is not what a search says of it")
-        elif line.outcome not in (("kept",) if kept else ("kept", "unknown") if closed else get_args(Outcome)):
-            found.append(f"{line.place}: {line.outcome}, and the ledger's entry of the search says otherwise")
+        elif line.outcome not in (
+            ("kept",) if kept else ("kept", "unknown") if closed else get_args(Outcome)
+        ):
+            found.append(
+                f"{line.place}: {line.outcome}, and the ledger's entry of the search says otherwise"
+            )
     return found
 
 
@@ -189,23 +248,41 @@ def _reasons(line: PlaceLine) -> tuple[str, ...]:
 
 
 def remainder(lines: Sequence[PlaceLine]) -> str:
-    """What stays of the person beside what was answered, in one clause; empty where every kind of place is clean.
+    """What stays of the person beside what was answered, in one clause; empty where every kind of
+    place is clean.
 
     Args:
         lines: of a certificate.
     """
-    kept = [line.place if line.count is None else f"{line.place} ({line.count})" for line in lines if line.outcome == "kept"]
+    kept = [
+        line.place if line.count is None else f"{line.place} ({line.count})"
+        for line in lines
+        if line.outcome == "kept"
+    ]
     unknown = [line.place for line in lines if line.outcome == "unknown"]
-    parts = [f"{word}: {', '.join(names)}" for word, names in (("kept", kept), ("not known", unknown)) if names]
+    parts = [
+        f"{word}: {', '.join(names)}"
+        for word, names in (("kept", kept), ("not known", unknown))
+        if names
+    ]
     return "; ".join(parts)
 
 
 def remainder_on_record(request: Request) -> str:
     """The same as far as the ledger tells, by the last search that it holds for a request."""
-    search = next((entry for entry in reversed(request.history) if "trace_sha256" in entry.facts), None)
+    search = next(
+        (entry for entry in reversed(request.history) if "trace_sha256" in entry.facts), None
+    )
     if search is None:
-        return f"no search says what stays of the person in {', '.join(SEARCHED)}: `unplug trace ... --request {request.id}`"
-    kept = [f"{name.removeprefix(FACT)} ({count})" for name, count in search.facts.items() if name.startswith(FACT)]
+        return (
+            f"no search says what stays of the person in {', '.join(SEARCHED)}: `unplug trace ... "
+            f"--request {request.id}`"
+        )
+    kept = [
+        f"{name.removeprefix(FACT)} ({count})"
+        for name, count in search.facts.items()
+        if name.startswith(FACT)
+    ]
     if not kept:  # a search of before kinds of places were told
         kept = [f"{search.facts[name]} that {name}" for name in REMAINS if name in search.facts]
     found = f"kept: {', '.join(kept)}" if kept else "nothing found that is kept"
@@ -219,12 +296,17 @@ def _found(name: PlaceName, traces: Sequence[TraceFile], everybody: bool) -> Pla
     places = [(trace, place) for trace in traces for place in trace.places]
     mine = [(trace, place) for trace, place in places if _kind(place) == name]
     closed = [place for _, place in mine if place.standing == "unknown"]
-    hiding = sum(place.standing == "unknown" and place.kind in ANYTHING and _kind(place) != name for _, place in places)
+    hiding = sum(
+        place.standing == "unknown" and place.kind in ANYTHING and _kind(place) != name
+        for _, place in places
+    )
     here = [(trace, place) for trace, place in mine if place.standing not in ("forgot", "unknown")]
     left = [place for trace, place in here if place.path not in trace.purged]
     if left:
         more = f"; {len(closed) + hiding} more {_MORE}" if closed or hiding else ""
-        return PlaceLine(place=name, outcome="kept", count=len(left), why=f"{KEPT[name]}{more}", by="search")
+        return PlaceLine(
+            place=name, outcome="kept", count=len(left), why=f"{KEPT[name]}{more}", by="search"
+        )
     if closed:
         why = f"{len(closed)} of them {_MORE}"
         return PlaceLine(place=name, outcome="unknown", count=len(closed), why=why, by="search")
@@ -245,7 +327,10 @@ def _kind(place: TracedPlace) -> PlaceName:
     if any(part.startswith(".") and part.endswith(WORK) for part in PurePath(place.path).parts):
         return "work folders"
     kinds: dict[str, PlaceName] = {
-        "checkpoint": "checkpoints", "references": "references and folds", "bundle": "earlier bundles",
-        "exported file": "earlier bundles", "weights": "checkpoints",
-    }  # fmt: skip
+        "checkpoint": "checkpoints",
+        "references": "references and folds",
+        "bundle": "earlier bundles",
+        "exported file": "earlier bundles",
+        "weights": "checkpoints",
+    }
     return kinds.get(place.kind, "lists and reports")

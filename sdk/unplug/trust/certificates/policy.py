@@ -1,4 +1,6 @@
-"""What whoever verifies asks of a certificate, ``unplug-certificate-policy/1``: no threshold comes from the certificate."""
+"""What whoever verifies asks of a certificate, ``unplug-certificate-policy/1``: no threshold comes
+from the certificate.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +25,24 @@ class CertificatePolicy:
     Args:
         shown_by: ways in which forgetting may be shown.
         max_weight_difference: where weights are equal to a refit's, how far one may be away.
-        max_auc_above: how far an attack on the released model may be above what never saw the person, at the upper end of
-            its interval; where the method is certified, on other people.
+        max_auc_above: how far an attack on the released model may be above what never saw the
+            person, at the upper end of its interval; where the method is certified, on other
+            people.
         max_auc_below: how far below, at the lower end: over-forgetting tells as well.
-        max_error_above: how far the error on unseen people may be above that of what never saw them, in the audit's unit;
-            null does not ask.
+        max_error_above: how far the error on unseen people may be above that of what never saw
+            them, in the audit's unit; null does not ask.
         overrides: gates that may have been overridden.
         must_be_gone: kinds of places of which nothing may be left.
         must_be_known: kinds of places that somebody must have said something of.
         answered: whether the person must have been told already.
-        in_time: whether the answer, or this certificate where there was none yet, must be within the due day.
+        in_time: whether the answer, or this certificate where there was none yet, must be within
+            the due day.
         max_age_days: of the certificate; null takes any.
         signed_bundle: whether the bundle must be signed.
         minimum_release: of the bundle; older ones are refused.
         bundle_keys: in PEM form, of bundles; the certificate's key counts as well.
-        ledger_key: the ledger's public key, from elsewhere; null takes the one in the certificate, and the result says so.
+        ledger_key: the ledger's public key, from elsewhere; null takes the one in the certificate,
+            and the result says so.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -78,7 +83,10 @@ class CertificatePolicy:
         request, issued = certificate.request, time_of(certificate.issued)
         told = request.told_on or certificate.issued[:10]
         if issued is None or issued > now:
-            yield f"it says that it was issued at {certificate.issued[:40]!r}, which is no time before now"
+            yield (
+                f"it says that it was issued at {certificate.issued[:40]!r}, which is no time "
+                "before now"
+            )
         elif self.max_age_days is not None and (now - issued).days > self.max_age_days:
             yield f"it is {(now - issued).days} days old, older than {self.max_age_days}"
         if self.answered and request.answered is None:
@@ -89,7 +97,10 @@ class CertificatePolicy:
 
     def _evidence(self, evidence: Evidence) -> Iterator[str]:
         if evidence.shown_by not in self.shown_by:
-            yield f"forgetting is shown by {evidence.shown_by}, and only {', '.join(self.shown_by) or 'nothing'} counts"
+            yield (
+                f"forgetting is shown by {evidence.shown_by}, and only "
+                f"{', '.join(self.shown_by) or 'nothing'} counts"
+            )
         elif evidence.shown_by == "equality":
             yield from self._gate(evidence, EXACT, self.max_weight_difference)
         elif evidence.shown_by == "certification":
@@ -98,7 +109,10 @@ class CertificatePolicy:
             yield from self._attacks(evidence)
         for line in evidence.overrides:
             if line.gate not in self.overrides:
-                yield f"the gate {line.gate[:60]!r} was overridden ({line.reason[:120]}), and the policy does not allow it"
+                yield (
+                    f"the gate {line.gate[:60]!r} was overridden ({line.reason[:120]}), and the "
+                    "policy does not allow it"
+                )
         overridden = {line.gate for line in evidence.overrides}
         for gate in evidence.gates:
             if not gate.passed and gate.name not in overridden:
@@ -108,18 +122,27 @@ class CertificatePolicy:
     def _gate(self, evidence: Evidence, name: str, limit: float) -> Iterator[str]:
         value = next((gate.value for gate in evidence.gates if gate.name == name), None)
         if value is None or not value <= limit:
-            yield f"{name} is {'not measured' if value is None else f'{value:.4g}'}, and must be at most {limit:g}"
+            yield (
+                f"{name} is {'not measured' if value is None else f'{value:.4g}'}, and must be at "
+                f"most {limit:g}"
+            )
 
     def _attacks(self, evidence: Evidence) -> Iterator[str]:
         if evidence.too_few:
             yield f"no interval counts: {evidence.too_few}"
         for line in evidence.attacks:
             if line.gap is None or line.gap.low is None or line.gap.high is None:
-                yield f"the attack {line.attack[:40]!r} has no interval beside what never saw the person"
+                yield (
+                    f"the attack {line.attack[:40]!r} has no interval beside what never saw the "
+                    "person"
+                )
             elif line.gap.high > self.max_auc_above or line.gap.low < -self.max_auc_below:
                 found = f"{line.gap.low:+.3f} to {line.gap.high:+.3f}"
                 limits = f"{-self.max_auc_below:+g} to {self.max_auc_above:+g}"
-                yield f"the attack {line.attack[:40]!r} is {found} AUC from what never saw the person, and must be {limits}"
+                yield (
+                    f"the attack {line.attack[:40]!r} is {found} AUC from what never saw the "
+                    f"person, and must be {limits}"
+                )
 
     def _use(self, evidence: Evidence) -> Iterator[str]:
         if self.max_error_above is None:

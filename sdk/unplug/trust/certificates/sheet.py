@@ -1,4 +1,6 @@
-"""The two pages that a reader sees: one HTML file, no script, no address outside, two sheets of A4 when printed."""
+"""The two pages that a reader sees: one HTML file, no script, no address outside, two sheets of A4
+when printed.
+"""
 
 from __future__ import annotations
 
@@ -105,14 +107,23 @@ def certificate_html(certificate: Certificate, key: str) -> str:
 
 def _sheet(certificate: Certificate, key: str) -> Sheet:
     first = (_dates(certificate), _model(certificate), _attacks(certificate), _gates(certificate))
-    second = (_places(certificate), _files(certificate), _limits(certificate), _verifying(certificate, key))
+    second = (
+        _places(certificate),
+        _files(certificate),
+        _limits(certificate),
+        _verifying(certificate, key),
+    )
     issuer = f" by {certificate.issuer}" if certificate.issuer else ""
     return Sheet(
         title="Certificate of forgetting",
         subtitle=f"Request {certificate.request.id} · issued {_time(certificate.issued)}{issuer}",
-        lead=_lead(certificate), pages=(first, second),
-        foot="This page is a view: what is signed is certificate.intoto.jsonl. No person is named or shown. No legal advice.",
-    )  # fmt: skip
+        lead=_lead(certificate),
+        pages=(first, second),
+        foot=(
+            "This page is a view: what is signed is certificate.intoto.jsonl. No person is named "
+            "or shown. No legal advice."
+        ),
+    )
 
 
 def _lead(certificate: Certificate) -> str:
@@ -122,15 +133,20 @@ def _lead(certificate: Certificate) -> str:
     if evidence.shown_by == "equality":
         worst = gates["equality"].value
         return (
-            f"{count} were forgotten by {model.method}. Every weight of the released model was compared with a model computed "
+            f"{count} were forgotten by {model.method}. Every weight of the released model was "
+            "compared with a model computed "
             f"without them: the largest difference is {NONE if worst is None else f'{worst:.3g}'}."
         )
-    gaps = [line.gap for line in evidence.attacks if line.gap is not None and line.gap.low is not None]
+    gaps = [
+        line.gap for line in evidence.attacks if line.gap is not None and line.gap.low is not None
+    ]
     ends = [abs(end) for gap in gaps for end in (gap.low, gap.high) if end is not None]
     shown = f"at most {max(ends):.3f} AUC" if ends else "by an amount that could not be bounded"
     text = (
-        f"{count} were forgotten by {model.method}. {len(evidence.attacks)} attacks tell the forgotten from strangers; on the "
-        f"released model they differ from models that never saw them {shown} (ends of the intervals)."
+        f"{count} were forgotten by {model.method}. {len(evidence.attacks)} attacks tell the "
+        "forgotten from strangers; on the "
+        f"released model they differ from models that never saw them {shown} (ends of the "
+        "intervals)."
     )
     if evidence.shown_by == "certification":
         text += " The method was certified on many other people."
@@ -139,11 +155,16 @@ def _lead(certificate: Certificate) -> str:
 
 def _dates(certificate: Certificate) -> Pairs:
     request = certificate.request
-    day = "" if request.answered_on is None else f"on {request.told_on} where they were told (UTC{request.answered_on[10:]})"
+    day = (
+        ""
+        if request.answered_on is None
+        else f"on {request.told_on} where they were told (UTC{request.answered_on[10:]})"
+    )
     told = Piece(text=_time(request.answered), tone="good" if request.in_time else "bad", note=day)
     answered = Piece(text="not yet", tone="open") if request.in_time is None else told
     return Pairs(
-        title="The request", across=4,
+        title="The request",
+        across=4,
         rows=(
             ("Received", Piece(text=request.received)),
             ("Due", Piece(text=request.due, note="extended once" if request.extended else "")),
@@ -151,15 +172,27 @@ def _dates(certificate: Certificate) -> Pairs:
             ("Answered", answered),
             ("Identity", Piece(text="checked" if request.identity_checked else "no entry says so")),
             ("Recipients told", Piece(text=str(request.informed))),
-            ("Samples forgotten", Piece(text=str(certificate.model.forget_samples), note="all requests of this release")),
-            ("Entries in the ledger", Piece(text=str(len(certificate.ledger.entries)), note="proved in this file")),
+            (
+                "Samples forgotten",
+                Piece(
+                    text=str(certificate.model.forget_samples), note="all requests of this release"
+                ),
+            ),
+            (
+                "Entries in the ledger",
+                Piece(text=str(len(certificate.ledger.entries)), note="proved in this file"),
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _model(certificate: Certificate) -> Pairs:
     model = certificate.model
-    name = f"release {model.release} of {model.product}" if model.release is not None else "not signed by itself"
+    name = (
+        f"release {model.release} of {model.product}"
+        if model.release is not None
+        else "not signed by itself"
+    )
     return Pairs(
         title="The model",
         rows=(
@@ -167,49 +200,73 @@ def _model(certificate: Certificate) -> Pairs:
             ("Weights, before", Piece(text=model.original_sha256, mono=True)),
             ("Weights, released", Piece(text=model.checkpoint_sha256, mono=True)),
             ("Training data", Piece(text=model.data_digest, mono=True)),
-            ("Design or method", Piece(text=model.method, note=f"cost {percent(model.compute, 2)} of retraining")),
+            (
+                "Design or method",
+                Piece(text=model.method, note=f"cost {percent(model.compute, 2)} of retraining"),
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _attacks(certificate: Certificate) -> Grid:
     evidence = certificate.evidence
     rows = [_attack(line) for line in evidence.attacks]
     errors = {line.who: line for line in evidence.use}
-    ours, theirs, before = errors.get("released"), errors.get("never saw them"), errors.get("before")
+    ours, theirs, before = (
+        errors.get("released"),
+        errors.get("never saw them"),
+        errors.get("before"),
+    )
     if ours is not None and theirs is not None:
         digits = 2 if evidence.unit == "years" else 3
         gap = signed(ours.error.value - theirs.error.value, digits)
-        rows.append((
-            Piece(text="error, strangers", note=evidence.unit), _number(ours.error, digits), _number(theirs.error, digits),
-            _number(None if before is None else before.error, digits), Piece(text=gap),
-        ))  # fmt: skip
-    more = [f"Careful: {text}." for text in filter(None, [evidence.too_few and plain(evidence.too_few, 300)])]
+        rows.append(
+            (
+                Piece(text="error, strangers", note=evidence.unit),
+                _number(ours.error, digits),
+                _number(theirs.error, digits),
+                _number(None if before is None else before.error, digits),
+                Piece(text=gap),
+            )
+        )
+    more = [
+        f"Careful: {text}."
+        for text in filter(None, [evidence.too_few and plain(evidence.too_few, 300)])
+    ]
     more += [f"Alarm: {plain(text, 200)}" for text in evidence.alarms]
     more += [f"Not measured: {', '.join(sorted(evidence.skipped))}."] if evidence.skipped else []
     return Grid(
         title="What attacks find, beside models that never saw the person",
-        head=("", "released model", "never saw them", "before", "difference"), widths=(0.2, 0.2, 0.2, 0.2, 0.2),
+        head=("", "released model", "never saw them", "before", "difference"),
+        widths=(0.2, 0.2, 0.2, 0.2, 0.2),
         rows=tuple(rows),
         note=(
-            "Area under the curve (AUC) of telling the forgotten from strangers, with 95 % intervals. 0.5 is guessing; people "
-            f"may differ from strangers without any training, so the difference counts. Beside it: {evidence.beside}. "
+            "Area under the curve (AUC) of telling the forgotten from strangers, with 95 % "
+            "intervals. 0.5 is guessing; people "
+            "may differ from strangers without any training, so the difference counts. Beside it: "
+            f"{evidence.beside}. "
             f"{' '.join(more)}"
         ),
-    )  # fmt: skip
+    )
 
 
 def _attack(line: AttackLine) -> tuple[Piece, ...]:
     return (
-        Piece(text=line.attack), _number(line.model), _number(line.never_saw), _number(line.original),
+        Piece(text=line.attack),
+        _number(line.model),
+        _number(line.never_saw),
+        _number(line.original),
         _number(line.gap, sign=True),
-    )  # fmt: skip
+    )
 
 
 def _number(item: Estimate | None, digits: int = 3, *, sign: bool = False) -> Piece:
     if item is None:
         return Piece(text=NONE)
-    return Piece(text=(signed if sign else fixed)(item.value, digits), note=span(item.low, item.high, digits, sign=sign))
+    return Piece(
+        text=(signed if sign else fixed)(item.value, digits),
+        note=span(item.low, item.high, digits, sign=sign),
+    )
 
 
 def _gates(certificate: Certificate) -> Grid:
@@ -223,45 +280,69 @@ def _gates(certificate: Certificate) -> Grid:
         value = "not measured" if gate.value is None else f"{gate.value:.3g}"
         end = "at most" if gate.comparison == "<=" else "at least"
         text = f"{value}, {end} {gate.limit:g}".replace("-", MINUS)
-        cells.append((Piece(text=plain(gate.name)), Piece(text=text, note=plain(gate.unit.strip(), 60)), word))
+        cells.append(
+            (
+                Piece(text=plain(gate.name)),
+                Piece(text=text, note=plain(gate.unit.strip(), 60)),
+                word,
+            )
+        )
     cells += [(Piece(text=""),) * 3] * (len(cells) % 2)
     half = len(cells) // 2
     return Grid(
-        title="What the release was held to", head=("gate", "measured, and its limit", "") * 2,
-        widths=(0.16, 0.22, 0.12) * 2, rows=tuple((*cells[at], *cells[half + at]) for at in range(half)),
-    )  # fmt: skip
+        title="What the release was held to",
+        head=("gate", "measured, and its limit", "") * 2,
+        widths=(0.16, 0.22, 0.12) * 2,
+        rows=tuple((*cells[at], *cells[half + at]) for at in range(half)),
+    )
 
 
 def _places(certificate: Certificate) -> Grid:
-    searched = [f"{plain(item.system)} ({counted(item.folders, 'folder')}, {_time(item.at)})" for item in certificate.searches]
+    searched = [
+        f"{plain(item.system)} ({counted(item.folders, 'folder')}, {_time(item.at)})"
+        for item in certificate.searches
+    ]
     told = f"Searched: {'; '.join(searched)}." if searched else "No search is recorded."
     return Grid(
-        title="Where the person may still be", head=("place", "", "found", "why", "says"),
+        title="Where the person may still be",
+        head=("place", "", "found", "why", "says"),
         widths=(0.21, 0.15, 0.08, 0.44, 0.12),
         rows=tuple(_place(line) for line in certificate.places),
         note=f"{told} What a search found stays with the operator; its hash is in the ledger.",
-    )  # fmt: skip
+    )
 
 
 def _place(line: PlaceLine) -> tuple[Piece, ...]:
     amount = NONE if line.count is None else str(line.count)
     return (
-        Piece(text=line.place), Piece(text=line.outcome, tone=TONES[line.outcome]), Piece(text=amount),
-        Piece(text=plain(line.why, 200)), Piece(text=line.by),
-    )  # fmt: skip
+        Piece(text=line.place),
+        Piece(text=line.outcome, tone=TONES[line.outcome]),
+        Piece(text=amount),
+        Piece(text=plain(line.why, 200)),
+        Piece(text=line.by),
+    )
 
 
 def _files(certificate: Certificate) -> Grid:
-    files = [item for item in certificate.model.files if item.name == AUDIT or _is_model(item.name)][:MOST_FILES]
+    files = [
+        item for item in certificate.model.files if item.name == AUDIT or _is_model(item.name)
+    ][:MOST_FILES]
     rows = tuple(
-        (Piece(text=_short(item.name.partition("/")[2])), Piece(text=item.sha256, mono=True), Piece(text=size(item.bytes)))
+        (
+            Piece(text=_short(item.name.partition("/")[2])),
+            Piece(text=item.sha256, mono=True),
+            Piece(text=size(item.bytes)),
+        )
         for item in files
     )
     hidden = len(certificate.model.files) - len(rows)
     return Grid(
-        title="Files of the bundle", head=("file", "SHA-256", "size"), widths=(0.31, 0.57, 0.12), rows=rows,
+        title="Files of the bundle",
+        head=("file", "SHA-256", "size"),
+        widths=(0.31, 0.57, 0.12),
+        rows=rows,
         note=f"And {hidden} more, each with its hash in the signed file." if hidden else "",
-    )  # fmt: skip
+    )
 
 
 def _is_model(name: str) -> bool:
@@ -275,22 +356,33 @@ def _short(name: str, most: int = 28) -> str:
 
 
 def _limits(certificate: Certificate) -> Prose:
-    return Prose(title="What this does not say", lines=tuple(Piece(text=line) for line in certificate.not_claimed))
+    return Prose(
+        title="What this does not say",
+        lines=tuple(Piece(text=line) for line in certificate.not_claimed),
+    )
 
 
 def _verifying(certificate: Certificate, key: str) -> Prose:
     return Prose(
         title="How to verify, without the issuer and without a network",
         lines=(
-            Piece(text="Get the issuer's public key and the ledger's by another way than this page, and set your own limits."),
             Piece(
-                text="unplug certificate verify certificate.intoto.jsonl --key KEY.pub --bundle BUNDLE --policy policy.json",
+                text=(
+                    "Get the issuer's public key and the ledger's by another way than this page, "
+                    "and set your own limits."
+                )
+            ),
+            Piece(
+                text=(
+                    "unplug certificate verify certificate.intoto.jsonl --key KEY.pub --bundle "
+                    "BUNDLE --policy policy.json"
+                ),
                 mono=True,
             ),
             Piece(text="Signed by the key", note=key),
             Piece(text="Ledger", note=certificate.ledger.vkey),
         ),
-    )  # fmt: skip
+    )
 
 
 def _time(text: str | None) -> str:

@@ -1,10 +1,13 @@
-"""A certificate as in-toto statements, each in a DSSE envelope, one a line: ``certificate.intoto.jsonl``.
+"""A certificate as in-toto statements, each in a DSSE envelope, one a line:
+``certificate.intoto.jsonl``.
 
-Four statements about one bundle: the certificate itself; a *Test Result* of its gates; a *Simple Verification Result*, the
-properties that held when it was made; *SLSA provenance*, how the bundle was made. The last three say nothing that the first
-does not: they are views of it, for tools that know those predicates, and whoever verifies makes them again and compares.
+Four statements about one bundle: the certificate itself; a *Test Result* of its gates; a *Simple
+Verification Result*, the properties that held when it was made; *SLSA provenance*, how the bundle
+was made. The last three say nothing that the first does not: they are views of it, for tools that
+know those predicates, and whoever verifies makes them again and compares.
 
-Reference: in-toto Attestation Framework, Statement v1 and Bundle v1, predicates Test Result v0.1 and SVR v0.1; SLSA provenance
+Reference: in-toto Attestation Framework, Statement v1 and Bundle v1, predicates Test Result v0.1
+    and SVR v0.1; SLSA provenance
 v1; DSSE protocol 1.0.2.
 """
 
@@ -41,9 +44,21 @@ AGAIN = "Get it again from whoever issued it"
 
 def payloads(certificate: Certificate) -> tuple[bytes, ...]:
     """The four statements, in canonical JSON, in the order of `KINDS`."""
-    predicates = (asdict(certificate), _test_result(certificate), _svr(certificate), _provenance(certificate))
+    predicates = (
+        asdict(certificate),
+        _test_result(certificate),
+        _svr(certificate),
+        _provenance(certificate),
+    )
     return tuple(
-        canonical({"_type": STATEMENT_TYPE, "subject": _subject(certificate), "predicateType": kind, "predicate": predicate})
+        canonical(
+            {
+                "_type": STATEMENT_TYPE,
+                "subject": _subject(certificate),
+                "predicateType": kind,
+                "predicate": predicate,
+            }
+        )
         for kind, predicate in zip(KINDS, predicates, strict=True)
     )
 
@@ -59,7 +74,9 @@ def sealed(certificate: Certificate, signer: Signer) -> bytes:
         signature = signer.sign(pae(payload))
         if not signer.key.verifies(pae(payload), signature):
             why = "what it signed does not verify with its public key"
-            raise InputError("the signing key", why, "Give the private and the public half of one P-256 key")
+            raise InputError(
+                "the signing key", why, "Give the private and the public half of one P-256 key"
+            )
         lines.append(canonical(dsse(payload, signature, signer.key.hint)))
     return b"".join(line + b"\n" for line in lines)
 
@@ -68,20 +85,29 @@ def open_certificate(path: Path, key: PublicKey) -> Certificate:
     """The certificate in a file that a key signed; that it is true is not for this function to say.
 
     Raises:
-        InputError: it is too large, no lines of strict JSON, or of another form than is written down in docs/certificate.md.
+        InputError: it is too large, no lines of strict JSON, or of another form than is written
+            down in docs/certificate.md.
         CheckFailed: it was not signed by that key, or its statements do not belong together.
     """
     where = str(path)
-    raw = read_regular(path, max_bytes=MAX_BYTES, too_large="A certificate is much smaller; do not use this one")
+    raw = read_regular(
+        path, max_bytes=MAX_BYTES, too_large="A certificate is much smaller; do not use this one"
+    )
     lines = raw.split(b"\n")
     if lines[-1] or len(lines) != len(KINDS) + 1:
-        raise InputError(where, f"it is no certificate: not {len(KINDS)} lines, an envelope each", AGAIN)
-    found = [_opened(line, key, f"{where}, line {number}") for number, line in enumerate(lines[:-1], 1)]
+        raise InputError(
+            where, f"it is no certificate: not {len(KINDS)} lines, an envelope each", AGAIN
+        )
+    found = [
+        _opened(line, key, f"{where}, line {number}") for number, line in enumerate(lines[:-1], 1)
+    ]
     certificate = _certificate(found[0], where)
     for kind, payload, made in zip(KINDS, found, payloads(certificate), strict=True):
         if payload != made:
             name = kind.split("/", 3)[-1]
-            raise CheckFailed(where, f"its statement {name} does not say what its certificate says", AGAIN)
+            raise CheckFailed(
+                where, f"its statement {name} does not say what its certificate says", AGAIN
+            )
     return certificate
 
 
@@ -94,7 +120,10 @@ def _opened(line: bytes, key: PublicKey, where: str) -> bytes:
     mine = [signature for key_id, signature in signatures if key_id == key.hint]
     if not mine:
         signer = signatures[0][0][:16]
-        fix = f"Its signer names the key {signer!r}; give that key with --key, if you have it from them"
+        fix = (
+            f"Its signer names the key {signer!r}; give that key with --key, if you have it from "
+            "them"
+        )
         raise CheckFailed(where, f"the key {key.hint[:16]} did not sign it", fix)
     if not all(key.verifies(pae(payload), item) for item in mine):
         raise CheckFailed(where, "it is not what the key signed: it was edited", AGAIN)
@@ -108,17 +137,24 @@ def _certificate(payload: bytes, where: str) -> Certificate:
         value = strict_json(payload)
     except ValueError as error:
         raise InputError(where, f"what is signed is no strict JSON ({error})", AGAIN) from error
-    if not has_fields(value, "_type", "subject", "predicateType", "predicate") or value["_type"] != STATEMENT_TYPE:
+    if (
+        not has_fields(value, "_type", "subject", "predicateType", "predicate")
+        or value["_type"] != STATEMENT_TYPE
+    ):
         raise InputError(where, "what is signed is no in-toto statement", AGAIN)
     if value["predicateType"] != CERTIFICATE:
         kind = str(value["predicateType"])[:80]
         raise InputError(where, f"its first statement is {kind!r}, and no certificate", AGAIN)
     try:
-        certificate: Certificate = TypeAdapter(Certificate).validate_json(canonical(value["predicate"]))
+        certificate: Certificate = TypeAdapter(Certificate).validate_json(
+            canonical(value["predicate"])
+        )
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part)[:60] for part in first["loc"]) or "the file"
-        raise InputError(where, f"it does not follow its schema ({place}: {first['msg'][:200]})", AGAIN) from error
+        raise InputError(
+            where, f"it does not follow its schema ({place}: {first['msg'][:200]})", AGAIN
+        ) from error
     return certificate
 
 
@@ -126,7 +162,10 @@ def _subject(certificate: Certificate) -> list[dict[str, Any]]:
     """The bundle by its manifest, and each exported file in it."""
     model = certificate.model
     files = [(item.name, item.sha256) for item in model.files if item.name.startswith("artifacts/")]
-    return [{"name": name, "digest": {"sha256": sha256}} for name, sha256 in [("manifest.json", model.bundle), *files]]
+    return [
+        {"name": name, "digest": {"sha256": sha256}}
+        for name, sha256 in [("manifest.json", model.bundle), *files]
+    ]
 
 
 def _reports(certificate: Certificate) -> list[dict[str, Any]]:
@@ -152,16 +191,18 @@ def _svr(certificate: Certificate) -> dict[str, Any]:
     held = {
         "UNPLUG_BUNDLE_VERIFIED": True,
         "UNPLUG_REQUEST_AND_RELEASE_IN_LEDGER": True,
-        "UNPLUG_ALL_GATES_HELD": not evidence.overrides and all(gate.passed for gate in evidence.gates),
+        "UNPLUG_ALL_GATES_HELD": not evidence.overrides
+        and all(gate.passed for gate in evidence.gates),
         "UNPLUG_EQUAL_TO_REFIT": evidence.shown_by == "equality",
         "UNPLUG_METHOD_CERTIFIED": evidence.shown_by == "certification",
         "UNPLUG_ANSWERED_IN_TIME": request.in_time is True,
         "UNPLUG_ALL_PLACES_KNOWN": all(line.outcome != "unknown" for line in certificate.places),
     }
     return {
-        "verifier": {"id": "https://unplug-sdk/certificate/v1"}, "timeCreated": certificate.issued,
+        "verifier": {"id": "https://unplug-sdk/certificate/v1"},
+        "timeCreated": certificate.issued,
         "properties": [name for name, holds in held.items() if holds],
-    }  # fmt: skip
+    }
 
 
 def _provenance(certificate: Certificate) -> dict[str, Any]:
@@ -172,7 +213,9 @@ def _provenance(certificate: Certificate) -> dict[str, Any]:
             "buildType": "https://unplug-sdk/release/v1",
             "externalParameters": {"method": model.method, "forgetSamples": model.forget_samples},
             "internalParameters": {"versions": model.versions},
-            "resolvedDependencies": [{"name": name, "digest": {"sha256": sha256}} for name, sha256 in sources],
+            "resolvedDependencies": [
+                {"name": name, "digest": {"sha256": sha256}} for name, sha256 in sources
+            ],
         },
         "runDetails": {
             "builder": {

@@ -1,9 +1,11 @@
-"""Is this the ledger that was written? Every entry that was edited, removed or moved is found and named.
+"""Is this the ledger that was written? Every entry that was edited, removed or moved is found and
+named.
 
-Row k holds the body b_k, the edge E_k of the tree over b_0 ... b_k, and a signature of its checkpoint. Each row is checked
-alone: its signature is one of E_k, and E_k = push(E_(k-1), leaf(b_k)). So one edit does not hide behind another, and who lacks
-the key cannot make a row that passes. What no row can tell is that rows are missing at the end: that takes a checkpoint that
-was kept elsewhere.
+Row k holds the body b_k, the edge E_k of the tree over b_0 ... b_k, and a signature of its
+checkpoint. Each row is checked alone: its signature is one of E_k, and E_k = push(E_(k-1),
+leaf(b_k)). So one edit does not hide behind another, and who lacks the key cannot make a row that
+passes. What no row can tell is that rows are missing at the end: that takes a checkpoint that was
+kept elsewhere.
 """
 
 from __future__ import annotations
@@ -69,19 +71,28 @@ def check_rows(rows: Sequence[LedgerRow], verifier: Verifier, origin: str) -> tu
     for place, row in enumerate(rows):
         expected = 0 if before is None else before.sequence + 1
         found += [
-            Finding(sequence=number, what="it is missing") for number in range(expected, min(row.sequence, expected + 1000))
+            Finding(sequence=number, what="it is missing")
+            for number in range(expected, min(row.sequence, expected + 1000))
         ]
         follows = row.sequence == expected
         good = len(row.edge) == 32 * (row.sequence + 1).bit_count() and verifier.verifies(
             row.checkpoint(origin).text, row.signature
         )
-        if problem := _problem(row, before if follows else None, trusted=trusted and follows, good=good, first=place == 0):
+        if problem := _problem(
+            row,
+            before if follows else None,
+            trusted=trusted and follows,
+            good=good,
+            first=place == 0,
+        ):
             found.append(Finding(sequence=row.sequence, what=problem))
         before, trusted = row, good
     return tuple(found)
 
 
-def _problem(row: LedgerRow, before: LedgerRow | None, *, trusted: bool, good: bool, first: bool) -> str | None:
+def _problem(
+    row: LedgerRow, before: LedgerRow | None, *, trusted: bool, good: bool, first: bool
+) -> str | None:
     try:
         told = read_entry(row.body, "entry").sequence
     except InputError:
@@ -92,14 +103,25 @@ def _problem(row: LedgerRow, before: LedgerRow | None, *, trusted: bool, good: b
         return "it was edited: its signature is not one of it"
     if trusted or first:
         edge = push(before.hashes if before else (), row.sequence, row.leaf)
-        return None if b"".join(edge) == row.edge else "it was edited: it is not what its signature is of"
+        return (
+            None
+            if b"".join(edge) == row.edge
+            else "it was edited: it is not what its signature is of"
+        )
     if row.sequence % 2 == 0:  # the last hash of its edge is its own
-        return None if row.hashes[-1] == row.leaf else "it was edited: it is not what its signature is of"
+        return (
+            None
+            if row.hashes[-1] == row.leaf
+            else "it was edited: it is not what its signature is of"
+        )
     return "nobody can tell whether it was edited, for the entry before it is not as it was"
 
 
-def check_kept(rows: Sequence[LedgerRow], kept: LedgerCheckpoint, origin: str) -> tuple[Finding, ...]:
-    """Holds a ledger against a checkpoint that was kept elsewhere, which shows a cut tail, or a ledger that was written anew.
+def check_kept(
+    rows: Sequence[LedgerRow], kept: LedgerCheckpoint, origin: str
+) -> tuple[Finding, ...]:
+    """Holds a ledger against a checkpoint that was kept elsewhere, which shows a cut tail, or a
+    ledger that was written anew.
 
     Args:
         rows: that `check_rows` was content with.
@@ -111,39 +133,70 @@ def check_kept(rows: Sequence[LedgerRow], kept: LedgerCheckpoint, origin: str) -
     """
     if kept.origin != origin:
         raise InputError(
-            "the kept checkpoint", f"it is of the ledger {kept.origin}, and this is {origin}", "Give the other one"
+            "the kept checkpoint",
+            f"it is of the ledger {kept.origin}, and this is {origin}",
+            "Give the other one",
         )
     if len(rows) < kept.size:
-        return tuple(Finding(sequence=number, what="it was cut off the end") for number in range(len(rows), kept.size))[:1000]
+        return tuple(
+            Finding(sequence=number, what="it was cut off the end")
+            for number in range(len(rows), kept.size)
+        )[:1000]
     if kept.size and rows[kept.size - 1].checkpoint(origin).root != kept.root:
-        return (Finding(sequence=None, what=f"the first {kept.size} entries are others than those of the kept checkpoint"),)
+        return (
+            Finding(
+                sequence=None,
+                what=f"the first {kept.size} entries are others than those of the kept checkpoint",
+            ),
+        )
     return ()
 
 
 def check_salts(entries: Sequence[LedgerEntry], salts: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Finds salts that were exchanged, lie there though they were shredded, or are gone though nobody shredded them."""
+    """Finds salts that were exchanged, lie there though they were shredded, or are gone though
+    nobody shredded them.
+    """
     found, requests = [], requests_of(entries)
     for name, request in requests.items():
         salt = salts.get(name)
         if salt is None and not request.shredded:
-            found.append(Finding(sequence=request.sequence, what="its salt is gone, and no entry says that it was shredded"))
+            found.append(
+                Finding(
+                    sequence=request.sequence,
+                    what="its salt is gone, and no entry says that it was shredded",
+                )
+            )
         elif salt is not None and request.shredded:
             found.append(
-                Finding(sequence=request.sequence, what="its salt is there, though an entry says that it was shredded")
+                Finding(
+                    sequence=request.sequence,
+                    what="its salt is there, though an entry says that it was shredded",
+                )
             )
         elif salt is not None and salt_digest(salt) != request.salt_sha256:
-            found.append(Finding(sequence=request.sequence, what="its salt is another than when it was added"))
+            found.append(
+                Finding(
+                    sequence=request.sequence, what="its salt is another than when it was added"
+                )
+            )
     strays = sorted(salts.keys() - requests.keys())
     return (
         *found,
-        *(Finding(sequence=None, what=f"there is a salt of the request {name[:100]}, which no entry holds") for name in strays),
+        *(
+            Finding(
+                sequence=None,
+                what=f"there is a salt of the request {name[:100]}, which no entry holds",
+            )
+            for name in strays
+        ),
     )
 
 
 def clock_notes(entries: Sequence[LedgerEntry]) -> tuple[str, ...]:
     """Entries that were written while the clock stood before that of an earlier one."""
     return tuple(
-        f"entry {entry.sequence}: the clock stood {entry.clock_back_seconds} s before that of an earlier entry"
+        f"entry {entry.sequence}: the clock stood {entry.clock_back_seconds} s before that of an "
+        "earlier entry"
         for entry in entries
         if entry.clock_back_seconds
     )
@@ -152,7 +205,11 @@ def clock_notes(entries: Sequence[LedgerEntry]) -> tuple[str, ...]:
 def refuse_findings(where: str, found: Sequence[Finding]) -> None:
     """Raises `CheckFailed`, which names the first of what was found, where there is anything."""
     if found:
-        first = found[0].what if found[0].sequence is None else f"entry {found[0].sequence}: {found[0].what}"
+        first = (
+            found[0].what
+            if found[0].sequence is None
+            else f"entry {found[0].sequence}: {found[0].what}"
+        )
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise CheckFailed(where, f"{first}{more}", "Restore it from a copy that verifies")
 
@@ -160,7 +217,8 @@ def refuse_findings(where: str, found: Sequence[Finding]) -> None:
 def check_ledger(
     ledger: Ledger, verifier: Verifier, kept: LedgerCheckpoint | None = None
 ) -> tuple[LedgerCheck, tuple[Finding, ...]]:
-    """Checks a whole ledger: its rows, what they say, its salts, and a checkpoint that was kept elsewhere.
+    """Checks a whole ledger: its rows, what they say, its salts, and a checkpoint that was kept
+    elsewhere.
 
     Args:
         ledger: opened for reading.
@@ -171,7 +229,8 @@ def check_ledger(
         What the ledger is, and what was found: nothing where all is as it was written.
 
     Raises:
-        InputError: it has no entry and nothing says that it should, or the kept checkpoint is of another ledger.
+        InputError: it has no entry and nothing says that it should, or the kept checkpoint is of
+            another ledger.
     """
     rows, salts = ledger.rows_and_salts()
     if not rows and kept is None:
@@ -184,11 +243,15 @@ def check_ledger(
     if not found:
         entries = tuple(read_entry(row.body, f"entry {row.sequence}") for row in rows)
         found = check_salts(entries, salts)
-    return LedgerCheck(origin=origin, size=len(rows), kept=kept.size if kept else None, notes=clock_notes(entries)), found
+    return LedgerCheck(
+        origin=origin, size=len(rows), kept=kept.size if kept else None, notes=clock_notes(entries)
+    ), found
 
 
 def _origin(rows: Sequence[LedgerRow], kept: LedgerCheckpoint | None) -> str:
-    """Which ledger it is: what was kept says so, else its first entry, which `check_rows` then checks as all others."""
+    """Which ledger it is: what was kept says so, else its first entry, which `check_rows` then
+    checks as all others.
+    """
     if not rows or rows[0].sequence != 0:
         return kept.origin if kept else ""
     try:

@@ -1,4 +1,6 @@
-"""The clock, which tells when, and never what came first; and the operator's calendar, by which days and deadlines count."""
+"""The clock, which tells when, and never what came first; and the operator's calendar, by which
+days and deadlines count.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +53,15 @@ def zone_named(name: str | None = None) -> tzinfo | None:
         return timezone(ahead if offset[1] == "+" else -ahead)
     try:
         return zoneinfo.ZoneInfo(name)
-    except (OSError, ValueError, zoneinfo.ZoneInfoNotFoundError) as error:  # a folder, a path that leads out, or none
+    except (
+        OSError,
+        ValueError,
+        zoneinfo.ZoneInfoNotFoundError,
+    ) as error:  # a folder, a path that leads out, or none
         why = "no such zone is known on this machine"
-        raise InputError(f"time zone {name[:60]}", why, "Write for example Europe/Berlin or +02:00") from error
+        raise InputError(
+            f"time zone {name[:60]}", why, "Write for example Europe/Berlin or +02:00"
+        ) from error
 
 
 def day_of(when: datetime, zone: tzinfo | None) -> date:
@@ -82,5 +90,7 @@ def day_at(text: str, offset: str) -> str:
         '2027-02-01'
     """
     if _OFFSET.fullmatch(offset) is None:
-        raise InputError(f"utc_offset {offset[:20]!r}", "it is no offset as +02:00", "Verify the ledger")
+        raise InputError(
+            f"utc_offset {offset[:20]!r}", "it is no offset as +02:00", "Verify the ledger"
+        )
     return day_of(parse_time(text), zone_named(offset)).isoformat()

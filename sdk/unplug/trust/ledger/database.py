@@ -1,4 +1,6 @@
-"""The tables of a ledger: rows and salts, in and out of the place where they lie, and who may write them."""
+"""The tables of a ledger: rows and salts, in and out of the place where they lie, and who may write
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +20,32 @@ MAX_EDGE_BYTES = 32 * 64
 HEAD = "0001"
 """The migration (in ``migrations/``) that the tables below are the outcome of."""
 VERSIONS = TableVersions(
-    scripts=Path(__file__).with_name("migrations"), version_table="alembic_version", head=HEAD, known=(HEAD,),
-    absent="no ledger is there", make="unplug ledger init",
-)  # fmt: skip
+    scripts=Path(__file__).with_name("migrations"),
+    version_table="alembic_version",
+    head=HEAD,
+    known=(HEAD,),
+    absent="no ledger is there",
+    make="unplug ledger init",
+)
 
 metadata = sa.MetaData()
 entries = sa.Table(
     "ledger_entries",
     metadata,
-    sa.Column("sequence", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
+    sa.Column(
+        "sequence",
+        sa.BigInteger().with_variant(sa.Integer, "sqlite"),
+        primary_key=True,
+        autoincrement=False,
+    ),
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("edge", sa.LargeBinary, nullable=False),
     sa.Column("signature", sa.LargeBinary, nullable=False),
     sqlite_strict=True,
 )
-"""Append-only. `edge` is the tree's after this entry (see `merkle`), `signature` that of the checkpoint of this size."""
+"""Append-only. `edge` is the tree's after this entry (see `merkle`), `signature` that of the
+checkpoint of this size.
+"""
 salts = sa.Table(
     "ledger_salts",
     metadata,
@@ -60,18 +73,35 @@ class LedgerTransaction:
             InputError: one is larger than any entry is.
         """
         these = entries.c.sequence >= since
-        longest = [sa.func.max(sa.func.length(column)) for column in (entries.c.body, entries.c.edge, entries.c.signature)]
+        longest = [
+            sa.func.max(sa.func.length(column))
+            for column in (entries.c.body, entries.c.edge, entries.c.signature)
+        ]
         sizes = self.connection.execute(sa.select(*longest).where(these)).one()
         if any(
-            (size or 0) > limit for size, limit in zip(sizes, (MAX_BODY_BYTES, MAX_EDGE_BYTES, MAX_EDGE_BYTES), strict=True)
+            (size or 0) > limit
+            for size, limit in zip(
+                sizes, (MAX_BODY_BYTES, MAX_EDGE_BYTES, MAX_EDGE_BYTES), strict=True
+            )
         ):
-            raise InputError("the ledger", "it holds a row that is larger than any entry", "Restore it from a copy")
-        for row in self.connection.execute(sa.select(entries).where(these).order_by(entries.c.sequence)):
+            raise InputError(
+                "the ledger",
+                "it holds a row that is larger than any entry",
+                "Restore it from a copy",
+            )
+        for row in self.connection.execute(
+            sa.select(entries).where(these).order_by(entries.c.sequence)
+        ):
             yield _row(row.sequence, row.body, row.edge, row.signature)
 
     def insert(self, row: LedgerRow) -> None:
         """Adds a row."""
-        values = {"sequence": row.sequence, "body": row.body, "edge": row.edge, "signature": row.signature}
+        values = {
+            "sequence": row.sequence,
+            "body": row.body,
+            "edge": row.edge,
+            "signature": row.signature,
+        }
         self.connection.execute(sa.insert(entries).values(values))
 
     def salts(self) -> dict[str, str]:
@@ -80,7 +110,9 @@ class LedgerTransaction:
 
     def salt(self, request: str) -> str | None:
         """The salt of one request; None where it was shredded."""
-        found: str | None = self.connection.execute(sa.select(salts.c.salt).where(salts.c.request == request)).scalar()
+        found: str | None = self.connection.execute(
+            sa.select(salts.c.salt).where(salts.c.request == request)
+        ).scalar()
         return found
 
     def put_salt(self, request: str, salt: str) -> None:
@@ -101,7 +133,9 @@ class Database:
         pooled: see `SqlStore`.
     """
 
-    def __init__(self, where: str, *, wait_seconds: float = WAIT_SECONDS, pooled: bool = False) -> None:
+    def __init__(
+        self, where: str, *, wait_seconds: float = WAIT_SECONDS, pooled: bool = False
+    ) -> None:
         self._store = SqlStore(where, VERSIONS, wait_seconds=wait_seconds, pooled=pooled)
         self.shown = self._store.shown
         self.create = self._store.create
@@ -109,22 +143,33 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[LedgerTransaction]:
-        """A transaction that sees one state of the ledger, whatever is written meanwhile; see `SqlStore.opened`."""
+        """A transaction that sees one state of the ledger, whatever is written meanwhile; see
+        `SqlStore.opened`.
+        """
         with self._store.opened(writing=False) as connection:
             yield LedgerTransaction(connection)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[LedgerTransaction]:
-        """A transaction that has the ledger to itself; what it wrote is on the disk when the block ends, or none of it is.
+        """A transaction that has the ledger to itself; what it wrote is on the disk when the block
+        ends, or none of it is.
 
         Raises:
-            InputError, OutputError: as for `reading`; another process writes for too long, or it is read-only.
+            InputError, OutputError: as for `reading`; another process writes for too long, or it is
+                read-only.
         """
         with self._store.opened(writing=True) as connection:
             yield LedgerTransaction(connection)
 
 
 def _row(sequence: object, body: object, edge: object, signature: object) -> LedgerRow:
-    if isinstance(sequence, int) and isinstance(body, str) and isinstance(edge, bytes) and isinstance(signature, bytes):
+    if (
+        isinstance(sequence, int)
+        and isinstance(body, str)
+        and isinstance(edge, bytes)
+        and isinstance(signature, bytes)
+    ):
         return LedgerRow(sequence=sequence, body=body, edge=edge, signature=signature)
-    raise InputError("the ledger", "it holds a row of other types than any entry has", "Restore it from a copy")
+    raise InputError(
+        "the ledger", "it holds a row of other types than any entry has", "Restore it from a copy"
+    )

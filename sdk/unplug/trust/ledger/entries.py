@@ -1,4 +1,6 @@
-"""One entry of the ledger, the bytes of it that are hashed, and all of them as JSON or CSV for auditors and spreadsheets."""
+"""One entry of the ledger, the bytes of it that are hashed, and all of them as JSON or CSV for
+auditors and spreadsheets.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +20,58 @@ from .clock import day_at
 MAX_BODY_BYTES = 2**21
 MAX_NOTE = 1000
 Kind = Literal[
-    "opened", "request", "identity", "extended", "refused", "withdrawn", "touched", "informed", "step", "try", "audit",
-    "release", "revocation", "answered", "shredded", "corrected",
-]  # fmt: skip
-"""What an entry records. ``touched``: a model was searched for a request; ``informed``: a recipient of the data was told;
-``corrected``: the day on which a request came, the clock, or the operator's key."""
+    "opened",
+    "request",
+    "identity",
+    "extended",
+    "refused",
+    "withdrawn",
+    "touched",
+    "informed",
+    "step",
+    "try",
+    "audit",
+    "release",
+    "revocation",
+    "answered",
+    "shredded",
+    "corrected",
+]
+"""What an entry records. ``touched``: a model was searched for a request; ``informed``: a recipient
+of the data was told; ``corrected``: the day on which a request came, the clock, or the operator's
+key.
+"""
 RECORDED = ("identity", "informed", "step", "try", "audit", "release", "revocation", "answered")
-"""Kinds that `unplug ledger record` takes; the others have a command of their own, which checks more."""
+"""Kinds that `unplug ledger record` takes; the others have a command of their own, which checks
+more.
+"""
 
 OFFSET = "utc_offset"
-"""The fact that says by how much the operator's clock, whose days an entry means, was ahead of UTC: ``+02:00``."""
+"""The fact that says by how much the operator's clock, whose days an entry means, was ahead of UTC:
+``+02:00``.
+"""
 KEY = "key"
-"""The fact that holds the id of the operator's key: of the first entry, of requests, and of a correction of it."""
+"""The fact that holds the id of the operator's key: of the first entry, of requests, and of a
+correction of it.
+"""
 CLOCK = "clock"
-"""The fact of a correction that says that the clock is right, though it stands before that of an earlier entry."""
+"""The fact of a correction that says that the clock is right, though it stands before that of an
+earlier entry.
+"""
 
 EXPORT = "unplug-ledger-export/1"
-COLUMNS = ("sequence", "at", "kind", "requests", "subjects", "received", "due", "note", "facts", "clock_back_seconds")
+COLUMNS = (
+    "sequence",
+    "at",
+    "kind",
+    "requests",
+    "subjects",
+    "received",
+    "due",
+    "note",
+    "facts",
+    "clock_back_seconds",
+)
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -50,7 +87,8 @@ class LedgerEntry:
         subjects: of a request, digests of those it names (see `subjects`).
         received, due: of a request or its extension, calendar days (``2027-01-31``).
         note: a reason, or who was told; free text.
-        facts: what else belongs to it, by name: hashes of models, data and files, the id of the key of the digests.
+        facts: what else belongs to it, by name: hashes of models, data and files, the id of the key
+            of the digests.
         clock_back_seconds: by how much the clock stood before that of an earlier entry.
     """
 
@@ -69,7 +107,8 @@ class LedgerEntry:
 
     @property
     def day(self) -> str | None:
-        """The operator's calendar day of it with the offset, as ``2027-01-31+02:00``; None where it does not say.
+        """The operator's calendar day of it with the offset, as ``2027-01-31+02:00``; None where it
+        does not say.
 
         Raises:
             InputError: what it says is no offset.
@@ -79,7 +118,9 @@ class LedgerEntry:
 
     @property
     def body(self) -> str:
-        """The entry as canonical JSON in ASCII: sorted keys, no white space. These bytes are the leaf of the tree."""
+        """The entry as canonical JSON in ASCII: sorted keys, no white space. These bytes are the
+        leaf of the tree.
+        """
         return json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"))
 
 
@@ -99,16 +140,21 @@ def read_entry(body: str, where: str) -> LedgerEntry:
     try:
         entry: LedgerEntry = _adapter().validate_json(body)
     except ValueError as error:
-        raise InputError(where, "it is no entry of a ledger", "Verify the ledger; restore it from a copy") from error
+        raise InputError(
+            where, "it is no entry of a ledger", "Verify the ledger; restore it from a copy"
+        ) from error
     if entry.body != body:
-        raise InputError(where, "it is not in canonical form", "Verify the ledger; restore it from a copy")
+        raise InputError(
+            where, "it is not in canonical form", "Verify the ledger; restore it from a copy"
+        )
     return entry
 
 
 def export_json(entries: Sequence[LedgerEntry], checkpoint: bytes) -> dict[str, Any]:
     """All entries with the checkpoint over them.
 
-    Each entry in canonical JSON (sorted keys, no white space, ASCII) is the leaf that was hashed: anybody can compute the root.
+    Each entry in canonical JSON (sorted keys, no white space, ASCII) is the leaf that was hashed:
+    anybody can compute the root.
     """
     return {
         "schema": EXPORT,
@@ -130,9 +176,10 @@ def export_csv(entries: Sequence[LedgerEntry]) -> str:
     writer.writerow(COLUMNS)
     for entry in entries:
         values = dataclasses.asdict(entry) | {
-            "requests": " ".join(entry.requests), "subjects": " ".join(entry.subjects),
+            "requests": " ".join(entry.requests),
+            "subjects": " ".join(entry.subjects),
             "facts": json.dumps(entry.facts, sort_keys=True, separators=(",", ":")),
-        }  # fmt: skip
+        }
         writer.writerow([_plain(values[name]) for name in COLUMNS])
     return out.getvalue()
 

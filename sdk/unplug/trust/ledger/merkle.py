@@ -1,10 +1,12 @@
 """The Merkle tree of RFC 6962: one hash for a whole list, and short proofs of what is in it.
 
-With H = SHA-256, a leaf is H(0x00 || data) and a node H(0x01 || left || right); a list of n > 1 leaves is split at the largest
-power of two below n. The *edge* of a tree is what is needed to append to it: the roots of its perfect subtrees, the largest
-first, one for every 1 in the binary form of n.
+With H = SHA-256, a leaf is H(0x00 || data) and a node H(0x01 || left || right); a list of n > 1
+leaves is split at the largest power of two below n. The *edge* of a tree is what is needed to
+append to it: the roots of its perfect subtrees, the largest first, one for every 1 in the binary
+form of n.
 
-Reference: B. Laurie, A. Langley, E. Kasper, "Certificate Transparency", RFC 6962 (2013), section 2.1; the iterative check of
+Reference: B. Laurie, A. Langley, E. Kasper, "Certificate Transparency", RFC 6962 (2013), section
+    2.1; the iterative check of
 a proof is that of RFC 9162 (2021), section 2.1.3.2.
 """
 
@@ -53,7 +55,9 @@ def edge_root(edge: Edge) -> bytes:
 
 
 def tree_root(leaves: Sequence[bytes]) -> bytes:
-    """The root over leaf hashes, straight from the definition: the oracle of `push` and `edge_root`."""
+    """The root over leaf hashes, straight from the definition: the oracle of `push` and
+    `edge_root`.
+    """
     if len(leaves) < 2:
         return leaves[0] if leaves else EMPTY
     cut = _cut(len(leaves))

@@ -1,4 +1,5 @@
-"""Signed notes: a text of lines with Ed25519 signatures under it, as transparency logs write their checkpoints.
+"""Signed notes: a text of lines with Ed25519 signatures under it, as transparency logs write their
+checkpoints.
 
     unplug-3f9a0c11/7be2d4a0
     42
@@ -6,7 +7,8 @@
 
     — unplug-3f9a0c11 Az3grl...=
 
-Reference: C2SP, "Note" (c2sp.org/signed-note) and "Checkpoint" (c2sp.org/tlog-checkpoint); the secret key's text is that of
+Reference: C2SP, "Note" (c2sp.org/signed-note) and "Checkpoint" (c2sp.org/tlog-checkpoint); the
+    secret key's text is that of
 Go's ``golang.org/x/mod/sumdb/note``.
 """
 
@@ -39,7 +41,8 @@ def key_id(name: str, public: bytes) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Verifier:
-    """The public half of a key; its text, ``NAME+ID+KEY``, is what others keep to check what was signed.
+    """The public half of a key; its text, ``NAME+ID+KEY``, is what others keep to check what was
+    signed.
 
     Args:
         name: of the key, without white space and plus signs.
@@ -61,7 +64,9 @@ class Verifier:
     @property
     def text(self) -> str:
         """The key in one line."""
-        return f"{self.name}+{key_id(self.name, self.public).hex()}+{_encoded(ED25519 + self.public)}"
+        return (
+            f"{self.name}+{key_id(self.name, self.public).hex()}+{_encoded(ED25519 + self.public)}"
+        )
 
     @classmethod
     def parse(cls, text: str) -> Verifier:
@@ -92,14 +97,24 @@ class Verifier:
             CheckFailed: the signature is not one of this text.
         """
         text, signatures = split_note(note, where)
-        mine = [raw for name, raw in signatures if name == self.name and raw[:4] == key_id(self.name, self.public)]
+        mine = [
+            raw
+            for name, raw in signatures
+            if name == self.name and raw[:4] == key_id(self.name, self.public)
+        ]
         if not mine:
             signers = ", ".join(name for name, _ in signatures[:3])
             raise InputError(
-                where, f"it is signed by {signers}, not by the key {self.name}", "Give the key of whoever signed it"
+                where,
+                f"it is signed by {signers}, not by the key {self.name}",
+                "Give the key of whoever signed it",
             )
         if len(mine) > 1 or not self.verifies(text, mine[0][4:]):
-            raise CheckFailed(where, f"it is not what the key {self.name} signed", "It was edited; use an untouched copy")
+            raise CheckFailed(
+                where,
+                f"it is not what the key {self.name} signed",
+                "It was edited; use an untouched copy",
+            )
         return text
 
 
@@ -127,10 +142,16 @@ class LedgerSigner:
 
     @classmethod
     def parse(cls, text: str, where: str) -> LedgerSigner:
-        """The inverse of `secret_text`; `InputError` for what is no such key, whose text it does not repeat."""
+        """The inverse of `secret_text`; `InputError` for what is no such key, whose text it does
+        not repeat.
+        """
         bare = text.strip()
         if not bare.startswith(SECRET):
-            raise InputError(where, "it is no secret key of a ledger", f"It begins with {SECRET}; restore it from a copy")
+            raise InputError(
+                where,
+                "it is no secret key of a ledger",
+                f"It begins with {SECRET}; restore it from a copy",
+            )
         name, _, rest = bare.removeprefix(SECRET).partition("+")
         told, _, encoded = rest.partition("+")
         raw = _decoded(encoded)
@@ -190,9 +211,17 @@ def _parts(text: str, where: str) -> tuple[str, bytes]:
     told, _, encoded = rest.partition("+")
     raw = _decoded(encoded)
     if raw is None or len(raw) != 33 or raw[:1] != ED25519 or not NAME.fullmatch(name):
-        raise InputError(where, "it is not NAME+ID+KEY of an Ed25519 key", "Give the line that `unplug ledger init` printed")
+        raise InputError(
+            where,
+            "it is not NAME+ID+KEY of an Ed25519 key",
+            "Give the line that `unplug ledger init` printed",
+        )
     if told != key_id(name, raw[1:]).hex():
-        raise InputError(where, "its parts do not belong together", "Give the line that `unplug ledger init` printed")
+        raise InputError(
+            where,
+            "its parts do not belong together",
+            "Give the line that `unplug ledger init` printed",
+        )
     return name, raw[1:]
 
 

@@ -55,11 +55,17 @@ class Proven:
     entry: LedgerEntry
 
 
-def prove_inclusion(rows: Sequence[LedgerRow], note: bytes, index: int, opening: str | None = None) -> InclusionProof:
+def prove_inclusion(
+    rows: Sequence[LedgerRow], note: bytes, index: int, opening: str | None = None
+) -> InclusionProof:
     """The proof that entry `index` is in the ledger of a checkpoint over all `rows`."""
     path = inclusion_path([row.leaf for row in rows], index)
     return InclusionProof(
-        checkpoint=note.decode(), entry=rows[index].body, index=index, path=tuple(map(bytes.hex, path)), opening=opening
+        checkpoint=note.decode(),
+        entry=rows[index].body,
+        index=index,
+        path=tuple(map(bytes.hex, path)),
+        opening=opening,
     )
 
 
@@ -68,13 +74,19 @@ def read_proof(path: Path) -> InclusionProof:
     raw = read_json(path, max_bytes=MAX_PROOF_BYTES)
     form = raw.get("schema") if isinstance(raw, dict) else None
     if form != InclusionProof.schema:
-        told = f" of the form {InclusionProof.schema}, but {form[:60]}" if isinstance(form, str) else ""
+        told = (
+            f" of the form {InclusionProof.schema}, but {form[:60]}"
+            if isinstance(form, str)
+            else ""
+        )
         why = f"it is no proof of a ledger{told}"
         raise InputError(str(path), why, "Give a file that `unplug ledger prove` wrote")
     return read_dataclass(InclusionProof, path, InputError, max_bytes=MAX_PROOF_BYTES)
 
 
-def check_proof(proof: InclusionProof, verifier: Verifier, where: str, name: str | None = None) -> Proven:
+def check_proof(
+    proof: InclusionProof, verifier: Verifier, where: str, name: str | None = None
+) -> Proven:
     """Checks a proof with nothing but a public key.
 
     Args:
@@ -88,7 +100,10 @@ def check_proof(proof: InclusionProof, verifier: Verifier, where: str, name: str
         InputError: another key signed it, or something in it has not the right form.
     """
     path = _hashes(proof.path, where)
-    checkpoint, entry = open_checkpoint(proof.checkpoint.encode(), verifier, where), read_entry(proof.entry, where)
+    checkpoint, entry = (
+        open_checkpoint(proof.checkpoint.encode(), verifier, where),
+        read_entry(proof.entry, where),
+    )
     leaf = leaf_hash(proof.entry.encode())
     if entry.sequence != proof.index or not includes(
         path, leaf=leaf, index=proof.index, size=checkpoint.size, root=checkpoint.root
@@ -101,10 +116,16 @@ def check_proof(proof: InclusionProof, verifier: Verifier, where: str, name: str
 
 def _check_name(opening: str | None, name: str, entry: LedgerEntry, where: str) -> None:
     if opening is None:
-        raise InputError(where, "it does not say whom the entry names", "Ask for one that `unplug ledger prove --name` wrote")
+        raise InputError(
+            where,
+            "it does not say whom the entry names",
+            "Ask for one that `unplug ledger prove --name` wrote",
+        )
     _hashes([opening], where)
     if not opens(opening, name, entry.subjects):
-        raise CheckFailed(where, "the entry does not name that person", "Write the name as the request did")
+        raise CheckFailed(
+            where, "the entry does not name that person", "Write the name as the request did"
+        )
 
 
 def _hashes(path: Sequence[str], where: str) -> tuple[bytes, ...]:

@@ -1,4 +1,6 @@
-"""The queue: all open requests as one forget set, so that one release covers them; and whom requests in other states name."""
+"""The queue: all open requests as one forget set, so that one release covers them; and whom
+requests in other states name.
+"""
 
 from __future__ import annotations
 
@@ -35,21 +37,33 @@ class Queue:
 
     @property
     def whole(self) -> dict[str, tuple[str, ...]]:
-        """Those of `of` all of whose names are there: a release over these names answers them, and no others."""
+        """Those of `of` all of whose names are there: a release over these names answers them, and
+        no others.
+        """
         return {id: names for id, names in self.of.items() if id not in self.elsewhere}
 
     def waiting(self) -> list[str]:
-        """What is to be said of each request that a release over these names leaves open, a line each."""
+        """What is to be said of each request that a release over these names leaves open, a line
+        each.
+        """
         lines = []
         for id, count in self.elsewhere.items():
             some = "1 of its names is" if count == 1 else f"{count} of its names are"
-            way = f"`unplug ledger withdraw {id} --person NAME` takes out one that is mistyped, or of other data"
+            way = (
+                f"`unplug ledger withdraw {id} --person NAME` takes out one that is mistyped, or "
+                "of other data"
+            )
             lines.append(f"{id} stays open: {some} not in these data; {way}")
-        lines += [f"{id} stays open: its salt is gone, nobody can tell whom it names" for id in self.shredded]
+        lines += [
+            f"{id} stays open: its salt is gone, nobody can tell whom it names"
+            for id in self.shredded
+        ]
         return [*lines, *(f"{id} stays open: {why}" for id, why in self.unreadable.items())]
 
 
-def open_queue(ledger: Ledger, candidates: Iterable[str], states: Collection[str] = ("open",)) -> Queue:
+def open_queue(
+    ledger: Ledger, candidates: Iterable[str], states: Collection[str] = ("open",)
+) -> Queue:
     """Finds the names behind the digests of all open requests, each candidate tried once.
 
     Args:
@@ -58,9 +72,12 @@ def open_queue(ledger: Ledger, candidates: Iterable[str], states: Collection[str
         states: of the requests that are looked into.
 
     Raises:
-        InputError: the ledger cannot be read. A request that cannot is named, and holds none of the others up.
+        InputError: the ledger cannot be read. A request that cannot is named, and holds none of the
+            others up.
     """
-    waiting = {name: request for name, request in ledger.requests().items() if request.state in states}
+    waiting = {
+        name: request for name, request in ledger.requests().items() if request.state in states
+    }
     salts, lookup = ledger.salts(), _Lookup(candidates)
     of: dict[str, tuple[str, ...]] = {}
     elsewhere: dict[str, int] = {}
@@ -74,16 +91,23 @@ def open_queue(ledger: Ledger, candidates: Iterable[str], states: Collection[str
             unreadable[name] = f"{error.what}: {error.why}"
             continue
         of |= {name: tuple(dict.fromkeys(found.values()))} if found else {}
-        elsewhere |= {name: len(request.subjects) - len(found)} if len(found) < len(request.subjects) else {}
+        elsewhere |= (
+            {name: len(request.subjects) - len(found)} if len(found) < len(request.subjects) else {}
+        )
     wanted = {name for found in of.values() for name in found}
     return Queue(
-        names=tuple(name for name in lookup.places if name in wanted), of=of, elsewhere=elsewhere,
-        shredded=tuple(name for name in waiting if name not in salts), unreadable=unreadable,
-    )  # fmt: skip
+        names=tuple(name for name in lookup.places if name in wanted),
+        of=of,
+        elsewhere=elsewhere,
+        shredded=tuple(name for name in waiting if name not in salts),
+        unreadable=unreadable,
+    )
 
 
 class _Lookup:
-    """Names of some data, each tried once under the operator's key, whatever the number of requests."""
+    """Names of some data, each tried once under the operator's key, whatever the number of
+    requests.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.places = {name: place for place, name in enumerate(dict.fromkeys(names))}
@@ -91,18 +115,28 @@ class _Lookup:
         self._tagged: dict[str, list[str]] = {}
 
     def names_of(self, request: Request, salt: object) -> dict[str, str]:
-        """Digest to name; `InputError` where the key is another, or the salt not the one that it was added with."""
+        """Digest to name; `InputError` where the key is another, or the salt not the one that it
+        was added with.
+        """
         if self._key is None or self._key.id != request.key:
             self._key = operator_key(request.key)
-        if not isinstance(salt, str) or not HEX.fullmatch(salt) or salt_digest(salt) != request.salt_sha256:
-            raise InputError("its salt", "it is another than when it was added", "Run `unplug ledger verify`")
+        if (
+            not isinstance(salt, str)
+            or not HEX.fullmatch(salt)
+            or salt_digest(salt) != request.salt_sha256
+        ):
+            raise InputError(
+                "its salt", "it is another than when it was added", "Run `unplug ledger verify`"
+            )
         if not (tags := tags_in(self._key, salt)):
             return names_behind(self._key, salt, request.subjects, self.places)
         if not self._tagged:
             for name in self.places:
                 self._tagged.setdefault(tag_of(self._key, name), []).append(name)
         found = {name for tag in tags for name in self._tagged.get(tag, ())}
-        return names_behind(self._key, salt, request.subjects, sorted(found, key=self.places.__getitem__))
+        return names_behind(
+            self._key, salt, request.subjects, sorted(found, key=self.places.__getitem__)
+        )
 
 
 def opening_for(ledger: Ledger, request: Request, name: str) -> str:
@@ -113,8 +147,16 @@ def opening_for(ledger: Ledger, request: Request, name: str) -> str:
     """
     salt = ledger.salts().get(request.id)
     if salt is None:
-        raise InputError(f"request {request.id}", "it was shredded: nobody can show any more whom it named", "Leave --name out")
+        raise InputError(
+            f"request {request.id}",
+            "it was shredded: nobody can show any more whom it named",
+            "Leave --name out",
+        )
     key = operator_key(request.key)
     if not (held := held_as(key, salt, request.subjects, name)):
-        raise InputError(f"request {request.id}", "it does not name that person", "Write the name as the forget file did")
+        raise InputError(
+            f"request {request.id}",
+            "it does not name that person",
+            "Write the name as the forget file did",
+        )
     return opening_of(key, salt, next(iter(held.values())))

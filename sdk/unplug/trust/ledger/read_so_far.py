@@ -1,4 +1,6 @@
-"""What a process has read of a ledger: a later transaction reads what came since, where the last row is still the same."""
+"""What a process has read of a ledger: a later transaction reads what came since, where the last
+row is still the same.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ class Contents:
 class ReadSoFar:
     """Reads a ledger and keeps it, so that each entry is parsed once in a process.
 
-    Nothing here says that the entries are those that were added: `check_rows` does, over all of them.
+    Nothing here says that the entries are those that were added: `check_rows` does, over all of
+    them.
 
     Args:
         where: opens error messages.
@@ -89,9 +92,16 @@ class ReadSoFar:
         for entry in added:
             corrects = entry.kind == "corrected"
             latest = entry.at if corrects and CLOCK in entry.facts else max(latest, entry.at)
-            key = entry.facts.get(KEY, key) if corrects or entry.kind in ("opened", "request") else key
+            key = (
+                entry.facts.get(KEY, key)
+                if corrects or entry.kind in ("opened", "request")
+                else key
+            )
         return Contents(
-            head=new[-1], entries=(*(kept.entries if kept else ()), *added),
+            head=new[-1],
+            entries=(*(kept.entries if kept else ()), *added),
             requests=requests_of(added, kept.requests if kept else None),
-            latest=latest, key=key, zone=self.zone,
-        )  # fmt: skip
+            latest=latest,
+            key=key,
+            zone=self.zone,
+        )

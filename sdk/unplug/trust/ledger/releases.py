@@ -1,6 +1,8 @@
-"""What was released, of which model, for which requests: read from the entries, the one record of it.
+"""What was released, of which model, for which requests: read from the entries, the one record of
+it.
 
-A request that names people in several models is released when each of them was: a release of one of the others is a step.
+A request that names people in several models is released when each of them was: a release of one of
+the others is a step.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from .entries import LedgerEntry
 RELEASE = "release"
 """The kind of an entry that ends a release, and the fact that all entries of one release share."""
 STAGE, IN_PART = "stage", "released in part"
-"""The fact of a step that says what was done, and what it says of requests that wait for other models."""
+"""The fact of a step that says what was done, and what it says of requests that wait for other
+models.
+"""
 BUNDLE = ("bundle_sha256", "bundle", "sha256 manifest.json")
 
 
@@ -93,15 +97,22 @@ def with_all_before(models: Iterable[str], parents: Mapping[str, Iterable[str]])
     return frozenset(found)
 
 
-def models_left(request: str, history: Iterable[LedgerEntry], releases: Iterable[OnRecord]) -> frozenset[str]:
-    """Models that hold samples of a request, by the last entry ``touched`` on each, and no release of which has answered it.
+def models_left(
+    request: str, history: Iterable[LedgerEntry], releases: Iterable[OnRecord]
+) -> frozenset[str]:
+    """Models that hold samples of a request, by the last entry ``touched`` on each, and no release
+    of which has answered it.
 
     Args:
         request: its id.
         history: its entries.
         releases: of the whole ledger, the newest with them.
     """
-    touched = {entry.facts.get("model_sha256", ""): entry.facts for entry in history if entry.kind == "touched"}
+    touched = {
+        entry.facts.get("model_sha256", ""): entry.facts
+        for entry in history
+        if entry.kind == "touched"
+    }
     held = {model for model, facts in touched.items() if facts.get("samples") != "0"}
     if not held:
         return frozenset()
@@ -111,7 +122,11 @@ def models_left(request: str, history: Iterable[LedgerEntry], releases: Iterable
 
 
 def answered_in(model: str, releases: Iterable[OnRecord]) -> frozenset[str]:
-    """Requests whom a model, or one that it was made from, has forgotten already and that wait for other models."""
+    """Requests whom a model, or one that it was made from, has forgotten already and that wait for
+    other models.
+    """
     known = tuple(releases)
     line = with_all_before([model], made_from(known))
-    return frozenset(name for item in known if item.in_part and item.shipped in line for name in item.requests)
+    return frozenset(
+        name for item in known if item.in_part and item.shipped in line for name in item.requests
+    )

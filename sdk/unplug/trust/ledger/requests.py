@@ -18,8 +18,11 @@ WAITING: tuple[State, ...] = ("open", "released")
 FIRST, EXTENDED = 1, 3
 """Months from the day of receipt: one, and two more where the request is extended with a reason."""
 OUTCOMES: dict[Kind, State] = {
-    "release": "released", "answered": "answered", "refused": "refused", "withdrawn": "withdrawn",
-}  # fmt: skip
+    "release": "released",
+    "answered": "answered",
+    "refused": "refused",
+    "withdrawn": "withdrawn",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +33,8 @@ class Request:
         id: the operator's own number of it, or one that was made up.
         received: the day on which it came.
         due: the day by which the person must be told what was done.
-        state: open: nobody was forgotten yet; released: a model without them was; answered, refused or withdrawn: it is over.
+        state: open: nobody was forgotten yet; released: a model without them was; answered, refused
+            or withdrawn: it is over.
         extended: the reason of an extension, or None.
         identity: how it was checked who asks, or None where no entry says so.
         shredded: whether its salt was, after which nobody can tell whom it names.
@@ -72,17 +76,26 @@ class Request:
         if entry.kind == "extended":
             return replace(changed, extended=entry.note, due=_day(entry, entry.due))
         if entry.kind == "corrected" and entry.received:
-            return replace(changed, received=_day(entry, entry.received), due=_day(entry, entry.due))
+            return replace(
+                changed, received=_day(entry, entry.received), due=_day(entry, entry.due)
+            )
         if entry.kind == "identity":
             return replace(changed, identity=entry.note)
         if entry.kind == "shredded":
             return replace(changed, shredded=True)
-        if entry.kind == "withdrawn" and entry.subjects and (left := set(self.subjects) - set(entry.subjects)):
-            return replace(changed, subjects=tuple(sorted(left)))  # some of its names; without the last one it is over
+        if (
+            entry.kind == "withdrawn"
+            and entry.subjects
+            and (left := set(self.subjects) - set(entry.subjects))
+        ):
+            # some of its names; without the last one it is over
+            return replace(changed, subjects=tuple(sorted(left)))
         return replace(changed, state=OUTCOMES.get(entry.kind, self.state))
 
 
-def requests_of(entries: Iterable[LedgerEntry], before: Mapping[str, Request] | None = None) -> dict[str, Request]:
+def requests_of(
+    entries: Iterable[LedgerEntry], before: Mapping[str, Request] | None = None
+) -> dict[str, Request]:
     """Id to request, in the order in which they were added.
 
     Args:
@@ -98,14 +111,23 @@ def requests_of(entries: Iterable[LedgerEntry], before: Mapping[str, Request] | 
             received = _day(entry, entry.received)
             (name,) = entry.requests
             found[name] = Request(
-                id=name, received=received, due=_day(entry, entry.due), subjects=entry.subjects,
-                salt_sha256=entry.facts.get("salt_sha256", ""), key=entry.facts.get(KEY, ""), history=(entry,),
+                id=name,
+                received=received,
+                due=_day(entry, entry.due),
+                subjects=entry.subjects,
+                salt_sha256=entry.facts.get("salt_sha256", ""),
+                key=entry.facts.get(KEY, ""),
+                history=(entry,),
                 identity=entry.note or None,
-            )  # fmt: skip
+            )
             continue
         for name in entry.requests:
             if name not in found:
-                raise InputError(f"entry {entry.sequence}", f"it is about the request {name}, which no entry holds", "Verify")
+                raise InputError(
+                    f"entry {entry.sequence}",
+                    f"it is about the request {name}, which no entry holds",
+                    "Verify",
+                )
             found[name] = found[name].after(entry)
     return found
 
@@ -114,7 +136,9 @@ def _day(entry: LedgerEntry, text: str | None) -> date:
     try:
         return date.fromisoformat(text or "")
     except ValueError as error:
-        raise InputError(f"entry {entry.sequence}", "it says no day where one belongs", "Verify the ledger") from error
+        raise InputError(
+            f"entry {entry.sequence}", "it says no day where one belongs", "Verify the ledger"
+        ) from error
 
 
 OLDEST = timedelta(days=3653)
@@ -128,9 +152,17 @@ def check_received(id: str, day: date, today: date) -> None:
         InputError: says which.
     """
     if day > today or day.year == date.max.year:
-        raise InputError(f"request {id}", f"it was received on {day}, which is to come", "Check --received and the clock")
+        raise InputError(
+            f"request {id}",
+            f"it was received on {day}, which is to come",
+            "Check --received and the clock",
+        )
     if today - day > OLDEST:
-        raise InputError(f"request {id}", f"it was received on {day}, over ten years ago", "Check --received and the clock")
+        raise InputError(
+            f"request {id}",
+            f"it was received on {day}, over ten years ago",
+            "Check --received and the clock",
+        )
 
 
 def due_of(received: date, *, extended: bool = False) -> date:
@@ -149,8 +181,10 @@ def after_months(day: date, months: int) -> date:
         >>> after_months(date(2027, 1, 31), 1), after_months(date(2028, 1, 31), 1)
         (datetime.date(2027, 2, 28), datetime.date(2028, 2, 29))
 
-    Reference: Regulation (EU) 2016/679 (GDPR), article 12(3); Regulation (EEC, Euratom) 1182/71, article 3(2)(c). Where
-    the last day is a Saturday, a Sunday or a public holiday the latter adds days, which is not counted on here.
+    Reference: Regulation (EU) 2016/679 (GDPR), article 12(3); Regulation (EEC, Euratom) 1182/71,
+        article 3(2)(c). Where
+    the last day is a Saturday, a Sunday or a public holiday the latter adds days, which is not
+    counted on here.
     """
     years, month = divmod(day.month - 1 + months, 12)
     last = calendar.monthrange(day.year + years, month + 1)[1]
@@ -165,6 +199,7 @@ def pick(requests: dict[str, Request], name: str) -> Request:
 
     near = difflib.get_close_matches(name, requests, n=1)
     raise InputError(
-        f"request {name}", "the ledger holds no such request",
+        f"request {name}",
+        "the ledger holds no such request",
         f"Did you mean {near[0]}?" if near else "`unplug ledger list --all` shows the ids",
-    )  # fmt: skip
+    )

@@ -1,7 +1,7 @@
 """Rows: an entry, the edge of the tree after it, and the signature of the checkpoint of that size.
 
-A checkpoint, the size and the root of the tree at one moment, is also kept by itself, where nobody can
-change it.
+A checkpoint, the size and the root of the tree at one moment, is also kept by itself, where nobody
+can change it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class LedgerCheckpoint:
 
     @classmethod
     def parse(cls, text: str, where: str) -> LedgerCheckpoint:
-        """The inverse of `text`; lines after the third, which others may have added before they signed, are passed over.
+        """The inverse of `text`; lines after the third, which others may have added before they
+        signed, are passed over.
 
         Raises:
             InputError: it is no checkpoint.
@@ -52,9 +53,13 @@ class LedgerCheckpoint:
             origin, size, root = lines[:3]
             raw = base64.b64decode(root, validate=True)
         except (ValueError, binascii.Error) as error:
-            raise InputError(where, "it is no checkpoint (origin, size and root, a line each)", AGAIN) from error
+            raise InputError(
+                where, "it is no checkpoint (origin, size and root, a line each)", AGAIN
+            ) from error
         if not origin or SIZE.fullmatch(size) is None or len(raw) != HASH_BYTES:
-            raise InputError(where, "it is no checkpoint (origin, size and root, a line each)", AGAIN)
+            raise InputError(
+                where, "it is no checkpoint (origin, size and root, a line each)", AGAIN
+            )
         return cls(origin=origin, size=int(size), root=raw)
 
 
@@ -92,7 +97,9 @@ class LedgerRow:
     @property
     def hashes(self) -> Edge:
         """Its edge, cut into hashes."""
-        return tuple(self.edge[start : start + HASH_BYTES] for start in range(0, len(self.edge), HASH_BYTES))
+        return tuple(
+            self.edge[start : start + HASH_BYTES] for start in range(0, len(self.edge), HASH_BYTES)
+        )
 
     def checkpoint(self, origin: str) -> LedgerCheckpoint:
         """What it says of the tree up to it."""
@@ -114,15 +121,22 @@ def signed_row(entry: LedgerEntry, before: Edge, signer: LedgerSigner, origin: s
     """
     edge = push(before, entry.sequence, leaf_hash(entry.body.encode()))
     text = LedgerCheckpoint(origin=origin, size=entry.sequence + 1, root=edge_root(edge)).text
-    return LedgerRow(sequence=entry.sequence, body=entry.body, edge=b"".join(edge), signature=signer.sign(text))
+    return LedgerRow(
+        sequence=entry.sequence, body=entry.body, edge=b"".join(edge), signature=signer.sign(text)
+    )
 
 
 def identity_of(first: LedgerEntry, where: str) -> tuple[str, Verifier]:
-    """Which ledger this is and which key it says that it is signed with, from its first entry; nobody vouches for either.
+    """Which ledger this is and which key it says that it is signed with, from its first entry;
+    nobody vouches for either.
 
     Raises:
         InputError: the entry does not say.
     """
     if first.kind != "opened" or not {"origin", "vkey"} <= first.facts.keys():
-        raise InputError(where, "its first entry does not say which ledger it is", "Restore it from a copy and verify that")
+        raise InputError(
+            where,
+            "its first entry does not say which ledger it is",
+            "Restore it from a copy and verify that",
+        )
     return first.facts["origin"], Verifier.parse(first.facts["vkey"])

@@ -6,12 +6,22 @@ import os
 import secrets
 from pathlib import Path
 
-from unplug.core import InputError, OutputError, is_there, lasting_place, read_secret, require_modules
+from unplug.core import (
+    InputError,
+    OutputError,
+    is_there,
+    lasting_place,
+    read_secret,
+    require_modules,
+)
 
 from .notes import NAME, SECRET, LedgerSigner
 
 VARIABLE = "UNPLUG_LEDGER_KEY"
-WHERE = f"{VARIABLE} names another file, or holds the key itself; XDG_CONFIG_HOME names another place for all keys"
+WHERE = (
+    f"{VARIABLE} names another file, or holds the key itself; XDG_CONFIG_HOME names another place "
+    "for all keys"
+)
 
 
 def signing_key_file() -> Path:
@@ -21,7 +31,10 @@ def signing_key_file() -> Path:
         return Path(explicit)
     if operators := os.environ.get("UNPLUG_KEY"):
         return Path(operators).with_name("ledger-key")
-    return lasting_place("the key that signs the ledger", VARIABLE, "XDG_CONFIG_HOME", ".config") / "ledger-key"
+    return (
+        lasting_place("the key that signs the ledger", VARIABLE, "XDG_CONFIG_HOME", ".config")
+        / "ledger-key"
+    )
 
 
 def signing_key() -> LedgerSigner:
@@ -35,15 +48,21 @@ def signing_key() -> LedgerSigner:
         return LedgerSigner.parse(os.environ[VARIABLE], VARIABLE)
     path = signing_key_file()
     if not is_there(path):
-        raise InputError(str(path), "no key that signs ledgers is there", f"Copy it from where the ledger was made; {WHERE}")
+        raise InputError(
+            str(path),
+            "no key that signs ledgers is there",
+            f"Copy it from where the ledger was made; {WHERE}",
+        )
     return LedgerSigner.parse(read_secret(path), str(path))
 
 
 def make_signing_key(name: str | None = None) -> LedgerSigner:
-    """The key that is there, or a new one in `signing_key_file`; of several processes that make one, the first one's stays.
+    """The key that is there, or a new one in `signing_key_file`; of several processes that make
+    one, the first one's stays.
 
     Args:
-        name: of a new key, what others see of it: your host name, say, and no white space; default a random one.
+        name: of a new key, what others see of it: your host name, say, and no white space; default
+            a random one.
 
     Raises:
         InputError: see `signing_key`; or the name cannot be one.
@@ -68,5 +87,7 @@ def make_signing_key(name: str | None = None) -> LedgerSigner:
     except FileExistsError:
         return signing_key()
     except OSError as error:
-        raise OutputError(str(path), f"no key can be written there ({error.strerror or error})", WHERE) from error
+        raise OutputError(
+            str(path), f"no key can be written there ({error.strerror or error})", WHERE
+        ) from error
     return made

@@ -1,4 +1,6 @@
-"""Tables at a place, a SQLite file or a PostgreSQL database: made by migrations, one writer at a time, one line an error."""
+"""Tables at a place, a SQLite file or a PostgreSQL database: made by migrations, one writer at a
+time, one line an error.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ import sqlalchemy as sa
 from unplug.core import InputError, OutputError, check_content, expanded, is_there, require_modules
 
 WAIT_SECONDS = 60
-ADVISORY = 0x756E706C7567  # "unplug": the number of the lock of all writers of one PostgreSQL database
+ADVISORY = (
+    0x756E706C7567  # "unplug": the number of the lock of all writers of one PostgreSQL database
+)
 POOL = 16
 
 
@@ -49,17 +53,33 @@ class SqlStore:
         where: a file, or a URL that begins with ``postgresql://``.
         versions: of the tables.
         wait_seconds: how long to wait for another writer.
-        pooled: keep connections for the next transaction, and look at the version once: for a process that serves many.
+        pooled: keep connections for the next transaction, and look at the version once: for a
+            process that serves many.
     """
 
     def __init__(
-        self, where: str, versions: TableVersions, *, wait_seconds: float = WAIT_SECONDS, pooled: bool = False
+        self,
+        where: str,
+        versions: TableVersions,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        pooled: bool = False,
     ) -> None:
         self.is_file = "://" not in where
-        self._versions, self._wait, self._pooled, self._known_good = versions, wait_seconds, pooled, False
+        self._versions, self._wait, self._pooled, self._known_good = (
+            versions,
+            wait_seconds,
+            pooled,
+            False,
+        )
         self._file: tuple[int, int] | None = None
         pool: dict[str, Any] = (
-            {"poolclass": sa.pool.QueuePool, "pool_size": POOL, "max_overflow": POOL, "pool_timeout": wait_seconds}
+            {
+                "poolclass": sa.pool.QueuePool,
+                "pool_size": POOL,
+                "max_overflow": POOL,
+                "pool_timeout": wait_seconds,
+            }
             if pooled
             else {"poolclass": sa.pool.NullPool}
         )
@@ -67,11 +87,17 @@ class SqlStore:
             self.path = expanded(where)
             self.shown = str(self.path)
             self._engine = sa.create_engine("sqlite+pysqlite://", creator=self._connect, **pool)
-            sa.event.listen(self._engine, "begin", lambda connection: connection.exec_driver_sql(self._begin(connection)))
+            sa.event.listen(
+                self._engine,
+                "begin",
+                lambda connection: connection.exec_driver_sql(self._begin(connection)),
+            )
         else:
             url = _postgresql(where)
             self.shown = url.render_as_string(hide_password=True)
-            self._engine = sa.create_engine(url, connect_args={"connect_timeout": 10}, pool_pre_ping=pooled, **pool)
+            self._engine = sa.create_engine(
+                url, connect_args={"connect_timeout": 10}, pool_pre_ping=pooled, **pool
+            )
 
     @staticmethod
     def _begin(connection: sa.Connection) -> str:
@@ -79,13 +105,26 @@ class SqlStore:
 
     def _connect(self) -> sqlite3.Connection:
         query = "mode=rw"
-        if not os.access(self.path.parent, os.W_OK) and not self.path.with_name(f"{self.path.name}-wal").exists():
-            query = "mode=ro&immutable=1"  # else SQLite wants to write a file of shared memory beside it
+        if (
+            not os.access(self.path.parent, os.W_OK)
+            and not self.path.with_name(f"{self.path.name}-wal").exists()
+        ):
+            # else SQLite wants to write a file of shared memory beside it
+            query = "mode=ro&immutable=1"
         name = urllib.parse.quote(str(self.path.absolute()))
         opened = sqlite3.connect(
-            f"file:{name}?{query}", uri=True, timeout=self._wait, isolation_level=None, check_same_thread=not self._pooled
+            f"file:{name}?{query}",
+            uri=True,
+            timeout=self._wait,
+            isolation_level=None,
+            check_same_thread=not self._pooled,
         )
-        for pragma in ("synchronous=FULL", "secure_delete=ON", "trusted_schema=OFF", "cell_size_check=ON"):
+        for pragma in (
+            "synchronous=FULL",
+            "secure_delete=ON",
+            "trusted_schema=OFF",
+            "cell_size_check=ON",
+        ):
             opened.execute(f"PRAGMA {pragma}")
         return opened
 
@@ -115,20 +154,27 @@ class SqlStore:
     def _make_file(self) -> None:
         try:
             self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its two other files the same mode
+            # SQLite gives its two other files the same mode
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as error:
             fix = "Choose a place that you can write to: --ledger or UNPLUG_LEDGER names it"
             raise OutputError(self.shown, error.strerror or str(error), fix) from error
 
     @contextlib.contextmanager
     def opened(self, *, writing: bool) -> Iterator[sa.Connection]:
-        """A transaction: for reading, of one state of the tables; for writing, with all of them to itself.
+        """A transaction: for reading, of one state of the tables; for writing, with all of them to
+        itself.
 
         Raises:
-            InputError, OutputError: the tables are not there, broken, of another version, cannot be reached or written; or
-                another file lies in the place of the one that was opened first.
+            InputError, OutputError: the tables are not there, broken, of another version, cannot be
+                reached or written; or another file lies in the place of the one that was opened
+                first.
         """
-        if self.is_file and self._file is None and not (is_there(self.path) and self.path.is_file()):
+        if (
+            self.is_file
+            and self._file is None
+            and not (is_there(self.path) and self.path.is_file())
+        ):
             raise self._absent()
         self._check_file(writing=writing)
         with told(self.shown), self._transaction(writing=writing) as connection:
@@ -140,9 +186,11 @@ class SqlStore:
                 self._check_file()
 
     def _check_file(self, *, writing: bool = False) -> None:
-        """Refuses a file in the place of the first one: what is written to either would be lost to who has the other open.
+        """Refuses a file in the place of the first one: what is written to either would be lost to
+        who has the other open.
 
-        A file that others can read, a copy that was put back say, is its owner's alone from the first write on.
+        A file that others can read, a copy that was put back say, is its owner's alone from the
+        first write on.
         """
         if not self.is_file:
             return
@@ -157,7 +205,9 @@ class SqlStore:
             if self._file == (found.st_dev, found.st_ino):
                 return
         why = "another file was put in its place since it was opened, or it was removed"
-        raise OutputError(self.shown, why, "Put back the one that was there, or start unplug again on this one")
+        raise OutputError(
+            self.shown, why, "Put back the one that was there, or start unplug again on this one"
+        )
 
     def _check_version(self, connection: sa.Connection) -> None:
         found = self._version(connection)
@@ -166,7 +216,11 @@ class SqlStore:
         if found not in self._versions.known:
             raise self._newer(found)
         if found != self._versions.head:
-            raise InputError(self.shown, f"its tables are of the older version {found}", f"Run `{self._versions.make}` on it")
+            raise InputError(
+                self.shown,
+                f"its tables are of the older version {found}",
+                f"Run `{self._versions.make}` on it",
+            )
         self._known_good = self._pooled
 
     @contextlib.contextmanager
@@ -181,7 +235,8 @@ class SqlStore:
             yield connection
 
     def truncate_log(self) -> bool:
-        """Has SQLite copy its write-ahead log into the file and empty it, so that what was deleted is in neither.
+        """Has SQLite copy its write-ahead log into the file and empty it, so that what was deleted
+        is in neither.
 
         Returns:
             False where a reader stood in the way: the log goes with the next write after that.
@@ -201,9 +256,10 @@ class SqlStore:
         folder = str(self._versions.scripts)
         scripts = ScriptDirectory(folder, version_locations=[folder])
         options = {
-            "fn": lambda current, _: scripts._upgrade_revs("head", current), "transactional_ddl": True,
+            "fn": lambda current, _: scripts._upgrade_revs("head", current),
+            "transactional_ddl": True,
             "version_table": self._versions.version_table,
-        }  # fmt: skip
+        }
         context = MigrationContext.configure(connection, opts=options)
         with Operations.context(context):
             context.run_migrations()
@@ -217,7 +273,11 @@ class SqlStore:
         return None if found is None else str(found)[:40]
 
     def _absent(self) -> InputError:
-        return InputError(self.shown, self._versions.absent, f"Make it with `{self._versions.make}`, or name it with --ledger")
+        return InputError(
+            self.shown,
+            self._versions.absent,
+            f"Make it with `{self._versions.make}`, or name it with --ledger",
+        )
 
     def _newer(self, version: object) -> InputError:
         why = f"its tables are of version {version}, which this unplug does not know"
@@ -228,10 +288,14 @@ def _postgresql(where: str) -> sa.URL:
     try:
         url = sa.make_url(where)
     except sa.exc.ArgumentError as error:
-        raise InputError("--ledger", "it is neither a file nor a URL", "Write postgresql://USER@HOST/DATABASE") from error
+        raise InputError(
+            "--ledger", "it is neither a file nor a URL", "Write postgresql://USER@HOST/DATABASE"
+        ) from error
     if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise InputError(
-            f"--ledger {url.drivername}://", "only SQLite and PostgreSQL hold ledgers", "Give a file, or postgresql://"
+            f"--ledger {url.drivername}://",
+            "only SQLite and PostgreSQL hold ledgers",
+            "Give a file, or postgresql://",
         )
     require_modules(["psycopg"], "postgresql")
     return url.set(drivername="postgresql+psycopg")
@@ -259,7 +323,11 @@ def _meaning(where: str, cause: BaseException | None) -> InputError | OutputErro
     said = " ".join(str(cause).split())
     if "append-only" in said:
         return OutputError(where, "the ledger is append-only", "Correct an entry by adding another")
-    return InputError(where, said[:200] or "the database failed", "Check that it can be reached, and that it is a ledger")
+    return InputError(
+        where,
+        said[:200] or "the database failed",
+        "Check that it can be reached, and that it is a ledger",
+    )
 
 
 AGAIN = "Wait for it and run the command again"
@@ -272,11 +340,23 @@ MEANINGS: dict[str, tuple[str, str, type[InputError | OutputError]]] = {
     "55P03": (LOCKED, AGAIN, OutputError),
     "SQLITE_READONLY": (READ_ONLY, "Use an account that may write it", OutputError),
     "25006": (READ_ONLY, "Use an account that may write it", OutputError),
-    "42501": ("this role may not do that", "Use a role that `unplug ledger role` wrote the grants for", OutputError),
+    "42501": (
+        "this role may not do that",
+        "Use a role that `unplug ledger role` wrote the grants for",
+        OutputError,
+    ),
     "SQLITE_NOTADB": (BROKEN, "Restore it from a copy and verify that", InputError),
     "SQLITE_CORRUPT": (BROKEN, "Restore it from a copy and verify that", InputError),
-    "SQLITE_CANTOPEN": ("it cannot be opened, or its folder not be written", "Check the permissions of both", InputError),
-    "SQLITE_FULL": ("the disk is full", "Free some space; nothing was left half-written", OutputError),
+    "SQLITE_CANTOPEN": (
+        "it cannot be opened, or its folder not be written",
+        "Check the permissions of both",
+        InputError,
+    ),
+    "SQLITE_FULL": (
+        "the disk is full",
+        "Free some space; nothing was left half-written",
+        OutputError,
+    ),
     "42P01": ("no ledger is there", "Make one with `unplug ledger init`", InputError),
 }
 """By the beginning of SQLite's name of an error, or PostgreSQL's code of it."""

@@ -8,10 +8,11 @@ With the operator's key K and a random salt s per request, and HMAC = HMAC-SHA-2
 
 of a name in the form in which all doors compare it (`unplug.core.name_form`).
 
-Whoever has K and s finds the name again among those of some data: behind the random part of s lies a tag of each name,
-t = HMAC(K, name) under a mask HMAC(HMAC(K, s), place), so that each name of the data is tried once, and not once a request.
-Without K the masks are random, and nobody sees that two requests name the same person. Whoever has o and the name can check d,
-and learns nothing of the other names of the request. Once s is shredded, K does not help: d is then a digest under a key that
+Whoever has K and s finds the name again among those of some data: behind the random part of s lies
+a tag of each name, t = HMAC(K, name) under a mask HMAC(HMAC(K, s), place), so that each name of the
+data is tried once, and not once a request. Without K the masks are random, and nobody sees that two
+requests name the same person. Whoever has o and the name can check d, and learns nothing of the
+other names of the request. Once s is shredded, K does not help: d is then a digest under a key that
 nobody has, and the tags are gone with s.
 """
 
@@ -46,7 +47,9 @@ def tag_of(key: OperatorKey, name: str) -> str:
 
 def tags_in(key: OperatorKey, salt: str) -> tuple[str, ...]:
     """The tags of all names of a request; none where it was added before there were any."""
-    return tuple(_masked(key, salt, [salt[start : start + TAG] for start in range(SALT, len(salt), TAG)]))
+    return tuple(
+        _masked(key, salt, [salt[start : start + TAG] for start in range(SALT, len(salt), TAG)])
+    )
 
 
 def _masked(key: OperatorKey, salt: str, tags: Sequence[str]) -> Iterator[str]:
@@ -57,7 +60,9 @@ def _masked(key: OperatorKey, salt: str, tags: Sequence[str]) -> Iterator[str]:
 
 
 def salt_digest(salt: str) -> str:
-    """What the entry of a request keeps of its salt: enough to tell that it was exchanged, nothing to find it by."""
+    """What the entry of a request keeps of its salt: enough to tell that it was exchanged, nothing
+    to find it by.
+    """
     return hashlib.sha256(f"{CONTEXT} salt {salt}".encode()).hexdigest()
 
 
@@ -68,27 +73,42 @@ def opening_of(key: OperatorKey, salt: str, name: str) -> str:
 
 def digest_of(opening: str, name: str) -> str:
     """What the entry of a request holds for one name: 64 hexadecimal digits."""
-    return hashlib.sha256(bytes.fromhex(opening) + name.encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(
+        bytes.fromhex(opening) + name.encode("utf-8", "surrogateescape")
+    ).hexdigest()
 
 
 def digests_of(key: OperatorKey, salt: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The digests of all names of a request as they are given, sorted: their order must not tell which is whose."""
+    """The digests of all names of a request as they are given, sorted: their order must not tell
+    which is whose.
+    """
     return tuple(sorted(digest_of(opening_of(key, salt, name), name) for name in set(names)))
 
 
-def names_behind(key: OperatorKey, salt: str, digests: Collection[str], candidates: Iterable[str]) -> dict[str, str]:
-    """Digest to name, of those of some candidates whom the digests of a request stand for, in the candidates' order.
+def names_behind(
+    key: OperatorKey, salt: str, digests: Collection[str], candidates: Iterable[str]
+) -> dict[str, str]:
+    """Digest to name, of those of some candidates whom the digests of a request stand for, in the
+    candidates' order.
 
-    A digest is of a name in its form (see `name_form`), and in older ledgers of a name as it was typed, in any Unicode form. A
-    form that several of the candidates share stands for none of them, unless it is one of them.
+    A digest is of a name in its form (see `name_form`), and in older ledgers of a name as it was
+    typed, in any Unicode form. A form that several of the candidates share stands for none of them,
+    unless it is one of them.
     """
     names, wanted = tuple(candidates), frozenset(digests)
     alike = Counter(map(name_form, names))
-    return {digest: name for name in names for digest in held_as(key, salt, wanted, name, alone=alike[name_form(name)] == 1)}
+    return {
+        digest: name
+        for name in names
+        for digest in held_as(key, salt, wanted, name, alone=alike[name_form(name)] == 1)
+    }
 
 
-def held_as(key: OperatorKey, salt: str, digests: Collection[str], name: str, *, alone: bool = True) -> dict[str, str]:
-    """Digest to text, of the texts of one name that digests of a request are of; empty where it names others.
+def held_as(
+    key: OperatorKey, salt: str, digests: Collection[str], name: str, *, alone: bool = True
+) -> dict[str, str]:
+    """Digest to text, of the texts of one name that digests of a request are of; empty where it
+    names others.
 
     Args:
         key, salt: of the request.
@@ -97,9 +117,17 @@ def held_as(key: OperatorKey, salt: str, digests: Collection[str], name: str, *,
         alone: whether its form stands for nobody else.
     """
     texts = name_forms(name) if alone else (name,)
-    return {digest: text for text in texts if (digest := digest_of(opening_of(key, salt, text), text)) in digests}
+    return {
+        digest: text
+        for text in texts
+        if (digest := digest_of(opening_of(key, salt, text), text)) in digests
+    }
 
 
 def opens(opening: str, name: str, digests: Sequence[str]) -> bool:
     """Whether an opening shows that one of the digests stands for a name."""
-    return any(hmac.compare_digest(digest_of(opening, text), digest) for text in name_forms(name) for digest in digests)
+    return any(
+        hmac.compare_digest(digest_of(opening, text), digest)
+        for text in name_forms(name)
+        for digest in digests
+    )

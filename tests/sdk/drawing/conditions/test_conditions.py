@@ -1,4 +1,6 @@
-"""Conditions of arrays and folders: the same as one by one, kept, continued, and never on top of somebody's files."""
+"""Conditions of arrays and folders: the same as one by one, kept, continued, and never on top of
+somebody's files.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def face_task() -> Path:
     path = os.environ.get("UNPLUG_FACE_LANDMARKER", "")
     if not path or not Path(path).is_file():
         pytest.skip(f"UNPLUG_FACE_LANDMARKER names no face_landmarker.task ({path or 'unset'})")
-    pytest.importorskip("mediapipe", reason="mediapipe is not installed: pip install 'unplug-sdk[conditions]'")
+    pytest.importorskip(
+        "mediapipe", reason="mediapipe is not installed: pip install 'unplug-sdk[conditions]'"
+    )
     return Path(path)
 
 
@@ -77,7 +81,9 @@ def test_conditions_are_those_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) 
     assert none.shape == (0, 32, 32, 3) and nothing.shape == (0,)
 
 
-def test_a_finished_file_is_read_and_not_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_file_is_read_and_not_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     images, out = noise(), tmp_path / "deep" / "canny.npy"
     rows, found = conditions_in_worker("canny", {}, images, 32, out=out)
     assert isinstance(rows, np.memmap) and not rows.flags.writeable and found.all()
@@ -92,13 +98,17 @@ def test_a_finished_file_is_read_and_not_drawn_again(tmp_path: Path, monkeypatch
         patch.setattr(Canny, "render", refuse)
         again, _ = conditions_in_worker("canny", {}, np.array(images), 32, out=out)
         assert np.array_equal(again, rows)
-        for changed in ({"kind": "canny", "options": {"low": "7"}, "images_NHWC": images, "size": 32},
-                        {"kind": "canny", "options": {}, "images_NHWC": images[::-1], "size": 32},
-                        {"kind": "canny", "options": {}, "images_NHWC": images, "size": 16}):  # fmt: skip
+        for changed in (
+            {"kind": "canny", "options": {"low": "7"}, "images_NHWC": images, "size": 32},
+            {"kind": "canny", "options": {}, "images_NHWC": images[::-1], "size": 32},
+            {"kind": "canny", "options": {}, "images_NHWC": images, "size": 16},
+        ):
             with pytest.raises(AssertionError, match="drawn again"):
                 conditions_in_worker(**changed, out=out)  # type: ignore[arg-type]
     reversed_rows, _ = conditions_in_worker("canny", {}, images[::-1], 32, out=out)
-    assert np.array_equal(reversed_rows, np.array(conditions_in_worker("canny", {}, images, 32)[0])[::-1])
+    assert np.array_equal(
+        reversed_rows, np.array(conditions_in_worker("canny", {}, images, 32)[0])[::-1]
+    )
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, out: Path, images: Images, after: int) -> None:
@@ -118,7 +128,9 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, out: Path, images: Images, after:
 
 
 @pytest.mark.parametrize("tail", [b"", b"half a row", b"\0" * (32 * 32 * 3 + 5)])
-def test_an_interrupted_file_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail: bytes) -> None:
+def test_an_interrupted_file_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail: bytes
+) -> None:
     monkeypatch.setattr(arrays, "CHUNK", 2)
     images, out = noise(), tmp_path / "canny.npy"
     interrupt(monkeypatch, out, images, after=5)
@@ -141,7 +153,9 @@ def test_an_interrupted_file_goes_on_where_it_stopped(tmp_path: Path, monkeypatc
     assert sorted(path.name for path in tmp_path.iterdir()) == ["canny.json", "canny.npy"]
 
 
-def test_an_interrupted_file_of_other_settings_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_file_of_other_settings_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(arrays, "CHUNK", 2)
     images, out = noise(), tmp_path / "canny.npy"
     interrupt(monkeypatch, out, images, after=5)
@@ -183,7 +197,8 @@ def test_a_call_that_dies_at_its_very_end_is_finished_by_the_next(
 
     with monkeypatch.context() as patch:
         patch.setattr(rows_module, "write_json", die("write", rows_module.write_json))
-        patch.setattr(rows_module.os, "replace", die("replace", os.replace))  # its own temporary notes count as one
+        # its own temporary notes count as one
+        patch.setattr(rows_module.os, "replace", die("replace", os.replace))
         patch.setattr(rows_module.shutil, "rmtree", die("remove", shutil.rmtree))
         with pytest.raises(KeyboardInterrupt):
             conditions_in_worker("canny", {}, images, 32, out=out)
@@ -205,19 +220,31 @@ def test_files_of_another_version_are_ours_and_drawn_again(folder: Path, tmp_pat
     target = tmp_path / "out/a.png.png"
     old = PngImagePlugin.PngInfo()
     with Image.open(target) as picture:
-        old.add_text("unplug", picture.info["unplug"].replace("unplug-condition/1", "unplug-condition/0"))
+        old.add_text(
+            "unplug", picture.info["unplug"].replace("unplug-condition/1", "unplug-condition/0")
+        )
         picture.save(target, "PNG", pnginfo=old)
-    assert statuses(condition_folder("canny", {}, folder, tmp_path / "out", 32)) == ["kept", "written", "kept"]
+    assert statuses(condition_folder("canny", {}, folder, tmp_path / "out", 32)) == [
+        "kept",
+        "written",
+        "kept",
+    ]
 
 
-def test_a_digest_that_the_caller_has_spares_reading_the_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_digest_that_the_caller_has_spares_reading_the_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     images, out = noise(), tmp_path / "canny.npy"
     monkeypatch.setattr(arrays, "_digest", lambda _: pytest.fail("it was read"))
     rows, _ = conditions_in_worker("canny", {}, images, 32, out=out, digest="one")
     assert rows.shape == (7, 32, 32, 3)
     monkeypatch.setattr(Canny, "render", lambda *_: np.full((32, 32, 3), 9, np.uint8))
-    assert not (np.asarray(conditions_in_worker("canny", {}, images, 32, out=out, digest="one")[0]) == 9).all()
-    assert (np.asarray(conditions_in_worker("canny", {}, images, 32, out=out, digest="two")[0]) == 9).all()
+    assert not (
+        np.asarray(conditions_in_worker("canny", {}, images, 32, out=out, digest="one")[0]) == 9
+    ).all()
+    assert (
+        np.asarray(conditions_in_worker("canny", {}, images, 32, out=out, digest="two")[0]) == 9
+    ).all()
 
 
 def test_pictures_are_digested_in_pieces_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +278,10 @@ def test_other_files_and_other_writers_are_left_alone(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a \.npy file"):
         conditions_in_worker("canny", {}, images, 32, out=tmp_path / "canny.bin")
     out = tmp_path / "canny.npy"
-    with open_rows(out, "key", (2, 32, 32, 3)), pytest.raises(OutputError, match="another process is writing it"):
+    with (
+        open_rows(out, "key", (2, 32, 32, 3)),
+        pytest.raises(OutputError, match="another process is writing it"),
+    ):
         conditions_in_worker("canny", {}, images, 32, out=out)
     with pytest.raises(OutputError, match=r"Free some space or choose another place"):
         conditions_in_worker("canny", {}, images, 32, out=mine / "below" / "a.npy")
@@ -259,7 +289,12 @@ def test_other_files_and_other_writers_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "images", [np.zeros((2, 40, 40), np.uint8), np.zeros((2, 40, 40, 4), np.uint8), np.zeros((2, 40, 40, 3), np.float32)]
+    "images",
+    [
+        np.zeros((2, 40, 40), np.uint8),
+        np.zeros((2, 40, 40, 4), np.uint8),
+        np.zeros((2, 40, 40, 3), np.float32),
+    ],
 )
 def test_images_of_another_shape_or_type(images: Any, face_task: Path) -> None:
     with pytest.raises(InputError, match="Convert them to 8-bit RGB"):
@@ -284,7 +319,9 @@ def test_face_conditions_and_landmarks_come_from_child_processes(
     options = {"task": str(face_task)}
     np.save(tmp_path / "images.npy", drawn_faces)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
-    rows, found = conditions_in_worker("face_landmark", options, mapped, 64, out=tmp_path / "faces.npy", workers=2)
+    rows, found = conditions_in_worker(
+        "face_landmark", options, mapped, 64, out=tmp_path / "faces.npy", workers=2
+    )
     points = landmarks_in_worker(mapped, face_task, workers=2)
     alone = landmarks_in_worker(drawn_faces[2:], face_task, faces="one")
     assert found.tolist() == [True, False, True, False] and not rows[[1, 3]].any()
@@ -295,7 +332,9 @@ def test_face_conditions_and_landmarks_come_from_child_processes(
         for index in (0, 2):
             assert np.array_equal(rows[index], landmark.render(drawn_faces[index], 64))
             assert np.array_equal(points[index], landmark.landmarks(drawn_faces[index]))  # type: ignore[arg-type]
-        assert np.array_equal(points[3], replace(landmark, faces="largest").landmarks(drawn_faces[3]))  # type: ignore[arg-type]
+        assert np.array_equal(
+            points[3], replace(landmark, faces="largest").landmarks(drawn_faces[3])
+        )  # type: ignore[arg-type]
 
 
 @pytest.mark.long
@@ -303,9 +342,11 @@ def test_the_child_process_never_imports_torch(face_task: Path) -> None:
     code = (
         "import sys, types, numpy as np\n"
         "from unplug.sdk.drawing.conditions import arrays, files\n"
-        "job = types.SimpleNamespace(arrays={'images': np.zeros((1, 64, 64, 3), np.uint8)}, progress=lambda *_: None,\n"
+        "job = types.SimpleNamespace(arrays={'images': np.zeros((1, 64, 64, 3), np.uint8)}, "
+        "progress=lambda *_: None,\n"
         f"    values={{'kind': 'face_landmark', 'options': {{'task': {str(face_task)!r}}}, 'size': 64}})\n"
-        "found = [work(job).arrays['found'].tolist() for work in (arrays.conditions_of_job, arrays.landmarks_of_job)]\n"
+        "found = [work(job).arrays['found'].tolist() for work in (arrays.conditions_of_job, "
+        "arrays.landmarks_of_job)]\n"
         "print(found, 'mediapipe' in sys.modules, 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -333,25 +374,45 @@ class Third(Condition):
     [
         ("os.abort()", "its child process was killed by SIGABRT"),
         ("bytearray(3 * 2**30)", "It may take 2.0 GiB; .*set UNPLUG_CHILD_MEMORY_GIB to more"),
-        pytest.param("while True: pass", "not done after 4 s.*UNPLUG_CHILD_SECONDS", marks=pytest.mark.long),
+        pytest.param(
+            "while True: pass", "not done after 4 s.*UNPLUG_CHILD_SECONDS", marks=pytest.mark.long
+        ),
     ],
     ids=["crash", "memory", "time"],
 )
-def test_harm_in_native_code_is_one_line_and_a_third_party_is_found(tmp_path: Path, body: str, why: str) -> None:
-    """A crash, memory without a bound, an endless loop: what a picture or a task file could bring about in MediaPipe."""
+def test_harm_in_native_code_is_one_line_and_a_third_party_is_found(
+    tmp_path: Path, body: str, why: str
+) -> None:
+    """A crash, memory without a bound, an endless loop: what a picture or a task file could bring
+    about in MediaPipe.
+    """
     if "bytearray" in body and sys.platform != "linux":
         pytest.skip("only Linux counts what a process maps")
     (tmp_path / "path" / "third-1.0.dist-info").mkdir(parents=True)
     (tmp_path / "path" / "third_condition.py").write_text(THIRD.replace("BODY", body))
-    (tmp_path / "path" / "third-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: third\nVersion: 1.0\n")
+    (tmp_path / "path" / "third-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: third\nVersion: 1.0\n"
+    )
     points = "[unplug.conditions]\nthird = third_condition:Third\n"
     (tmp_path / "path" / "third-1.0.dist-info" / "entry_points.txt").write_text(points)
     Image.fromarray(BLANK).save(tmp_path / "a.png")
-    command = [sys.executable, "-m", "unplug.sdk.cli", "condition", "--kind", "third", "a.png", "-o", "out.png"]
+    command = [
+        sys.executable,
+        "-m",
+        "unplug.sdk.cli",
+        "condition",
+        "--kind",
+        "third",
+        "a.png",
+        "-o",
+        "out.png",
+    ]
     environment = {
-        **os.environ, "PYTHONPATH": f"{tmp_path / 'path'}:{os.environ.get('PYTHONPATH', '')}",
-        "UNPLUG_CHILD_MEMORY_GIB": "2", **({"UNPLUG_CHILD_SECONDS": "4"} if "while" in body else {}),
-    }  # fmt: skip
+        **os.environ,
+        "PYTHONPATH": f"{tmp_path / 'path'}:{os.environ.get('PYTHONPATH', '')}",
+        "UNPLUG_CHILD_MEMORY_GIB": "2",
+        **({"UNPLUG_CHILD_SECONDS": "4"} if "while" in body else {}),
+    }
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert re.search(f"condition third: .*{why}", done.stderr), done.stderr
@@ -383,7 +444,12 @@ def test_a_condition_does_not_replace_its_own_picture(folder: Path, tmp_path: Pa
     before = photo.read_bytes()
     (tmp_path / "link.png").symlink_to(photo)
     (tmp_path / "twin.png").hardlink_to(photo)
-    for out in (photo, folder / "deep" / ".." / "a.png", tmp_path / "link.png", tmp_path / "twin.png"):
+    for out in (
+        photo,
+        folder / "deep" / ".." / "a.png",
+        tmp_path / "link.png",
+        tmp_path / "twin.png",
+    ):
         with pytest.raises(OutputError, match="it is the picture itself"):
             condition_file("canny", {}, photo, out)
     for name in ("a.jpg", "a", "a.png.bmp"):
@@ -402,8 +468,13 @@ def test_every_picture_of_a_folder_has_a_file_of_its_own(folder: Path, tmp_path:
     out = tmp_path / "out"
     rows = condition_folder("canny", {"low": "30"}, folder, out, 32)
     names = ["a.bmp.png", "a.png.png", "deep/a.png.png"]
-    assert [row.out for row in rows] == [str(out / name) for name in names] and statuses(rows) == ["written"] * 3
-    assert sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()) == names
+    assert [row.out for row in rows] == [str(out / name) for name in names] and statuses(rows) == [
+        "written"
+    ] * 3
+    assert (
+        sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
+        == names
+    )
     canny = Canny(low=30.0)
     for name in names:
         picture = np.asarray(Image.open(folder / name.removesuffix(".png")))
@@ -430,7 +501,11 @@ def test_the_condition_of_a_picture_that_became_unusable_goes(folder: Path, tmp_
     out = tmp_path / "out"
     condition_folder("canny", {}, folder, out, 32)
     (folder / "a.bmp").write_bytes(b"none")
-    assert statuses(condition_folder("canny", {}, folder, out, 32, on_bad="skip")) == ["bad", "kept", "kept"]
+    assert statuses(condition_folder("canny", {}, folder, out, 32, on_bad="skip")) == [
+        "bad",
+        "kept",
+        "kept",
+    ]
     assert not (out / "a.bmp.png").exists() and (out / "a.png.png").exists()
     (out / "a.bmp.png").write_bytes(b"somebody's")
     with pytest.raises(OutputError, match="is no condition that unplug drew"):
@@ -469,7 +544,9 @@ def test_nothing_is_written_outside_the_folder(folder: Path, tmp_path: Path) -> 
 
 def test_a_folder_inside_the_folder_is_not_read_again(folder: Path) -> None:
     assert len(condition_folder("canny", {}, folder, folder / "conditions", 32)) == 3
-    assert statuses(condition_folder("canny", {}, folder, folder / "conditions", 32)) == ["kept"] * 3
+    assert (
+        statuses(condition_folder("canny", {}, folder, folder / "conditions", 32)) == ["kept"] * 3
+    )
 
 
 def test_unreadable_pictures_are_refused_or_counted(folder: Path, tmp_path: Path) -> None:
@@ -478,7 +555,10 @@ def test_unreadable_pictures_are_refused_or_counted(folder: Path, tmp_path: Path
     with pytest.raises(DataError, match=r"b\.jpg: not a readable image.*`on_bad=skip`"):
         condition_folder("canny", {}, folder, tmp_path / "out", 32)
     rows = condition_folder("canny", {}, folder, tmp_path / "out", 32, on_bad="skip")
-    assert [(Path(row.image).name, row.status) for row in rows if row.reason] == [("b.jpg", "bad"), ("c.png", "bad")]
+    assert [(Path(row.image).name, row.status) for row in rows if row.reason] == [
+        ("b.jpg", "bad"),
+        ("c.png", "bad"),
+    ]
     assert "too few" in rows[3].reason
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="it holds no pictures"):
@@ -493,16 +573,21 @@ def test_grey_transparent_and_deep_pictures_are_read(tmp_path: Path) -> None:
     expected = Canny()(np.repeat(ramp[:, :, None], 3, axis=2))
     assert expected.any()
     rgba = np.dstack([ramp, ramp, ramp, np.full_like(ramp, 9)])
-    for name, image in (("grey", Image.fromarray(ramp)), ("rgba", Image.fromarray(rgba)),
-                        ("deep", Image.fromarray(ramp.astype(np.uint16) * 257)),
-                        ("palette", Image.fromarray(ramp).convert("P"))):  # fmt: skip
+    for name, image in (
+        ("grey", Image.fromarray(ramp)),
+        ("rgba", Image.fromarray(rgba)),
+        ("deep", Image.fromarray(ramp.astype(np.uint16) * 257)),
+        ("palette", Image.fromarray(ramp).convert("P")),
+    ):
         image.save(tmp_path / f"{name}.png")
         condition_file("canny", {}, tmp_path / f"{name}.png", tmp_path / "out.png")
         assert np.array_equal(np.asarray(Image.open(tmp_path / "out.png")), expected), name
 
 
 @pytest.mark.long
-def test_missing_faces_are_refused_or_counted(face_task: Path, drawn_faces: Images, tmp_path: Path) -> None:
+def test_missing_faces_are_refused_or_counted(
+    face_task: Path, drawn_faces: Images, tmp_path: Path
+) -> None:
     source, out, options = tmp_path / "in", tmp_path / "out", {"task": str(face_task)}
     source.mkdir()
     for name, image in zip(("a", "b", "c", "d"), drawn_faces, strict=True):

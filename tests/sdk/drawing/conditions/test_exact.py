@@ -38,23 +38,29 @@ def test_it_is_named_for_drawn_faces_where_no_model_is(
     monkeypatch.delenv("UNPLUG_DEPTH_MODEL", raising=False)
     assert with_exact("depth", None, drawn) == NAMED
     assert with_exact("depth", {"device": "cpu"}, drawn) == {"device": "cpu", **NAMED}
-    assert with_exact("depth", {"model": EXACT}, photographs) == NAMED  # what a record says is refused later, not changed
+    # what a record says is refused later, not changed
+    assert with_exact("depth", {"model": EXACT}, photographs) == NAMED
     assert with_exact("depth", NAMED | {"revision": "0"}, drawn) == NAMED | {"revision": "0"}
     assert with_exact("depth", {"model": "a/network"}, drawn) == {"model": "a/network"}
     assert with_exact("depth", {}, photographs) == {} and with_exact("canny", {}, drawn) == {}
     monkeypatch.setenv("UNPLUG_DEPTH_MODEL", "a/network")
     assert with_exact("depth", {}, drawn) == {}
-    assert with_exact("depth", {"model": EXACT}, drawn) == NAMED  # a plugin trained on it stays with it
+    # a plugin trained on it stays with it
+    assert with_exact("depth", {"model": EXACT}, drawn) == NAMED
 
 
 def test_its_settings_say_so_and_travel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNPLUG_DEPTH_MODEL", "a/network")
     condition = build_condition("depth", NAMED)
     assert condition.resolve() == condition and identity(condition)["settings"] == NAMED
-    assert portable(condition) == NAMED and identity(build_condition("depth", portable(condition))) == identity(condition)
+    assert portable(condition) == NAMED and identity(
+        build_condition("depth", portable(condition))
+    ) == identity(condition)
 
 
-def test_pictures_have_none(tmp_path: Path, drawn: Dataset, photographs: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_have_none(
+    tmp_path: Path, drawn: Dataset, photographs: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("UNPLUG_DEPTH_MODEL", raising=False)
     with pytest.raises(InputError, match=r"known of drawn faces \(synth:\) only"):
         Depth(model=EXACT)(drawn.pixels([0])[0])
@@ -70,7 +76,9 @@ def test_pictures_have_none(tmp_path: Path, drawn: Dataset, photographs: Dataset
             exact_depths(drawn, NAMED | {"revision": revision}, SIZE)
 
 
-def test_rows_are_the_grey_depth_of_the_samples(drawn: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_the_grey_depth_of_the_samples(
+    drawn: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(exact, "CHUNK", 2)
     rows, found = exact_depths(drawn, NAMED, SIZE)
     source = parse_spec(drawn.spec)
@@ -87,7 +95,9 @@ def test_rows_are_the_grey_depth_of_the_samples(drawn: Dataset, tmp_path: Path, 
     assert notes["condition"]["settings"] == NAMED and notes["images"] == f"data {drawn.digest}"
 
 
-def test_killed_it_goes_on_and_finished_it_is_read(drawn: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_it_goes_on_and_finished_it_is_read(
+    drawn: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(exact, "CHUNK", 2)
     asked: list[float] = []
 

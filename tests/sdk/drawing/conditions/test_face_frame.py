@@ -1,4 +1,6 @@
-"""The square around a face: where it lies, what stands out of the photograph, and how large it gets."""
+"""The square around a face: where it lies, what stands out of the photograph, and how large it
+gets.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ import pytest
 from PIL import Image
 
 from unplug.core import DataError, InputError
-from unplug.sdk.drawing.conditions import FaceFinder, FaceFrame, Steering, check_condition, draw_conditions
+from unplug.sdk.drawing.conditions import (
+    FaceFinder,
+    FaceFrame,
+    Steering,
+    check_condition,
+    draw_conditions,
+)
 from unplug.sdk.drawing.conditions.face_frame import MAX_FRAME, cut_square, frame_face
 
 
@@ -27,21 +35,33 @@ def test_a_square_inside_is_the_picture_itself() -> None:
     assert np.array_equal(framed.blacken(drawn), drawn)
 
 
-@pytest.mark.parametrize(("left", "top"), [(-20.0, -10.0), (60.0, 50.0), (-20.0, 50.0), (-10.0, -10.0)])
-def test_what_stands_out_repeats_the_edge_and_is_black_in_the_condition(left: float, top: float) -> None:
+@pytest.mark.parametrize(
+    ("left", "top"), [(-20.0, -10.0), (60.0, 50.0), (-20.0, 50.0), (-10.0, -10.0)]
+)
+def test_what_stands_out_repeats_the_edge_and_is_black_in_the_condition(
+    left: float, top: float
+) -> None:
     side = 120.0 if left == top else 60.0
     framed = cut_square(numbered(100, 80), left, top, side)
     pixels = np.asarray(framed.image).astype(int)
     assert framed.image.size == (side, side)
     columns = np.clip(np.arange(side) + left, 0, 99)
     rows = np.clip(np.arange(side) + top, 0, 79)
-    assert np.abs(pixels[:, :, 0] - columns).max() <= 1 and np.abs(pixels[:, :, 1] - rows[:, None]).max() <= 1
-    inside = ((columns[None] == np.arange(side) + left) & (rows[:, None] == (np.arange(side) + top)[:, None]))[..., None]
+    assert (
+        np.abs(pixels[:, :, 0] - columns).max() <= 1
+        and np.abs(pixels[:, :, 1] - rows[:, None]).max() <= 1
+    )
+    inside = (
+        (columns[None] == np.arange(side) + left)
+        & (rows[:, None] == (np.arange(side) + top)[:, None])
+    )[..., None]
     shown = framed.blacken(np.full((int(side), int(side), 3), 9, np.uint8))
     assert np.array_equal(shown, np.where(inside, 9, 0).repeat(3, axis=2))
 
 
-def test_a_large_face_is_shrunk_and_a_small_one_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_face_is_shrunk_and_a_small_one_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     framed = cut_square(Image.new("RGB", (3000, 3000)), -9000.0, -9000.0, 20_000.0)
     assert framed.image.size == (MAX_FRAME, MAX_FRAME)
     grey, task = Image.new("RGB", (64, 64), (9, 9, 9)), tmp_path / "face.task"

@@ -18,8 +18,16 @@ def test_the_table_is_that_of_the_committed_run() -> None:
 
 
 def test_every_runtime_draws_what_diffusers_draws() -> None:
-    rows = {name: row for name, row in FACTS["rows"].items() if " fp32, " in name and row["picture_db"]}
-    ways = [name.removeprefix("diffusers fp32, ") for name in FACTS["rows"] if name.startswith("diffusers ")]
+    rows = {
+        name: row for name, row in FACTS["rows"].items() if " fp32, " in name and row["picture_db"]
+    }
+    ways = [
+        name.removeprefix("diffusers fp32, ")
+        for name in FACTS["rows"]
+        if name.startswith("diffusers ")
+    ]
     assert {"25 steps", "6 steps"} <= set(ways)
-    assert set(rows) == {f"{kind} fp32, {way}" for kind in ("litert", "onnx", "coreml") for way in ways}
+    assert set(rows) == {
+        f"{kind} fp32, {way}" for kind in ("litert", "onnx", "coreml") for way in ways
+    }
     assert all(min(row["picture_db"]) >= LEAST_DB for row in rows.values())

@@ -25,7 +25,9 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
 
 
 def drawn(pipeline: Pipeline, prompt: str = "a child", **more: Any) -> Any:
-    words = {name: more.pop(name) for name in ("negative", "steps", "guidance", "solver") if name in more}
+    words = {
+        name: more.pop(name) for name in ("negative", "steps", "guidance", "solver") if name in more
+    }
     return generate(pipeline, networks(), Words(prompt=prompt, **words), **more)  # type: ignore[arg-type]
 
 
@@ -33,9 +35,14 @@ def test_the_same_words_and_seed_are_the_same_picture(pipeline: Pipeline) -> Non
     one, two = drawn(pipeline, seed=3), drawn(pipeline, seed=3)
     assert np.array_equal(one.image_HWC, two.image_HWC) and np.array_equal(one.latent, two.latent)
     assert one.image_HWC.shape == (SIDE, SIDE, 3) and one.image_HWC.dtype == np.uint8
-    for other in (drawn(pipeline, seed=4), drawn(pipeline, "an adult", seed=3), drawn(pipeline, seed=3, steps=5),
-                  drawn(pipeline, seed=3, guidance=2.0), drawn(pipeline, seed=3, negative="sad"),
-                  drawn(with_schedule(pipeline, "v_prediction, zero terminal SNR"), seed=3)):  # fmt: skip
+    for other in (
+        drawn(pipeline, seed=4),
+        drawn(pipeline, "an adult", seed=3),
+        drawn(pipeline, seed=3, steps=5),
+        drawn(pipeline, seed=3, guidance=2.0),
+        drawn(pipeline, seed=3, negative="sad"),
+        drawn(with_schedule(pipeline, "v_prediction, zero terminal SNR"), seed=3),
+    ):
         assert not np.array_equal(other.latent, one.latent)
 
 
@@ -49,7 +56,9 @@ def test_one_step_by_hand(pipeline: Pipeline) -> None:
         seen.append(dict(given))
         return plain(given)
 
-    found = generate(pipeline, parts | {"unet": unet}, Words(prompt="a child", steps=1, guidance=2.0), seed=9)
+    found = generate(
+        pipeline, parts | {"unet": unet}, Words(prompt="a child", steps=1, guidance=2.0), seed=9
+    )
     (given,) = seen
     z = latent(9, LATENT)
     assert np.array_equal(given["sample"], z) and given["timestep"].tolist() == [1.0]
@@ -57,7 +66,9 @@ def test_one_step_by_hand(pipeline: Pipeline) -> None:
     p = said["noise_pred_negative"] + 2 * (said["noise_pred"] - said["noise_pred_negative"])
     a, after = pipeline.schedule.alphas_cumprod[1], pipeline.schedule.final_alpha_cumprod
     data = (z - np.sqrt(1 - a) * p) / np.sqrt(a)
-    assert np.allclose(found.latent, np.sqrt(after) * data + np.sqrt(1 - after) * p, rtol=1e-5, atol=1e-6)
+    assert np.allclose(
+        found.latent, np.sqrt(after) * data + np.sqrt(1 - after) * p, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_every_step_is_told_and_solvers_differ(pipeline: Pipeline) -> None:
@@ -104,8 +115,14 @@ def test_long_prompts_are_cut_and_said_so(pipeline: Pipeline) -> None:
         ({"guidance": 1.0, "negative": "sad"}, "without guidance it has no effect"),
         ({"steps": 0}, "0 steps: out of range"),
         ({"seed": -1}, "seed -1: out of range"),
-        ({"steerings": (Steering(plugin="depth", image=EDGES),)}, "plugin 'depth': the pipeline has none of this name"),
-        ({"steerings": (Steering(plugin="canny", image=Path("edges.png")),)}, "condition of canny: it is a file"),
+        (
+            {"steerings": (Steering(plugin="depth", image=EDGES),)},
+            "plugin 'depth': the pipeline has none of this name",
+        ),
+        (
+            {"steerings": (Steering(plugin="canny", image=Path("edges.png")),)},
+            "condition of canny: it is a file",
+        ),
     ],
 )
 def test_wrong_numbers_and_names(pipeline: Pipeline, more: dict[str, Any], words: str) -> None:
@@ -148,11 +165,15 @@ made = device.generate(device.load_pipeline(Path({str(tmp_path)!r})), networks()
 print(made.image_HWC.shape, sys.modules.get("torch"))
 """
     root = Path(__file__).parents[4]  # of the package tests, which the toy imports
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=root)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=root
+    )
     assert done.stdout == "(16, 16, 3) None\n", done.stderr[-2000:]
 
 
-def test_a_unet_without_guidance_is_asked_about_the_prompt_alone(pipeline: Pipeline, tmp_path: Path) -> None:
+def test_a_unet_without_guidance_is_asked_about_the_prompt_alone(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
     own = toy(tmp_path, guided=False)
     assert not own.guided and pipeline.guided
     seen: list[set[str]] = []

@@ -1,4 +1,6 @@
-"""A picture says of itself that a model drew it, in PNG and in JPEG, where other programs look for it."""
+"""A picture says of itself that a model drew it, in PNG and in JPEG, where other programs look for
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""``pipeline.json`` is hostile input: every broken, swapped or foreign folder ends in one typed line."""
+"""``pipeline.json`` is hostile input: every broken, swapped or foreign folder ends in one typed
+line.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def test_a_whole_folder_is_read_and_opened(folder: Path) -> None:
     found = load_pipeline(folder)
     assert found == load_pipeline(folder / PIPELINE) and found.residuals == (RESIDUAL,)
     files = open_files(found, folder, target=None, precision=None)
-    assert set(files) == set(SPECS) and all(item.card.iospec == SPECS[name] for name, item in files.items())
+    assert set(files) == set(SPECS) and all(
+        item.card.iospec == SPECS[name] for name, item in files.items()
+    )
 
 
 BROKEN: tuple[tuple[str, str], ...] = (
@@ -94,33 +98,67 @@ def test_paths_that_lead_out_of_the_folder(folder: Path, path: str) -> None:
         (lambda raw: raw["schedule"].update(prediction="x0"), "schema"),
         (lambda raw: raw["schedule"].update(guidance="cosine"), "schema"),
         (lambda raw: raw["schedule"].update(steps_offset=10**6), "steps_offset of 1000000"),
-        (lambda raw: raw["tokenizer"].update(length=50), "input_ids of shape \\(1, 48\\) where \\(1, 50\\)"),
-        (lambda raw: raw["tokenizer"]["vocabulary"].append("new"), "819 tokens, more than its text encoder takes"),
+        (
+            lambda raw: raw["tokenizer"].update(length=50),
+            "input_ids of shape \\(1, 48\\) where \\(1, 50\\)",
+        ),
+        (
+            lambda raw: raw["tokenizer"]["vocabulary"].append("new"),
+            "819 tokens, more than its text encoder takes",
+        ),
         (lambda raw: raw.update(latent_shape=[4, 2, 2]), "its unet has sample of shape"),
         (lambda raw: raw.update(image_size=32), "its decoder has image of shape"),
         (lambda raw: raw.update(residuals=[]), "its residuals are not the inputs"),
         (lambda raw: raw["unet"].update(files=[]), "its unet has no files"),
-        (lambda raw: raw["unet"]["files"].append(raw["unet"]["files"][0]), "two of one target and precision"),
+        (
+            lambda raw: raw["unet"]["files"].append(raw["unet"]["files"][0]),
+            "two of one target and precision",
+        ),
         (lambda raw: raw["defaults"].update(steps=0), "its defaults are 0 steps"),
         (lambda raw: raw["defaults"].update(guidance=0.5), "a guidance of 0.5"),
-        (lambda raw: raw["plugins"].update({"../x": raw["plugins"]["canny"]}), "is no name of a plugin"),
         (
-            lambda raw: raw["plugins"]["canny"]["part"]["iospec"]["outputs"][0].update(shape=[1, 5, 2, 2]),
-            "its plugin canny was made for another base: it gives \\[1, 5, 2, 2\\] as adapter_res_samples_00",
+            lambda raw: raw["plugins"].update({"../x": raw["plugins"]["canny"]}),
+            "is no name of a plugin",
         ),
         (
-            lambda raw: raw["plugins"]["canny"]["part"]["iospec"]["inputs"][0].update(shape=[1, 3, 8, 8]),
+            lambda raw: raw["plugins"]["canny"]["part"]["iospec"]["outputs"][0].update(
+                shape=[1, 5, 2, 2]
+            ),
+            "its plugin canny was made for another base: it gives \\[1, 5, 2, 2\\] as "
+            "adapter_res_samples_00",
+        ),
+        (
+            lambda raw: raw["plugins"]["canny"]["part"]["iospec"]["inputs"][0].update(
+                shape=[1, 3, 8, 8]
+            ),
             "takes no condition of 16 pixels",
         ),
-        (lambda raw: raw["unet"]["iospec"]["inputs"][0].update(dtype="int8"), "its unet has sample of int8 where float32"),
-        (lambda raw: raw["unet"]["iospec"]["inputs"].pop(3), "a negative prompt that it is not asked about"),
-        (unguided, "its defaults have a guidance of 3, and its unet answers for no negative prompt"),
+        (
+            lambda raw: raw["unet"]["iospec"]["inputs"][0].update(dtype="int8"),
+            "its unet has sample of int8 where float32",
+        ),
+        (
+            lambda raw: raw["unet"]["iospec"]["inputs"].pop(3),
+            "a negative prompt that it is not asked about",
+        ),
+        (
+            unguided,
+            "its defaults have a guidance of 3, and its unet answers for no negative prompt",
+        ),
         (swap, "its residuals are not the inputs"),
-        (lambda raw: raw["unet"]["iospec"]["outputs"].pop(1), "has noise_pred_negative of shape None"),
-        (lambda raw: raw["text_encoder"]["iospec"].update(inputs=[]), "has input_ids of shape None"),
+        (
+            lambda raw: raw["unet"]["iospec"]["outputs"].pop(1),
+            "has noise_pred_negative of shape None",
+        ),
+        (
+            lambda raw: raw["text_encoder"]["iospec"].update(inputs=[]),
+            "has input_ids of shape None",
+        ),
     ],
 )
-def test_records_that_do_not_fit_together(folder: Path, edit: Callable[[dict[str, Any]], object], words: str) -> None:
+def test_records_that_do_not_fit_together(
+    folder: Path, edit: Callable[[dict[str, Any]], object], words: str
+) -> None:
     change(folder, edit)
     if words == "no error":  # it has a default, which is the only value
         load_pipeline(folder)
@@ -163,7 +201,10 @@ def test_a_file_that_was_swapped_with_its_card(folder: Path, tmp_path: Path) -> 
 
 def test_files_of_two_parts_exchanged(folder: Path) -> None:
     def exchange(raw: dict[str, Any]) -> None:
-        raw["decoder"]["files"], raw["unet"]["files"] = raw["unet"]["files"], raw["decoder"]["files"]
+        raw["decoder"]["files"], raw["unet"]["files"] = (
+            raw["unet"]["files"],
+            raw["decoder"]["files"],
+        )
 
     change(folder, exchange)
     with pytest.raises(ArtifactError, match=r"its tensors are not those that pipeline.json says"):
@@ -182,9 +223,14 @@ def test_links(folder: Path, tmp_path: Path, link: str) -> None:
 
 @pytest.mark.parametrize(
     ("target", "precision", "words"),
-    [("onnx", None, "its text_encoder has no such file, but litert fp32"), (None, "fp16", "litert fp16: its text_encoder")],
+    [
+        ("onnx", None, "its text_encoder has no such file, but litert fp32"),
+        (None, "fp16", "litert fp16: its text_encoder"),
+    ],
 )
-def test_a_target_or_precision_that_is_not_there(folder: Path, target: str | None, precision: str | None, words: str) -> None:
+def test_a_target_or_precision_that_is_not_there(
+    folder: Path, target: str | None, precision: str | None, words: str
+) -> None:
     with pytest.raises(InputError, match=words):
         open_files(load_pipeline(folder), folder, target=target, precision=precision)
 

@@ -31,7 +31,9 @@ def theirs() -> Any:
 
 
 def ids(tokenizer: Any, text: str) -> list[int]:
-    found: list[int] = tokenizer(text, padding="max_length", max_length=OURS.length, truncation=True).input_ids
+    found: list[int] = tokenizer(
+        text, padding="max_length", max_length=OURS.length, truncation=True
+    ).input_ids
     return found
 
 
@@ -43,8 +45,12 @@ def test_golden_prompts_have_transformers_ids(theirs: Any, item: dict[str, Any])
     assert found.tokens == len(theirs(text).input_ids) and found.cut == (found.tokens > OURS.length)
 
 
-assigned = st.characters(exclude_categories=("Cs", "Cn", "Co")).filter(lambda one: unicodedata.ucd_3_2_0.category(one) != "Cn")
-"""Characters that are as old as Unicode 3.2: of newer ones, libraries differ about what is a letter."""
+assigned = st.characters(exclude_categories=("Cs", "Cn", "Co")).filter(
+    lambda one: unicodedata.ucd_3_2_0.category(one) != "Cn"
+)
+"""Characters that are as old as Unicode 3.2: of newer ones, libraries differ about what is a
+letter.
+"""
 
 
 @given(st.text(assigned | st.sampled_from("' 'sA1,"), max_size=40))
@@ -55,14 +61,19 @@ def test_any_text_has_transformers_ids(theirs: Any, text: str) -> None:
 def test_unknown_words_are_spelled() -> None:
     found = OURS.encode("zyzzyva")
     assert not found.cut and all(number < OURS.start for number in found.ids[1 : found.tokens - 1])
-    assert "".join(OURS.vocabulary[number] for number in found.ids[1 : found.tokens - 1]) == "zyzzyva</w>"
+    assert (
+        "".join(OURS.vocabulary[number] for number in found.ids[1 : found.tokens - 1])
+        == "zyzzyva</w>"
+    )
 
 
 def test_long_prompts_are_cut_quickly_and_endless_ones_refused() -> None:
     started = time.process_time()
     assert OURS.encode("ab" * (MAX_CHARACTERS // 2)).cut
     assert time.process_time() - started < 60  # a scan for every merge would take hours
-    with pytest.raises(InputError, match=f"prompt of {MAX_CHARACTERS + 1} characters: more than {MAX_CHARACTERS}"):
+    with pytest.raises(
+        InputError, match=f"prompt of {MAX_CHARACTERS + 1} characters: more than {MAX_CHARACTERS}"
+    ):
         OURS.encode("a" * (MAX_CHARACTERS + 1))
 
 

@@ -1,4 +1,6 @@
-"""What is computed once, and what a base is told by: every weight, setting and word that decides numbers, and nothing else."""
+"""What is computed once, and what a base is told by: every weight, setting and word that decides
+numbers, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -51,33 +53,53 @@ def test_the_first_time_writes_and_the_second_reads(place: Path) -> None:
     made = cached_array(FACTS, SHAPE, "float16", blocks())
     assert made.tolist() == np.arange(10.0).reshape(5, 2).tolist() and made.dtype == np.float16
     again = cached_array(dict(reversed(FACTS.items())), SHAPE, "float16", untouched())
-    assert isinstance(again, np.memmap) and not again.flags.writeable and again.tolist() == made.tolist()
+    assert (
+        isinstance(again, np.memmap)
+        and not again.flags.writeable
+        and again.tolist() == made.tolist()
+    )
     assert len(list(place.iterdir())) == 1
 
 
 @pytest.mark.parametrize(
     "harm",
-    [lambda raw: raw[:-1], lambda raw: raw[:40], lambda raw: b"", lambda raw: b"x" * len(raw),
-     lambda raw: raw.replace(b"(5, 2)", b"(2, 5)")],
+    [
+        lambda raw: raw[:-1],
+        lambda raw: raw[:40],
+        lambda raw: b"",
+        lambda raw: b"x" * len(raw),
+        lambda raw: raw.replace(b"(5, 2)", b"(2, 5)"),
+    ],
     ids=["cut", "half a header", "empty", "noise", "other shape"],
-)  # fmt: skip
+)
 def test_a_broken_file_is_computed_again(place: Path, harm: Callable[[bytes], bytes]) -> None:
     cached_array(FACTS, SHAPE, "float32", blocks())
     (file,) = place.iterdir()
     whole = file.read_bytes()
     file.write_bytes(harm(whole))
-    assert cached_array(FACTS, SHAPE, "float32", blocks()).tolist() == np.arange(10.0).reshape(5, 2).tolist()
+    assert (
+        cached_array(FACTS, SHAPE, "float32", blocks()).tolist()
+        == np.arange(10.0).reshape(5, 2).tolist()
+    )
     assert file.read_bytes() == whole and list(place.iterdir()) == [file]
 
 
 @pytest.mark.parametrize(
     ("facts", "shape", "dtype"),
-    [({**FACTS, "of": "b"}, SHAPE, "float32"), ({**FACTS, "kind": "other"}, SHAPE, "float32"), (FACTS, (10,), "float32"),
-     (FACTS, SHAPE, "float16")],
-)  # fmt: skip
-def test_other_facts_are_another_file(place: Path, facts: dict[str, Any], shape: tuple[int, ...], dtype: str) -> None:
+    [
+        ({**FACTS, "of": "b"}, SHAPE, "float32"),
+        ({**FACTS, "kind": "other"}, SHAPE, "float32"),
+        (FACTS, (10,), "float32"),
+        (FACTS, SHAPE, "float16"),
+    ],
+)
+def test_other_facts_are_another_file(
+    place: Path, facts: dict[str, Any], shape: tuple[int, ...], dtype: str
+) -> None:
     cached_array(FACTS, SHAPE, "float32", blocks())
-    other = cached_array(facts, shape, dtype, (block.reshape(-1, *shape[1:]) for block in blocks(100.0)))
+    other = cached_array(
+        facts, shape, dtype, (block.reshape(-1, *shape[1:]) for block in blocks(100.0))
+    )
     assert float(other.flatten()[0]) == 100.0 and len(list(place.iterdir())) == 2
     assert float(cached_array(FACTS, SHAPE, "float32", untouched())[0, 0]) == 0.0
 
@@ -92,7 +114,9 @@ def test_a_failure_leaves_nothing(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_digests_are_of_values_words_and_names(base: Any, tmp_path: Path, base_folder: Path) -> None:
+def test_digests_are_of_values_words_and_names(
+    base: Any, tmp_path: Path, base_folder: Path
+) -> None:
     unet, half = base.unet, copy.deepcopy(base.unet).half()
     digest = weights_digest(unet)
     assert weights_digest(copy.deepcopy(unet)) == digest
@@ -101,10 +125,15 @@ def test_digests_are_of_values_words_and_names(base: Any, tmp_path: Path, base_f
     renamed = torch.nn.ModuleDict({"a": torch.nn.Linear(1, 1)})
     assert weights_digest(renamed) != weights_digest(torch.nn.ModuleDict({"b": renamed["a"]}))
     other = twin(base)
-    other.tokenizer = train_tokenizer(["smiling"], tmp_path / "other", vocabulary=len(base.tokenizer), length=TOKENS)
+    other.tokenizer = train_tokenizer(
+        ["smiling"], tmp_path / "other", vocabulary=len(base.tokenizer), length=TOKENS
+    )
     assert base_digest(other) != base_digest(base)
     words = words_of(base.tokenizer)
-    assert len(words["vocabulary"]) == len(base.tokenizer) and len(words["merges"]) == len(base.tokenizer) - 514
+    assert (
+        len(words["vocabulary"]) == len(base.tokenizer)
+        and len(words["merges"]) == len(base.tokenizer) - 514
+    )
     assert json.loads(json.dumps(words))["length"] == TOKENS
     wrapped = nn.Module()
     wrapped.text_model = base.text_encoder
@@ -117,16 +146,23 @@ def test_digests_are_of_values_words_and_names(base: Any, tmp_path: Path, base_f
     del raw["resnet_skip_time_act"], raw["conv_in_kernel"]
     path.write_text(json.dumps(raw | {"_diffusers_version": "0.20.0"}))
     assert base_digest(load_base(str(tmp_path / "base"), device=CPU)) == base_digest(base)
-    assert settings_of(base.unet)["class"] == "UNet2DConditionModel" and "conv_in_kernel" not in settings_of(base.unet)
+    assert settings_of(base.unet)[
+        "class"
+    ] == "UNet2DConditionModel" and "conv_in_kernel" not in settings_of(base.unet)
 
 
 def test_latents_are_scaled_means_in_half_precision(base: Any, faces: Dataset, place: Path) -> None:
     found = latents(base, faces, show=False)
     with torch.no_grad():
-        mean = base.vae.encode(to_image(faces.pixels([3, 7]), CPU)).latent_dist.mean * base.vae.config.scaling_factor
+        mean = (
+            base.vae.encode(to_image(faces.pixels([3, 7]), CPU)).latent_dist.mean
+            * base.vae.config.scaling_factor
+        )
     assert found.shape == (len(faces), 4, 8, 8) and found.dtype == np.float16
     error = np.abs(found[[3, 7]].astype(np.float64) - mean.double().numpy())
-    assert (error <= HALF * np.abs(mean.numpy()) + 2.0**-24 + 1e-6).all() and error.max() > 0  # 1e-6: batches differ
+    assert (
+        error <= HALF * np.abs(mean.numpy()) + 2.0**-24 + 1e-6
+    ).all() and error.max() > 0  # 1e-6: batches differ
     latents(base, faces, show=False)
     assert len(list(place.glob("*.npy"))) == 1
 
@@ -145,7 +181,9 @@ def test_latents_follow_weights_scale_and_data(base: Any, faces: Dataset, place:
     assert len(list(place.glob("*.npy"))) == 4
 
 
-def test_pictures_are_encoded_a_few_at_a_time(base: Any, faces: Dataset, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_are_encoded_a_few_at_a_time(
+    base: Any, faces: Dataset, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     encode_, sizes = base.vae.encode, list[int]()
 
     def watched(image_BCHW: Any) -> Any:
@@ -177,16 +215,22 @@ def test_text_is_what_cross_attention_sees(base: Any, place: Path) -> None:
     found = text_embeddings(base, prompts, show=False)
     assert found.shape == (5, TOKENS, 32) and found.dtype == np.float16
     with torch.no_grad():
-        states = base.encode_prompt(prompts, CPU, 1, False)[0].double().numpy()  # as diffusers' own pipelines make them
+        # as diffusers' own pipelines make them
+        states = base.encode_prompt(prompts, CPU, 1, False)[0].double().numpy()
     assert (np.abs(found - states) <= HALF * np.abs(states) + 2.0**-24 + 1e-6).all()
-    assert np.array_equal(text_embeddings(base, prompts, show=False), found) and len(list(place.iterdir())) == 1
+    assert (
+        np.array_equal(text_embeddings(base, prompts, show=False), found)
+        and len(list(place.iterdir())) == 1
+    )
 
 
 def test_text_follows_prompts_tokenizer_and_encoder(base: Any, tmp_path: Path, place: Path) -> None:
     text_embeddings(base, WORDS, show=False)
     text_embeddings(base, WORDS[::-1], show=False)
     other = twin(base)
-    other.tokenizer = train_tokenizer(["smiling"], tmp_path / "other", vocabulary=len(base.tokenizer), length=TOKENS)
+    other.tokenizer = train_tokenizer(
+        ["smiling"], tmp_path / "other", vocabulary=len(base.tokenizer), length=TOKENS
+    )
     assert encode(other.tokenizer, WORDS).tolist() != encode(base.tokenizer, WORDS).tolist()
     text_embeddings(other, WORDS, show=False)
     other = twin(base)
@@ -230,7 +274,9 @@ CHANGES: dict[str, Callable[[Any], object]] = {
 SAME: dict[str, Callable[[Any], object]] = {
     "place": lambda pipe: pipe.unet.register_to_config(_name_or_path="elsewhere"),
     "version": lambda pipe: pipe.vae.register_to_config(_diffusers_version="0.1"),
-    "transformers": lambda pipe: setattr(pipe.text_encoder.config, "transformers_version", "4.57.0"),
+    "transformers": lambda pipe: setattr(
+        pipe.text_encoder.config, "transformers_version", "4.57.0"
+    ),
     "type": lambda pipe: setattr(pipe.text_encoder.config, "dtype", torch.float16),
     "a default": lambda pipe: pipe.scheduler.register_to_config(thresholding=False),
     "sampler": sampler,

@@ -1,4 +1,6 @@
-"""Plugin, ControlNet and T2I-Adapter beside one frozen base: what they are shown, what learns, their losses at fixed noise."""
+"""Plugin, ControlNet and T2I-Adapter beside one frozen base: what they are shown, what learns,
+their losses at fixed noise.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,12 @@ def shown(base: Any, count: int = 2) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(4)
     noisy = torch.randn(count, 4, 8, 8, generator=generator)
     text = torch.randn(count, 16, 32, generator=generator)
-    return noisy, torch.tensor([7, 800])[:count], text, torch.rand(count, 3, SIZE, SIZE, generator=generator)
+    return (
+        noisy,
+        torch.tensor([7, 800])[:count],
+        text,
+        torch.rand(count, 3, SIZE, SIZE, generator=generator),
+    )
 
 
 def test_what_no_control_can_be_made_of_is_refused(base: Any) -> None:
@@ -70,7 +77,9 @@ def test_what_no_control_can_be_made_of_is_refused(base: Any) -> None:
         with pytest.raises(UnplugError, match=r"canny plugin: made for another base \(.*24.*32"):
             pipeline(base, network)
     plugin = steering_plugin(base.unet, input_range=(-1.0, 1.0))
-    with pytest.raises(InputError, match=r"takes values in \[-1, 1\] and diffusers' pipelines feed \[0, 1\]"):
+    with pytest.raises(
+        InputError, match=r"takes values in \[-1, 1\] and diffusers' pipelines feed \[0, 1\]"
+    ):
         CONTROLS.get("plugin")().pipeline(base, plugin)
 
 
@@ -81,7 +90,9 @@ def test_where_training_starts(kind: str, base: Any) -> None:
     noisy, steps, text, condition = shown(base)
     with torch.no_grad():
         bare = base.unet(noisy, steps, text).sample
-        steered = base.unet(noisy, steps, text, **control.residuals(network.eval(), noisy, steps, text, condition)).sample
+        steered = base.unet(
+            noisy, steps, text, **control.residuals(network.eval(), noisy, steps, text, condition)
+        ).sample
     if kind == "t2i-adapter":
         assert (steered - bare).abs().max() > 1e-3
     else:
@@ -89,20 +100,32 @@ def test_where_training_starts(kind: str, base: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_gradients_reach_the_control_and_nothing_else(kind: str, base: Any, control_set: ControlSet) -> None:
+def test_gradients_reach_the_control_and_nothing_else(
+    kind: str, base: Any, control_set: ControlSet
+) -> None:
     control, network = made(kind, base)
     before = weights_digest(base.unet)
     model = ControlLoss(control, network.train(), base, "uniform", "velocity")
     assert {name.split(".")[0] for name in model.state_dict()} == {"network"}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     generator, batch = torch.Generator().manual_seed(1), control_set.batch(torch.arange(2), CPU)
-    for _ in range(3):  # what stands in front of a zero projection has a gradient once that has moved
+    for _ in range(
+        3
+    ):  # what stands in front of a zero projection has a gradient once that has moved
         optimizer.zero_grad()
         model(**batch, generator=generator).backward()
         optimizer.step()
-    lost = [name for name, value in network.named_parameters() if value.grad is None or not value.grad.any()]
+    lost = [
+        name
+        for name, value in network.named_parameters()
+        if value.grad is None or not value.grad.any()
+    ]
     assert not lost
-    assert all(value.grad is None for part in (base.unet, base.vae, base.text_encoder) for value in part.parameters())
+    assert all(
+        value.grad is None
+        for part in (base.unet, base.vae, base.text_encoder)
+        for value in part.parameters()
+    )
     assert weights_digest(base.unet) == before and not base.unet.training
 
 
@@ -111,11 +134,20 @@ def test_two_controls_with_a_seed_see_the_same_batches(base: Any, control_set: C
     for kind in KINDS:
         for seed in (0, 1):
             rows = seen.setdefault((kind, seed), [])
-            hook = base.unet.register_forward_pre_hook(lambda _, given, rows=rows: rows.append(given))
+            hook = base.unet.register_forward_pre_hook(
+                lambda _, given, rows=rows: rows.append(given)
+            )
             fit_control(
-                CONTROLS.get(kind)(), base, control_set, RECIPE, condition="canny", image_size=SIZE, seed=seed, device=CPU,
+                CONTROLS.get(kind)(),
+                base,
+                control_set,
+                RECIPE,
+                condition="canny",
+                image_size=SIZE,
+                seed=seed,
+                device=CPU,
                 show=False,
-            )  # fmt: skip
+            )
             hook.remove()
     first = seen["plugin", 0]
     assert len(first) == RECIPE.steps and not torch.equal(first[0][0], first[1][0])
@@ -125,12 +157,16 @@ def test_two_controls_with_a_seed_see_the_same_batches(base: Any, control_set: C
         assert not torch.equal(seen[kind, 1][0][0], first[0][0])
 
 
-def test_a_copy_shares_the_base_and_the_network_comes_back_as_it_was(base: Any, some: ControlSet) -> None:
+def test_a_copy_shares_the_base_and_the_network_comes_back_as_it_was(
+    base: Any, some: ControlSet
+) -> None:
     control, network = made("plugin", base)
     model = ControlLoss(control, network, base, "cubic", "noise")
     twin = copy.deepcopy(model)
     assert twin.frozen[1] is base.unet and twin.network is not network
-    assert all(torch.equal(a, b) for a, b in zip(twin.parameters(), model.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(twin.parameters(), model.parameters(), strict=True)
+    )
     for training in (True, False):
         network = steering_plugin(base.unet).train(training)
         before = {name: value.clone() for name, value in network.state_dict().items()}
@@ -145,20 +181,31 @@ def test_a_copy_shares_the_base_and_the_network_comes_back_as_it_was(base: Any, 
 def test_pipelines_share_the_base(kind: str, base: Any) -> None:
     control, network = made(kind, base)
     pipe = control.pipeline(base, network)
-    assert pipe.unet is base.unet and pipe.vae is base.vae and control.every_step == (kind == "controlnet")
+    assert (
+        pipe.unet is base.unet
+        and pipe.vae is base.vae
+        and control.every_step == (kind == "controlnet")
+    )
     assert set(parts_of(base)) <= set(pipe.components) | {"requires_safety_checker"}
     image = torch.zeros(1, 3, SIZE, SIZE)
     pipe.set_progress_bar_config(disable=True)
-    made_latent = pipe("a child", image=image, num_inference_steps=1, height=SIZE, width=SIZE, output_type="latent").images
+    made_latent = pipe(
+        "a child", image=image, num_inference_steps=1, height=SIZE, width=SIZE, output_type="latent"
+    ).images
     assert tuple(made_latent.shape) == (1, 4, 8, 8)
 
 
 @pytest.mark.parametrize(
-    ("channels", "device", "changed"), [((96, 192), "cpu", True), ((320, 1280), "cpu", False), ((96, 192), "cuda", False)]
+    ("channels", "device", "changed"),
+    [((96, 192), "cpu", True), ((320, 1280), "cpu", False), ((96, 192), "cuda", False)],
 )
-def test_attention_is_only_written_out_where_it_is_small(channels: tuple[int, ...], device: str, changed: bool) -> None:
+def test_attention_is_only_written_out_where_it_is_small(
+    channels: tuple[int, ...], device: str, changed: bool
+) -> None:
     calls: list[Any] = []
-    unet = SimpleNamespace(config=SimpleNamespace(block_out_channels=channels), set_attn_processor=calls.append)
+    unet = SimpleNamespace(
+        config=SimpleNamespace(block_out_channels=channels), set_attn_processor=calls.append
+    )
     use_fast_attention(unet, torch.device(device))
     assert bool(calls) == changed
 
@@ -184,39 +231,61 @@ def found(base: Any, plugin: Any, some: ControlSet) -> Tensor:
 
 @pytest.mark.long
 @pytest.mark.parametrize("batch_size", [1, 64])
-def test_the_batch_size_does_not_matter(base: Any, plugin: Any, some: ControlSet, found: Tensor, batch_size: int) -> None:
+def test_the_batch_size_does_not_matter(
+    base: Any, plugin: Any, some: ControlSet, found: Tensor, batch_size: int
+) -> None:
     again = losses(CONTROLS.get("plugin")(), plugin, base, some, device=CPU, batch_size=batch_size)
     torch.testing.assert_close(again, found, **CLOSE)
     part = some.subset([some.ids[place] for place in (3, 0)])  # nor does the order
-    torch.testing.assert_close(losses(CONTROLS.get("plugin")(), plugin, base, part, device=CPU), found[[3, 0]], **CLOSE)
+    torch.testing.assert_close(
+        losses(CONTROLS.get("plugin")(), plugin, base, part, device=CPU), found[[3, 0]], **CLOSE
+    )
 
 
 @pytest.mark.parametrize("steered", [True, False])
-def test_one_sample_at_one_level_by_hand(base: Any, plugin: Any, some: ControlSet, found: Tensor, steered: bool) -> None:
+def test_one_sample_at_one_level_by_hand(
+    base: Any, plugin: Any, some: ControlSet, found: Tensor, steered: bool
+) -> None:
     table = found if steered else losses(None, None, base, some, device=CPU)
-    assert tuple(table.shape) == (5, LEVELS) and table.dtype == torch.float32 and table.isfinite().all()
+    assert (
+        tuple(table.shape) == (5, LEVELS)
+        and table.dtype == torch.float32
+        and table.isfinite().all()
+    )
     place, level, step = 2, 5, 687  # the middle of the sixth of eight stretches of 1000: 687.5, cut
     batch = some.batch(torch.tensor([place]), CPU)
     noise = fixed_noise(torch.Size((4, 8, 8)), 0, level)[None]
     with torch.no_grad():
         share = float(base.scheduler.alphas_cumprod[step])
         noisy = share**0.5 * batch["latent_Bchw"] + (1 - share) ** 0.5 * noise
-        extra = {"down_intrablock_additional_residuals": plugin(batch["condition_BCHW"])} if steered else {}
+        extra = (
+            {"down_intrablock_additional_residuals": plugin(batch["condition_BCHW"])}
+            if steered
+            else {}
+        )
         guess = base.unet(noisy, step, batch["text_BLD"], **extra).sample
         velocity = share**0.5 * noise - (1 - share) ** 0.5 * batch["latent_Bchw"]
-    assert float(table[place, level]) == pytest.approx(float((guess - velocity).square().mean()), rel=1e-4)
+    assert float(table[place, level]) == pytest.approx(
+        float((guess - velocity).square().mean()), rel=1e-4
+    )
 
 
 def test_every_model_meets_the_same_noise(base: Any, some: ControlSet, found: Tensor) -> None:
     """A plugin that adds zeros, and a ControlNet that does, are the bare base to the bit."""
     bare = losses(None, None, base, some, device=CPU)
-    assert all(torch.equal(losses(*made(kind, base), base, some, device=CPU), bare) for kind in ("plugin", "controlnet"))
+    assert all(
+        torch.equal(losses(*made(kind, base), base, some, device=CPU), bare)
+        for kind in ("plugin", "controlnet")
+    )
     assert not torch.allclose(found, bare, **CLOSE)
 
 
 def test_means_and_nothing(base: Any, plugin: Any, some: ControlSet, found: Tensor) -> None:
     control = CONTROLS.get("plugin")()
-    first, share_T = found[:3], base.scheduler.alphas_cumprod[fixed_steps(1000)].clamp(min=MIN_SHARE)
+    first, share_T = (
+        found[:3],
+        base.scheduler.alphas_cumprod[fixed_steps(1000)].clamp(min=MIN_SHARE),
+    )
     for weighting, wanted in (("velocity", first), ("noise", first * share_T)):
         mean = mean_loss(control, plugin, base, some, weighting=weighting, device=CPU, most=3)
         assert mean == pytest.approx(float(wanted.mean()), rel=1e-4)
@@ -230,28 +299,43 @@ def numbered() -> ControlSet:
     """Every array says of which row it is; three samples lack the condition."""
     rows = np.arange(N + 3)
     return ControlSet(
-        ids=tuple(f"s{row}" for row in rows if row % 3), rows=rows[rows % 3 > 0],
+        ids=tuple(f"s{row}" for row in rows if row % 3),
+        rows=rows[rows % 3 > 0],
         latent=np.broadcast_to(rows[:, None, None, None], (N + 3, 1, 2, 2)).astype(np.float16),
-        condition=np.broadcast_to(rows[:, None, None, None] * 20, (N + 3, 4, 4, 3)).astype(np.uint8),
-        text=np.broadcast_to(np.arange(K * (N + 3) + 1)[:, None, None], (K * (N + 3) + 1, 2, 2)).astype(np.float16),
-        prompt=1 + K * rows[:, None] + np.arange(K), empty=np.zeros((2, 2), np.float16), subject=rows * 11,
+        condition=np.broadcast_to(rows[:, None, None, None] * 20, (N + 3, 4, 4, 3)).astype(
+            np.uint8
+        ),
+        text=np.broadcast_to(
+            np.arange(K * (N + 3) + 1)[:, None, None], (K * (N + 3) + 1, 2, 2)
+        ).astype(np.float16),
+        prompt=1 + K * rows[:, None] + np.arange(K),
+        empty=np.zeros((2, 2), np.float16),
+        subject=rows * 11,
         prompts=("", *(f"{row} {which}" for row in rows for which in range(K))),
-    )  # fmt: skip
+    )
 
 
 DATA = numbered()
 
 
-@given(ids=st.lists(st.sampled_from([*DATA.ids, "s0", "s3", "nobody"]), max_size=12), variant=st.integers(0, 2**31))
+@given(
+    ids=st.lists(st.sampled_from([*DATA.ids, "s0", "s3", "nobody"]), max_size=12),
+    variant=st.integers(0, 2**31),
+)
 def test_a_subset_keeps_everything_of_a_sample_together(ids: list[str], variant: int) -> None:
     part = DATA.subset(ids)
     kept = [int(name[1:]) for name in ids if name in DATA.ids]
     assert part.ids == tuple(f"s{row}" for row in kept) and part.rows.tolist() == kept
     assert part.subset(part.ids[:1]).ids == part.ids[:1]
     index = torch.arange(len(part))
-    for which, batch in ((0, part.batch(index, CPU)), (variant % K, part.batch(index, CPU, variant_B=index * 0 + variant))):
+    for which, batch in (
+        (0, part.batch(index, CPU)),
+        (variant % K, part.batch(index, CPU, variant_B=index * 0 + variant)),
+    ):
         assert batch["latent_Bchw"][:, 0, 0, 0].tolist() == kept
-        assert (batch["condition_BCHW"][:, 0, 0, 0] * 255).round().tolist() == [20 * row for row in kept]
+        assert (batch["condition_BCHW"][:, 0, 0, 0] * 255).round().tolist() == [
+            20 * row for row in kept
+        ]
         assert batch["text_BLD"][:, 0, 0].tolist() == [1 + K * row + which for row in kept]
     assert part.subject[part.rows].tolist() == [11 * row for row in kept]
     assert [part.prompts[part.prompt[row, 0]] for row in part.rows] == [f"{row} 0" for row in kept]
@@ -275,19 +359,25 @@ def test_batches_are_floats_and_draws_leave_out_their_share() -> None:
         row, text = batch["latent_Bchw"][:, 0, 0, 0], batch["text_BLD"][:, 0, 0]
         assert bool(((text - 1) // K == row)[~gone].all())
         if not share:
-            assert {int(which) for which in (text - 1) % K} == set(range(K)) and {int(r) for r in row} == set(
-                DATA.rows.tolist()
-            )
+            assert {int(which) for which in (text - 1) % K} == set(range(K)) and {
+                int(r) for r in row
+            } == set(DATA.rows.tolist())
     assert torch.equal(drawn(0.5)["text_BLD"], drawn(0.5)["text_BLD"])
     assert not torch.equal(drawn(0.5)["latent_Bchw"], drawn(0.5, seed=1)["latent_Bchw"])
 
 
-def test_refused_sets(base: Any, tmp_path: Path, faces: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DataError, match=r"data at 32 px: the base makes pictures of 64 px. Load it at 64"):
+def test_refused_sets(
+    base: Any, tmp_path: Path, faces: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(
+        DataError, match=r"data at 32 px: the base makes pictures of 64 px. Load it at 64"
+    ):
         load_control_set(base, load_dataset("synth:n=2", 32, show=False), "canny", show=False)
     Image.new("RGB", (80, 80)).save(tmp_path / "a.png")
     with pytest.raises(DataError, match="it has no captions"):
-        load_control_set(base, load_dataset(f"imagefolder:{tmp_path}", SIZE, show=False), "canny", show=False)
+        load_control_set(
+            base, load_dataset(f"imagefolder:{tmp_path}", SIZE, show=False), "canny", show=False
+        )
     for kind, options in (("cany", {}), ("canny", {"hight": "3"}), ("canny", {"low": "900"})):
         with pytest.raises(InputError):
             load_control_set(base, faces, kind, options, show=False)
@@ -304,16 +394,22 @@ class Finder:
     def __init__(self, missing: set[int]) -> None:
         self.missing = missing
 
-    def __call__(self, kind: str, options: Any, images: Any, size: int, **_: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    def __call__(
+        self, kind: str, options: Any, images: Any, size: int, **_: Any
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         found = np.array([row not in self.missing for row in range(len(images))])
         drawn = np.stack([np.full((size, size, 3), row, np.uint8) for row in range(len(images))])
         return drawn * found[:, None, None, None], found
 
 
-def test_samples_without_the_condition_are_left_out(base: Any, faces: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_without_the_condition_are_left_out(
+    base: Any, faces: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "conditions_in_worker", Finder({0, 5, 19}))
     data, missing = load_control_set(base, faces, "canny", captions=3, seed=2, show=False)
-    assert missing == 3 and data.ids == tuple(name for row, name in enumerate(faces.ids) if row not in {0, 5, 19})
+    assert missing == 3 and data.ids == tuple(
+        name for row, name in enumerate(faces.ids) if row not in {0, 5, 19}
+    )
     words = captions_of(faces, seed=2, variants=3)
     assert data.captions_sha256 == captions_digest(words)
     place = 3  # of row 4 among those that are left
@@ -321,22 +417,35 @@ def test_samples_without_the_condition_are_left_out(base: Any, faces: Dataset, m
     for which in range(3):
         batch = data.batch(torch.tensor([place]), CPU, variant_B=torch.tensor([which]))
         with torch.no_grad():
-            mean = base.vae.encode(to_image(faces.pixels([4]), CPU)).latent_dist.mean * base.vae.config.scaling_factor
+            mean = (
+                base.vae.encode(to_image(faces.pixels([4]), CPU)).latent_dist.mean
+                * base.vae.config.scaling_factor
+            )
             text = base.text_encoder(encode(base.tokenizer, [words[4][which]]))[0]
         torch.testing.assert_close(batch["latent_Bchw"], mean, rtol=2e-3, atol=1e-3)
         torch.testing.assert_close(batch["text_BLD"], text, rtol=2e-3, atol=1e-3)
         assert batch["condition_BCHW"].mul(255).round().unique().tolist() == [4.0]
     with torch.no_grad():
         empty = base.text_encoder(encode(base.tokenizer, [""]))[0][0]
-    torch.testing.assert_close(torch.from_numpy(np.array(data.empty)).float(), empty, rtol=2e-3, atol=1e-3)
+    torch.testing.assert_close(
+        torch.from_numpy(np.array(data.empty)).float(), empty, rtol=2e-3, atol=1e-3
+    )
     people = [sample.subject for row, sample in enumerate(faces.samples) if row not in {0, 5, 19}]
     numbers = data.subject[data.rows].tolist()
-    assert [[a == b for b in people] for a in people] == [[a == b for b in numbers] for a in numbers]
+    assert [[a == b for b in people] for a in people] == [
+        [a == b for b in numbers] for a in numbers
+    ]
 
 
-def test_pictures_are_read_piece_by_piece_and_give_the_conditions(faces: Dataset, control_set: ControlSet, base: Any) -> None:
+def test_pictures_are_read_piece_by_piece_and_give_the_conditions(
+    faces: Dataset, control_set: ControlSet, base: Any
+) -> None:
     # With pictures left out, the rows of the data set are not those on disk.
-    some = replace(faces, rows=faces.rows[[1, 4, 9, 11]], samples=tuple(faces.samples[row] for row in (1, 4, 9, 11)))
+    some = replace(
+        faces,
+        rows=faces.rows[[1, 4, 9, 11]],
+        samples=tuple(faces.samples[row] for row in (1, 4, 9, 11)),
+    )
     pictures: Any = module._Pictures(some)
     assert len(pictures) == 4 and pictures.shape == (4, SIZE, SIZE, 3)
     assert np.array_equal(pictures[1:9], faces.pixels([4, 9, 11]))
@@ -345,12 +454,18 @@ def test_pictures_are_read_piece_by_piece_and_give_the_conditions(faces: Dataset
     assert _digest(pictures) == _digest(faces.pixels([1, 4, 9, 11]))
     for place in (0, 13):
         expected = build_condition("canny").render(faces.pixels([place])[0], SIZE)
-        assert expected.any() and np.array_equal(control_set.condition[control_set.rows[place]], expected)
+        assert expected.any() and np.array_equal(
+            control_set.condition[control_set.rows[place]], expected
+        )
     loose, _ = load_control_set(base, faces, "canny", {"low": "20", "high": "40"}, show=False)
-    assert int((np.asarray(loose.condition) > 0).sum()) > int((np.asarray(control_set.condition) > 0).sum())
+    assert int((np.asarray(loose.condition) > 0).sum()) > int(
+        (np.asarray(control_set.condition) > 0).sum()
+    )
 
 
-def test_a_cache_is_found_by_its_condition(base: Any, faces: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_is_found_by_its_condition(
+    base: Any, faces: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not by where a task file lies, and without reading all pictures again."""
     found: list[tuple[str, str]] = []
     draw = module.conditions_in_worker
@@ -374,10 +489,17 @@ def test_clutter_wipes_and_adds_and_keeps_the_rest() -> None:
     assert 0.2 < float(touched.float().mean()) < 0.6 and torch.equal(
         changed, clutter(lines, 0.5, torch.Generator().manual_seed(1))
     )
-    assert bool((changed < lines).any()) and bool((changed > lines).any()) and set(changed.unique().tolist()) == {0.0, 1.0}
+    assert (
+        bool((changed < lines).any())
+        and bool((changed > lines).any())
+        and set(changed.unique().tolist()) == {0.0, 1.0}
+    )
 
 
 def test_training_meets_cluttered_conditions_only_where_the_recipe_says(some: ControlSet) -> None:
-    clean, changed = (ControlDraws(some, 0.0, CPU, clutter=share)(torch.Generator().manual_seed(2), 16) for share in (0.0, 1.0))
+    clean, changed = (
+        ControlDraws(some, 0.0, CPU, clutter=share)(torch.Generator().manual_seed(2), 16)
+        for share in (0.0, 1.0)
+    )
     assert torch.equal(clean["latent_Bchw"], changed["latent_Bchw"])
     assert not torch.equal(clean["condition_BCHW"], changed["condition_BCHW"])

@@ -14,7 +14,15 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from unplug.core import CheckpointError, write_json
-from unplug.sdk.drawing.diffusion import OURS, base_record, drawing_dtype, generate, image_size_of, load_base, sampling_of
+from unplug.sdk.drawing.diffusion import (
+    OURS,
+    base_record,
+    drawing_dtype,
+    generate,
+    image_size_of,
+    load_base,
+    sampling_of,
+)
 from unplug.sdk.drawing.diffusion.load import is_ours
 from unplug.sdk.drawing.diffusion.run_base import save_base
 from unplug.sdk.drawing.diffusion.shipped import USUAL
@@ -50,7 +58,9 @@ def pickled(path: str, name: str) -> Harm:
     return harm
 
 
-def first(change: Callable[[torch.Tensor], torch.Tensor | None]) -> Callable[[dict[str, torch.Tensor]], None]:
+def first(
+    change: Callable[[torch.Tensor], torch.Tensor | None],
+) -> Callable[[dict[str, torch.Tensor]], None]:
     def harm(found: dict[str, torch.Tensor]) -> None:
         name = min(found)
         value = change(found.pop(name))
@@ -69,42 +79,113 @@ def broken(value: torch.Tensor) -> torch.Tensor:
 
 
 WRONG: dict[str, tuple[Harm, str]] = {
-    "no index": (lambda folder: (folder / "model_index.json").unlink(), "not a diffusers folder: no model_index.json in it"),
+    "no index": (
+        lambda folder: (folder / "model_index.json").unlink(),
+        "not a diffusers folder: no model_index.json in it",
+    ),
     "single file": (
-        lambda folder: [(folder / "model_index.json").unlink(), (folder / "sd.safetensors").touch()],
+        lambda folder: [
+            (folder / "model_index.json").unlink(),
+            (folder / "sd.safetensors").touch(),
+        ],
         r"sd\.safetensors is a single-file checkpoint",
     ),
-    "broken index": (lambda folder: (folder / "model_index.json").write_text("{"), "model_index.json: not valid JSON"),
-    "list index": (lambda folder: (folder / "model_index.json").write_text("[]"), "it has no unet, vae, text_encoder"),
+    "broken index": (
+        lambda folder: (folder / "model_index.json").write_text("{"),
+        "model_index.json: not valid JSON",
+    ),
+    "list index": (
+        lambda folder: (folder / "model_index.json").write_text("[]"),
+        "it has no unet, vae, text_encoder",
+    ),
     "unet missing": (lambda folder: shutil.rmtree(folder / "unet"), "it has no unet"),
     "unet null": (edit("model_index.json", unet=[None, None]), "its unet is"),
-    "unet of another kind": (edit("model_index.json", unet=["transformers", "CLIPTextModel"]), "its unet is"),
+    "unet of another kind": (
+        edit("model_index.json", unet=["transformers", "CLIPTextModel"]),
+        "its unet is",
+    ),
     "a module to import": (edit("model_index.json", unet=["antigravity", "fly"]), "its unet is"),
-    "sdxl": (edit("model_index.json", text_encoder_2=["transformers", "CLIPTextModel"]), "text_encoder_2: not a Stable Diff"),
-    "broken config": (lambda folder: (folder / "unet/config.json").write_text("{"), "not valid JSON"),
-    "no config": (lambda folder: (folder / "unet/config.json").unlink(), "no file named config.json"),
-    "no weights": (lambda folder: (folder / "unet" / DIFFUSERS).unlink(), f"no file named {DIFFUSERS}"),
-    "cut weights": (lambda folder: (folder / "unet" / DIFFUSERS).write_bytes(b"\0" * 900), "it begins with zeros"),
-    "pickle": (pickled(f"unet/{DIFFUSERS}", "diffusion_pytorch_model.bin"), f"no file named {DIFFUSERS}"),
-    "text pickle": (pickled(f"text_encoder/{TRANSFORMERS}", "pytorch_model.bin"), f"no file named {TRANSFORMERS}"),
-    "unet lacks": (tensors(f"unet/{DIFFUSERS}", first(gone)), r"its unet lacks the tensor conv_in\.bias"),
-    "text lacks": (tensors(f"text_encoder/{TRANSFORMERS}", first(gone)), "its text_encoder lacks the tensor embeddings"),
-    "unet nan": (tensors(f"unet/{DIFFUSERS}", first(broken)), "its unet holds NaN or infinity in conv_in"),
+    "sdxl": (
+        edit("model_index.json", text_encoder_2=["transformers", "CLIPTextModel"]),
+        "text_encoder_2: not a Stable Diff",
+    ),
+    "broken config": (
+        lambda folder: (folder / "unet/config.json").write_text("{"),
+        "not valid JSON",
+    ),
+    "no config": (
+        lambda folder: (folder / "unet/config.json").unlink(),
+        "no file named config.json",
+    ),
+    "no weights": (
+        lambda folder: (folder / "unet" / DIFFUSERS).unlink(),
+        f"no file named {DIFFUSERS}",
+    ),
+    "cut weights": (
+        lambda folder: (folder / "unet" / DIFFUSERS).write_bytes(b"\0" * 900),
+        "it begins with zeros",
+    ),
+    "pickle": (
+        pickled(f"unet/{DIFFUSERS}", "diffusion_pytorch_model.bin"),
+        f"no file named {DIFFUSERS}",
+    ),
+    "text pickle": (
+        pickled(f"text_encoder/{TRANSFORMERS}", "pytorch_model.bin"),
+        f"no file named {TRANSFORMERS}",
+    ),
+    "unet lacks": (
+        tensors(f"unet/{DIFFUSERS}", first(gone)),
+        r"its unet lacks the tensor conv_in\.bias",
+    ),
+    "text lacks": (
+        tensors(f"text_encoder/{TRANSFORMERS}", first(gone)),
+        "its text_encoder lacks the tensor embeddings",
+    ),
+    "unet nan": (
+        tensors(f"unet/{DIFFUSERS}", first(broken)),
+        "its unet holds NaN or infinity in conv_in",
+    ),
     "vae nan": (tensors(f"vae/{DIFFUSERS}", first(broken)), "its vae holds NaN"),
-    "unet shape": (tensors(f"unet/{DIFFUSERS}", first(lambda value: value[:3].clone())), "expected shape"),
+    "unet shape": (
+        tensors(f"unet/{DIFFUSERS}", first(lambda value: value[:3].clone())),
+        "expected shape",
+    ),
     "inpainting": (edit("unet/config.json", in_channels=9), "expected shape"),
-    "no words": (lambda folder: [file.unlink() for file in (folder / "tokenizer").glob("*.json")], "tokenizer"),
-    "endless prompts": (edit("tokenizer/tokenizer_config.json", model_max_length=10**30), "prompts of 1000.* takes 16"),
-    "no size": (edit("unet/config.json", sample_size=None), r"no square sample_size of its UNet \(None\)"),
-    "oblong": (edit("unet/config.json", sample_size=[8, 16]), r"no square sample_size of its UNet \(\[8, 16\]\)"),
-    "flow": (edit("model_index.json", scheduler=["diffusers", "FlowMatchEulerDiscreteScheduler"]), "without noise levels"),
-    "quantized": (edit("unet/config.json", quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True}), "GPU"),
-}  # fmt: skip
+    "no words": (
+        lambda folder: [file.unlink() for file in (folder / "tokenizer").glob("*.json")],
+        "tokenizer",
+    ),
+    "endless prompts": (
+        edit("tokenizer/tokenizer_config.json", model_max_length=10**30),
+        "prompts of 1000.* takes 16",
+    ),
+    "no size": (
+        edit("unet/config.json", sample_size=None),
+        r"no square sample_size of its UNet \(None\)",
+    ),
+    "oblong": (
+        edit("unet/config.json", sample_size=[8, 16]),
+        r"no square sample_size of its UNet \(\[8, 16\]\)",
+    ),
+    "flow": (
+        edit("model_index.json", scheduler=["diffusers", "FlowMatchEulerDiscreteScheduler"]),
+        "without noise levels",
+    ),
+    "quantized": (
+        edit(
+            "unet/config.json",
+            quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True},
+        ),
+        "GPU",
+    ),
+}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_folders(base_folder: Path, tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_wrong_folders(
+    base_folder: Path, tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     harm, words = WRONG[name]
     shutil.copytree(base_folder, tmp_path / "base")
     harm(tmp_path / "base")
@@ -118,7 +199,8 @@ def test_wrong_folders(base_folder: Path, tmp_path: Path, name: str, capfd: pyte
 def test_names_that_are_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("tiny", "a/b/c", "./tiny", "../x/y", "~/base", "/nowhere/base"):
         with pytest.raises(
-            CheckpointError, match=r"no such folder. Give 'small', a folder that diffusers wrote, or OWNER/NAME"
+            CheckpointError,
+            match=r"no such folder. Give 'small', a folder that diffusers wrote, or OWNER/NAME",
         ):
             load_base(name, device=CPU)
     (tmp_path / "sd.safetensors").touch()
@@ -127,14 +209,20 @@ def test_names_that_are_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     import huggingface_hub.constants as constants
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(CheckpointError, match="unplug-tests/no-such-base: diffusers cannot load it") as caught:
+    with pytest.raises(
+        CheckpointError, match="unplug-tests/no-such-base: diffusers cannot load it"
+    ) as caught:
         load_base("unplug-tests/no-such-base", device=CPU)
     assert "\n" not in str(caught.value)
 
 
-def test_a_loaded_base_is_frozen_and_leaves_the_process_as_it_was(base: Any, base_folder: Path) -> None:
+def test_a_loaded_base_is_frozen_and_leaves_the_process_as_it_was(
+    base: Any, base_folder: Path
+) -> None:
     for part in (base.unet, base.vae, base.text_encoder):
-        assert not part.training and not any(parameter.requires_grad for parameter in part.parameters())
+        assert not part.training and not any(
+            parameter.requires_grad for parameter in part.parameters()
+        )
     assert base.safety_checker is None and image_size_of(base) == SIZE
     # Bars and hints of diffusers and transformers belong to whoever runs the process.
     import diffusers
@@ -142,7 +230,9 @@ def test_a_loaded_base_is_frozen_and_leaves_the_process_as_it_was(base: Any, bas
 
     def state() -> list[object]:
         theirs: tuple[Any, ...] = (diffusers.utils.logging, transformers.utils.logging)
-        return [(one.get_verbosity(), one.is_progress_bar_enabled()) for one in theirs] + [list(warnings.filters)]
+        return [(one.get_verbosity(), one.is_progress_bar_enabled()) for one in theirs] + [
+            list(warnings.filters)
+        ]
 
     before = state()
     assert before[0] == (30, True)
@@ -150,7 +240,9 @@ def test_a_loaded_base_is_frozen_and_leaves_the_process_as_it_was(base: Any, bas
     assert state() == before
 
 
-def test_a_hub_name_is_fetched_and_checked(base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_name_is_fetched_and_checked(
+    base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from diffusers import StableDiffusionPipeline
 
     asked: dict[str, Any] = {}
@@ -162,7 +254,11 @@ def test_a_hub_name_is_fetched_and_checked(base_folder: Path, tmp_path: Path, mo
     monkeypatch.setattr(StableDiffusionPipeline, "download", download)
     shutil.copytree(base_folder, tmp_path / "snapshot")
     assert image_size_of(load_base("someone/something", device=CPU)) == SIZE
-    assert asked["name"] == "someone/something" and asked["use_safetensors"] is True and "trust_remote_code" not in asked
+    assert (
+        asked["name"] == "someone/something"
+        and asked["use_safetensors"] is True
+        and "trust_remote_code" not in asked
+    )
     (tmp_path / "snapshot/model_index.json").unlink()
     with pytest.raises(CheckpointError, match="not a diffusers folder"):
         load_base("someone/something", device=CPU)
@@ -170,11 +266,17 @@ def test_a_hub_name_is_fetched_and_checked(base_folder: Path, tmp_path: Path, mo
 
 def test_what_ships_and_how_it_is_drawn(base_folder: Path, tmp_path: Path) -> None:
     assert base_record("small")["schema"] == "unplug-base/1" and base_record(str(base_folder)) == {}
-    # Ours, told by their record, in full precision with little guidance; Stable Diffusion as everybody draws it.
+    # Ours, told by their record, in full precision with little guidance; Stable Diffusion as
+    # everybody draws it.
     shutil.copytree(base_folder, tmp_path / "ours")
     write_json(tmp_path / "ours/unplug.json", {"schema": "unplug-base/1"})
     cuda = torch.device("cuda", 0)
-    for name, ours in (("small", True), (str(tmp_path / "ours"), True), (str(base_folder), False), ("owner/name", False)):
+    for name, ours in (
+        ("small", True),
+        (str(tmp_path / "ours"), True),
+        (str(base_folder), False),
+        ("owner/name", False),
+    ):
         assert is_ours(name) == ours and sampling_of(name) == (OURS if ours else USUAL)
         assert drawing_dtype(name, cuda) == (torch.float32 if ours else torch.float16)
         assert drawing_dtype(name, CPU) == torch.float32
@@ -184,22 +286,37 @@ def test_an_autoencoder_of_another_factor_is_refused(tmp_path: Path) -> None:
     """Plugins, sizes and latents count on 8."""
     pipe = tiny_pipeline(tmp_path / "tokenizer")
     pipe.vae = diffusers().AutoencoderKL(
-        in_channels=3, out_channels=3, latent_channels=4, block_out_channels=(8, 8, 16), norm_num_groups=2, sample_size=SIZE,
-        down_block_types=("DownEncoderBlock2D",) * 3, up_block_types=("UpDecoderBlock2D",) * 3,
-    )  # fmt: skip
+        in_channels=3,
+        out_channels=3,
+        latent_channels=4,
+        block_out_channels=(8, 8, 16),
+        norm_num_groups=2,
+        sample_size=SIZE,
+        down_block_types=("DownEncoderBlock2D",) * 3,
+        up_block_types=("UpDecoderBlock2D",) * 3,
+    )
     pipe.save_pretrained(tmp_path / "base")
-    with pytest.raises(CheckpointError, match="an autoencoder that shrinks pictures by 4, not by 8"):
+    with pytest.raises(
+        CheckpointError, match="an autoencoder that shrinks pictures by 4, not by 8"
+    ):
         load_base(str(tmp_path / "base"), device=CPU)
 
 
 def dtypes(pipe: Any) -> set[torch.dtype]:
     parts = (pipe.unet, pipe.vae, pipe.text_encoder)
-    return {value.dtype for part in parts for value in part.state_dict().values() if value.is_floating_point()}
+    return {
+        value.dtype
+        for part in parts
+        for value in part.state_dict().values()
+        if value.is_floating_point()
+    }
 
 
 @pytest.mark.long
 def test_halves_are_stored_and_floats_are_loaded(tmp_path: Path, base: Any) -> None:
-    """By us, and by stock diffusers with and without a type: its parts must agree, or nothing can be drawn."""
+    """By us, and by stock diffusers with and without a type: its parts must agree, or nothing can
+    be drawn.
+    """
     from diffusers import StableDiffusionPipeline
 
     halves, numbers = tmp_path / "base", {"unet": 1, "vae": 1, "text_encoder": 1}
@@ -212,7 +329,9 @@ def test_halves_are_stored_and_floats_are_loaded(tmp_path: Path, base: Any) -> N
     }
     save_base(tiny_pipeline(tmp_path / "tokenizer"), halves, record, half=True)
     files = sorted(halves.rglob("*.safetensors"))
-    assert len(files) == 3 and {value.dtype for file in files for value in load_file(file).values()} == {torch.float16}
+    assert len(files) == 3 and {
+        value.dtype for file in files for value in load_file(file).values()
+    } == {torch.float16}
     ours = load_base(str(halves), device=CPU)
     pictures = [picture(ours, output_type="np")]
     for how in ({}, {"dtype": torch.float32}):

@@ -1,4 +1,6 @@
-"""Two and three plugins in stock pipelines: saved, opened again as what they were, and never as random adapters in silence."""
+"""Two and three plugins in stock pipelines: saved, opened again as what they were, and never as
+random adapters in silence.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers import MultiAdapter, StableDiffusionAdapterPipeline, StableDiffusionPipeline, T2IAdapter
+from diffusers import (
+    MultiAdapter,
+    StableDiffusionAdapterPipeline,
+    StableDiffusionPipeline,
+    T2IAdapter,
+)
 from safetensors.torch import load_file, save_file
 
 from unplug.core import CheckpointError, InputError
@@ -32,7 +39,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plugins(folder: Path) -> list[ConditioningPlugin]:
     unet = StableDiffusionPipeline.from_pretrained(folder).unet
-    return [steering_plugin(unet, seed, condition=kind) for seed, kind in enumerate(("canny", "depth", "face_landmark"))]
+    return [
+        steering_plugin(unet, seed, condition=kind)
+        for seed, kind in enumerate(("canny", "depth", "face_landmark"))
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -43,26 +53,42 @@ def images() -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_a_saved_pipeline_opens_as_what_it_was(
-    folder: Path, plugins: list[ConditioningPlugin], images: list[torch.Tensor], count: int, tmp_path: Path
+    folder: Path,
+    plugins: list[ConditioningPlugin],
+    images: list[torch.Tensor],
+    count: int,
+    tmp_path: Path,
 ) -> None:
     strengths = [1.0, 0.5, 0.75][:count]
-    pipe = StableDiffusionAdapterPipeline.from_pretrained(folder, adapter=MultiPlugin(plugins[:count]))
+    pipe = StableDiffusionAdapterPipeline.from_pretrained(
+        folder, adapter=MultiPlugin(plugins[:count])
+    )
     how: dict[str, Any] = {"image": images[:count], "adapter_conditioning_scale": strengths}
     drawn = picture(pipe, **how)
     stock = StableDiffusionAdapterPipeline.from_pretrained(folder, adapter=plugins[:count])
     assert type(stock.adapter) is MultiAdapter
-    np.testing.assert_allclose(picture(stock, **how), drawn, atol=1e-5)  # a list of plugins is the same pictures
+    # a list of plugins is the same pictures
+    np.testing.assert_allclose(picture(stock, **how), drawn, atol=1e-5)
     pipe.save_pretrained(tmp_path / "whole")
-    assert {item.name for item in (tmp_path / "whole/adapter").iterdir()} == {"config.json", WEIGHTS}
+    assert {item.name for item in (tmp_path / "whole/adapter").iterdir()} == {
+        "config.json",
+        WEIGHTS,
+    }
     again = StableDiffusionAdapterPipeline.from_pretrained(tmp_path / "whole")
     assert type(again.adapter) is MultiPlugin and not again.adapter.training
-    assert [part.config.condition for part in again.adapter.adapters] == ["canny", "depth", "face_landmark"][:count]
+    assert [part.config.condition for part in again.adapter.adapters] == [
+        "canny",
+        "depth",
+        "face_landmark",
+    ][:count]
     assert np.array_equal(picture(again, **how), drawn)
     given = StableDiffusionAdapterPipeline.from_pretrained(
         folder, adapter=MultiPlugin.from_pretrained(tmp_path / "whole", subfolder="adapter")
     )
     assert np.array_equal(picture(given, **how), drawn)
-    half = StableDiffusionAdapterPipeline.from_pretrained(tmp_path / "whole", torch_dtype=torch.bfloat16)
+    half = StableDiffusionAdapterPipeline.from_pretrained(
+        tmp_path / "whole", torch_dtype=torch.bfloat16
+    )
     assert {value.dtype for value in half.adapter.parameters()} == {torch.bfloat16}
 
 
@@ -85,25 +111,40 @@ print(type(Pipeline.from_pretrained({str(tmp_path / "whole")!r}).adapter) is Mul
     assert done.stdout.split() == ["True", "True"], done.stderr
 
 
-def test_strengths_pictures_and_plugins_are_counted(plugins: list[ConditioningPlugin], images: list[torch.Tensor]) -> None:
+def test_strengths_pictures_and_plugins_are_counted(
+    plugins: list[ConditioningPlugin], images: list[torch.Tensor]
+) -> None:
     both = MultiPlugin(plugins[:2])
     with torch.no_grad():
         one, other = plugins[0](images[0]), plugins[1](images[1])
-        for given, (a, b) in ((None, (1, 1)), (0.5, (0.5, 0.5)), ([0.25, 2.0], (0.25, 2.0)), ([0, 1], (0, 1))):
+        for given, (a, b) in (
+            (None, (1, 1)),
+            (0.5, (0.5, 0.5)),
+            ([0.25, 2.0], (0.25, 2.0)),
+            ([0, 1], (0, 1)),
+        ):
             for found, first, second in zip(both(images[:2], given), one, other, strict=True):
                 torch.testing.assert_close(found, a * first + b * second, rtol=1e-5, atol=1e-6)
     for xs, weights, words in (
-        (images[:1], None, "condition images: 1 for 2 plugins"), (images, None, "condition images: 3 for 2"),
-        (images[:2], [1.0], "strengths: 1 for 2 plugins"), (images[:2], [1.0, float("nan")], "not all are finite"),
-    ):  # fmt: skip
+        (images[:1], None, "condition images: 1 for 2 plugins"),
+        (images, None, "condition images: 3 for 2"),
+        (images[:2], [1.0], "strengths: 1 for 2 plugins"),
+        (images[:2], [1.0, float("nan")], "not all are finite"),
+    ):
         with pytest.raises(InputError, match=words):
             both(xs, weights)
     t2i = T2IAdapter(channels=[16, 32], num_res_blocks=1)
     for parts, words in (
-        ([], "not 0"), (plugins[:1], "not 1"), (plugins * 3, "not 9"), (plugins[0], "not something else"),
+        ([], "not 0"),
+        (plugins[:1], "not 1"),
+        (plugins * 3, "not 9"),
+        (plugins[0], "not something else"),
         ([plugins[0], t2i], r"MultiPlugin\[1\]: it is a T2IAdapter, no plugin"),
-        ([plugins[0], steering_plugin(tiny_unet(channels=(16, 24)))], "its base is another one .*level 1: 24"),
-    ):  # fmt: skip
+        (
+            [plugins[0], steering_plugin(tiny_unet(channels=(16, 24)))],
+            "its base is another one .*level 1: 24",
+        ),
+    ):
         with pytest.raises(InputError, match=words):
             MultiPlugin(parts)  # type: ignore[arg-type]
 
@@ -114,17 +155,36 @@ def test_stock_classes_refuse_the_folder_and_say_what_opens_it(
     """They would make adapters of random weights of it, and only a line in a log would tell."""
     plugins[0].save_pretrained(tmp_path / "one")
     MultiPlugin(plugins[:2]).save_pretrained(tmp_path / "two")
-    StableDiffusionAdapterPipeline.from_pretrained(folder, adapter=plugins[:2]).save_pretrained(tmp_path / "list")
-    for kind, place in ((T2IAdapter, "one"), (T2IAdapter, "two"), (MultiAdapter, "one"), (MultiAdapter, "two")):
-        with pytest.raises(ValueError, match=r"unplug\.plugins\.ConditioningPlugin, several together with MultiPlugin"):
+    StableDiffusionAdapterPipeline.from_pretrained(folder, adapter=plugins[:2]).save_pretrained(
+        tmp_path / "list"
+    )
+    for kind, place in (
+        (T2IAdapter, "one"),
+        (T2IAdapter, "two"),
+        (MultiAdapter, "one"),
+        (MultiAdapter, "two"),
+    ):
+        with pytest.raises(
+            ValueError,
+            match=r"unplug\.plugins\.ConditioningPlugin, several together with MultiPlugin",
+        ):
             kind.from_pretrained(str(tmp_path / place))
     with pytest.raises(ValueError, match="several together with MultiPlugin"):
         StableDiffusionAdapterPipeline.from_pretrained(tmp_path / "list")
-    first, second = (ConditioningPlugin.from_pretrained(tmp_path / "list" / name) for name in ("adapter", "adapter_1"))
-    assert (first.config.condition, second.config.condition) == ("canny", "depth")  # and nothing of it is lost
+    first, second = (
+        ConditioningPlugin.from_pretrained(tmp_path / "list" / name)
+        for name in ("adapter", "adapter_1")
+    )
+    # and nothing of it is lost
+    assert (first.config.condition, second.config.condition) == (
+        "canny",
+        "depth",
+    )
 
 
-def test_neither_class_opens_what_is_the_others(plugins: list[ConditioningPlugin], tmp_path: Path) -> None:
+def test_neither_class_opens_what_is_the_others(
+    plugins: list[ConditioningPlugin], tmp_path: Path
+) -> None:
     plugins[0].save_pretrained(tmp_path / "one")
     MultiPlugin(plugins[:2]).save_pretrained(tmp_path / "two")
     with pytest.raises(CheckpointError, match="model_type 'plugin'"):
@@ -144,17 +204,28 @@ def test_it_is_no_one_file_for_a_device(plugins: list[ConditioningPlugin]) -> No
 
 def test_broken_folders_are_refused(plugins: list[ConditioningPlugin], tmp_path: Path) -> None:
     MultiPlugin(plugins[:2]).save_pretrained(tmp_path / "two")
-    config, tensors = json.loads((tmp_path / "two/config.json").read_text()), load_file(tmp_path / "two" / WEIGHTS)
+    config, tensors = (
+        json.loads((tmp_path / "two/config.json").read_text()),
+        load_file(tmp_path / "two" / WEIGHTS),
+    )
     parts = config["plugins"]
     name = min(tensors)
-    for number, (changed, weights, words) in enumerate((
-        ({"plugins": parts[:1]}, tensors, "2 to 8 plugins, not 1"), ({"plugins": "x"}, tensors, "not something else"),
-        ({"plugins": [*parts, parts[0]]}, tensors, "is missing"), ({"plugins": [parts[0], {"widths": [2]}]}, tensors, "widths"),
-        ({"plugins": [parts[0], 7]}, tensors, "it is a int, no plugin"),
-        ({"plugins": [parts[0], parts[1] | {"widths": [10**9] * len(parts[1]["widths"])}]}, tensors, "out of range"),
-        ({}, {key: value for key, value in tensors.items() if key != name}, "is missing"),
-        ({}, tensors | {name: tensors[name] * float("nan")}, "NaN"),
-    )):  # fmt: skip
+    for number, (changed, weights, words) in enumerate(
+        (
+            ({"plugins": parts[:1]}, tensors, "2 to 8 plugins, not 1"),
+            ({"plugins": "x"}, tensors, "not something else"),
+            ({"plugins": [*parts, parts[0]]}, tensors, "is missing"),
+            ({"plugins": [parts[0], {"widths": [2]}]}, tensors, "widths"),
+            ({"plugins": [parts[0], 7]}, tensors, "it is a int, no plugin"),
+            (
+                {"plugins": [parts[0], parts[1] | {"widths": [10**9] * len(parts[1]["widths"])}]},
+                tensors,
+                "out of range",
+            ),
+            ({}, {key: value for key, value in tensors.items() if key != name}, "is missing"),
+            ({}, tensors | {name: tensors[name] * float("nan")}, "NaN"),
+        )
+    ):
         place = tmp_path / str(number)
         place.mkdir()
         (place / "config.json").write_text(json.dumps(config | changed))

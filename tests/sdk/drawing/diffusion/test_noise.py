@@ -1,4 +1,6 @@
-"""What a diffusion network learns, by hand: noisy latents, targets, weights, which noise levels are drawn."""
+"""What a diffusion network learns, by hand: noisy latents, targets, weights, which noise levels are
+drawn.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ import torch
 from scipy import stats
 
 from unplug.core import InputError
-from unplug.sdk.drawing.diffusion.noise import MIN_SHARE, Noised, add_noise, draw_steps, level_weight, noise_like, sample_loss
+from unplug.sdk.drawing.diffusion.noise import (
+    MIN_SHARE,
+    Noised,
+    add_noise,
+    draw_steps,
+    level_weight,
+    noise_like,
+    sample_loss,
+)
 from unplug.sdk.drawing.diffusion.recipe import Timesteps, Weighting
 from unplug.sdk.drawing.diffusion.small import build_scheduler, diffusers
 
@@ -27,7 +37,9 @@ def one(value: float) -> torch.Tensor:
     return torch.full((1, 2, 1, 1), value)
 
 
-@pytest.mark.parametrize(("kind", "target"), [("epsilon", 1.0), ("v_prediction", 0.8 * 1 - 0.6 * 2)])
+@pytest.mark.parametrize(
+    ("kind", "target"), [("epsilon", 1.0), ("v_prediction", 0.8 * 1 - 0.6 * 2)]
+)
 def test_noisy_latents_and_targets_by_hand(kind: str, target: float) -> None:
     made = add_noise(levels(0.5, 0.64, kind=kind), one(2.0), torch.tensor([1]), one(1.0))
     torch.testing.assert_close(made.latent_Bchw, one(0.8 * 2 + 0.6 * 1))
@@ -35,9 +47,13 @@ def test_noisy_latents_and_targets_by_hand(kind: str, target: float) -> None:
     assert made.step_B.tolist() == [1]
 
 
-@pytest.mark.parametrize(("kind", "weighting"), [("epsilon", "velocity"), ("v_prediction", "noise")])
+@pytest.mark.parametrize(
+    ("kind", "weighting"), [("epsilon", "velocity"), ("v_prediction", "noise")]
+)
 def test_an_error_of_one_is_an_error_of_the_other(kind: str, weighting: Weighting) -> None:
-    """A wrong guess of the noise is a wrong guess of the velocity at the same noisy latent: weights turn one into the other."""
+    """A wrong guess of the noise is a wrong guess of the velocity at the same noisy latent: weights
+    turn one into the other.
+    """
     shares, x, e, wrong = torch.tensor([0.9, 0.5, 0.1]), 2.0, 1.0, 1.3
     noisy = shares.sqrt() * x + (1 - shares).sqrt() * e
     clean = (noisy - (1 - shares).sqrt() * wrong) / shares.sqrt()
@@ -51,7 +67,9 @@ def test_an_error_of_one_is_an_error_of_the_other(kind: str, weighting: Weightin
 
 
 def test_the_last_level_of_our_bases_is_nothing_but_noise() -> None:
-    """Zero terminal SNR: what is to be learned there is the picture itself, and no trace of it is in the noisy latent."""
+    """Zero terminal SNR: what is to be learned there is the picture itself, and no trace of it is
+    in the noisy latent.
+    """
     scheduler = build_scheduler()
     made = add_noise(scheduler, one(2.0), torch.tensor([999]), one(1.0))
     assert torch.equal(made.latent_Bchw, one(1.0)) and torch.equal(made.target_Bchw, one(-2.0))
@@ -60,9 +78,13 @@ def test_the_last_level_of_our_bases_is_nothing_but_noise() -> None:
 
 
 def test_the_edges_of_levels_and_predictions() -> None:
-    assert level_weight(levels(0.0), torch.tensor([0]), "velocity").tolist() == pytest.approx([1 / MIN_SHARE])
+    assert level_weight(levels(0.0), torch.tensor([0]), "velocity").tolist() == pytest.approx(
+        [1 / MIN_SHARE]
+    )
     for kind in ("sample", None):
-        with pytest.raises(InputError, match=f"prediction type {kind!r}: training it is not supported"):
+        with pytest.raises(
+            InputError, match=f"prediction type {kind!r}: training it is not supported"
+        ):
             add_noise(levels(0.5, kind=kind), one(0.0), torch.tensor([0]), one(0.0))
     # 1 - u^3 rounds to 1 for small u: T itself is no level.
     assert int(draw_steps(DRAWN, 4, "cubic", torch.Generator().manual_seed(1)).max()) == 3
@@ -70,12 +92,19 @@ def test_the_edges_of_levels_and_predictions() -> None:
 
 @pytest.mark.parametrize("kind", ["epsilon", "v_prediction"])
 def test_against_diffusers(kind: str) -> None:
-    scheduler = diffusers().DDIMScheduler.from_config(build_scheduler().config, prediction_type=kind)
+    scheduler = diffusers().DDIMScheduler.from_config(
+        build_scheduler().config, prediction_type=kind
+    )
     generator = torch.Generator().manual_seed(0)
-    clean, noise = torch.randn(5, 4, 8, 8, generator=generator), torch.randn(5, 4, 8, 8, generator=generator)
+    clean, noise = (
+        torch.randn(5, 4, 8, 8, generator=generator),
+        torch.randn(5, 4, 8, 8, generator=generator),
+    )
     steps = torch.tensor([0, 1, 500, 998, 999])
     made = add_noise(scheduler, clean, steps, noise)
-    torch.testing.assert_close(made.latent_Bchw, scheduler.add_noise(clean, noise, steps), rtol=0, atol=0)
+    torch.testing.assert_close(
+        made.latent_Bchw, scheduler.add_noise(clean, noise, steps), rtol=0, atol=0
+    )
     target = noise if kind == "epsilon" else scheduler.get_velocity(clean, noise, steps)
     torch.testing.assert_close(made.target_Bchw, target, rtol=0, atol=0)
 
@@ -87,7 +116,11 @@ def test_a_base_with_another_sampler_is_trained_alike(name: str) -> None:
     shifted = {"rescale_betas_zero_snr": False}  # PNDM has no such levels
     ours = type(ours).from_config(ours.config, **shifted)
     theirs = getattr(diffusers(), name).from_config(ours.config, **shifted)
-    clean, noise, steps = torch.ones(2, 1, 2, 2), torch.full((2, 1, 2, 2), -0.5), torch.tensor([10, 900])
+    clean, noise, steps = (
+        torch.ones(2, 1, 2, 2),
+        torch.full((2, 1, 2, 2), -0.5),
+        torch.tensor([10, 900]),
+    )
     expected, made = add_noise(ours, clean, steps, noise), add_noise(theirs, clean, steps, noise)
     torch.testing.assert_close(made.latent_Bchw, expected.latent_Bchw)
 
@@ -115,8 +148,9 @@ def test_noise_follows_the_generator_and_the_loss_is_by_hand() -> None:
         first.float(), torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(7))
     )
     noised = Noised(
-        latent_Bchw=torch.tensor([[[[1.0, 2.0]]], [[[3.0, 4.0]]]]), step_B=torch.tensor([5, 6]),
+        latent_Bchw=torch.tensor([[[[1.0, 2.0]]], [[[3.0, 4.0]]]]),
+        step_B=torch.tensor([5, 6]),
         target_Bchw=torch.zeros(2, 1, 1, 2),
-    )  # fmt: skip
+    )
     loss = sample_loss(lambda latent, step: latent * (step == 6).view(-1, 1, 1, 1) + 1, noised)
     assert loss.tolist() == [1.0, (4**2 + 5**2) / 2]

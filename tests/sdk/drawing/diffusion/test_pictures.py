@@ -1,4 +1,6 @@
-"""Pictures from prompts and conditions: sizes, seeds, strengths, several plugins, and pictures that are none."""
+"""Pictures from prompts and conditions: sizes, seeds, strengths, several plugins, and pictures that
+are none.
+"""
 
 from __future__ import annotations
 
@@ -54,24 +56,46 @@ def test_a_seed_is_a_picture_in_any_batch(base: Any) -> None:
     assert all(far(a, b) <= 1 for a, b in zip(together, apart, strict=True))
     assert far(together[0], together[2]) <= 1 < far(together[0], together[1])
     assert together[0].shape == (SIZE, SIZE, 3)
-    assert far(arrays(generate(base, PROMPTS[:1], seeds=[5], guidance=1.0, **how))[0], together[0]) > 1
-    assert far(arrays(generate(base, PROMPTS[:1], seeds=[5], negative="sad", **how))[0], together[0]) > 0
+    assert (
+        far(arrays(generate(base, PROMPTS[:1], seeds=[5], guidance=1.0, **how))[0], together[0]) > 1
+    )
+    assert (
+        far(arrays(generate(base, PROMPTS[:1], seeds=[5], negative="sad", **how))[0], together[0])
+        > 0
+    )
 
 
 def test_guidance_that_rises_is_a_loop_with_a_scale_of_its_own_at_each_step(base: Any) -> None:
     guidance, steps, seed = 4.0, 3, 5
-    (drawn,) = arrays(generate(base, ["a child"], seeds=[seed], size=SIZE, steps=steps, guidance=guidance, schedule="linear"))
-    (other,) = arrays(generate(base, ["a child"], seeds=[seed], size=SIZE, steps=steps, guidance=guidance))
+    (drawn,) = arrays(
+        generate(
+            base,
+            ["a child"],
+            seeds=[seed],
+            size=SIZE,
+            steps=steps,
+            guidance=guidance,
+            schedule="linear",
+        )
+    )
+    (other,) = arrays(
+        generate(base, ["a child"], seeds=[seed], size=SIZE, steps=steps, guidance=guidance)
+    )
     assert far(drawn, other) > 1
     scheduler, side = base.scheduler, SIZE // 8
     scheduler.set_timesteps(steps)
     ids = base.tokenizer(["", "a child"], padding="max_length", return_tensors="pt").input_ids
     with torch.no_grad():
         states = base.text_encoder(ids)[0]
-        z = torch.randn((1, base.unet.config.in_channels, side, side), generator=torch.Generator().manual_seed(seed))
+        z = torch.randn(
+            (1, base.unet.config.in_channels, side, side),
+            generator=torch.Generator().manual_seed(seed),
+        )
         for time in scheduler.timesteps:
             negative, prompt = base.unet(torch.cat([z, z]), time, states).sample.chunk(2)
-            scale = 1 + (guidance - 1) * 2 * (1 - float(time) / scheduler.config.num_train_timesteps)
+            scale = 1 + (guidance - 1) * 2 * (
+                1 - float(time) / scheduler.config.num_train_timesteps
+            )
             z = scheduler.step(negative + scale * (prompt - negative), time, z).prev_sample
     (wanted,) = arrays(decode(base, z))
     assert far(drawn, wanted) <= 1
@@ -85,16 +109,34 @@ def test_a_list_is_cut_into_the_batches_of_the_prompts(monkeypatch: pytest.Monke
         def set_progress_bar_config(self, **_: Any) -> None: ...
 
         def __call__(self, prompts: list[str], **given: Any) -> Any:
-            calls.append((prompts, given["image"], given["same"], given["negative_prompt"], len(given["generator"])))
+            calls.append(
+                (
+                    prompts,
+                    given["image"],
+                    given["same"],
+                    given["negative_prompt"],
+                    len(given["generator"]),
+                )
+            )
             return type("Out", (), {"images": prompts})
 
     monkeypatch.setattr(pictures, "decode", lambda _, latents: latents)
-    out = generate(Pipe(), list("abc"), seeds=[1, 2, 3], size=8, batch_size=2, image=[1, 2, 3], shared={"same": [7, 8]})
+    out = generate(
+        Pipe(),
+        list("abc"),
+        seeds=[1, 2, 3],
+        size=8,
+        batch_size=2,
+        image=[1, 2, 3],
+        shared={"same": [7, 8]},
+    )
     assert out == ["a", "b", "c"]  # type: ignore[comparison-overlap]
     assert calls == [(["a", "b"], [1, 2], [7, 8], ["", ""], 2), (["c"], [3], [7, 8], [""], 1)]
 
 
-def test_the_bare_base_and_latents_a_few_at_a_time(base: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bare_base_and_latents_a_few_at_a_time(
+    base: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn, conditions = draw_pictures(base, PROMPTS[:1], seeds=[0], steps=2)
     assert drawn[0].size == (SIZE, SIZE) and conditions == []
     larger, _ = draw_pictures(base, PROMPTS[:1], seeds=[0], steps=1, size=72)
@@ -114,7 +156,9 @@ def test_the_bare_base_and_latents_a_few_at_a_time(base: Any, monkeypatch: pytes
     assert sizes == [3, 2, 1] and all(far(a, b) <= 1 for a, b in zip(together, apart, strict=True))
 
 
-def test_strengths_from_none_to_double(base: Any, plugin_folder: Path, edges: Path, tmp_path: Path) -> None:
+def test_strengths_from_none_to_double(
+    base: Any, plugin_folder: Path, edges: Path, tmp_path: Path
+) -> None:
     how: dict[str, Any] = {"seeds": [0, 1], "steps": 2}
     bare = arrays(draw_pictures(base, PROMPTS[:2], **how)[0])
     steering = Steering(plugin=str(plugin_folder), image=edges)
@@ -127,7 +171,10 @@ def test_strengths_from_none_to_double(base: Any, plugin_folder: Path, edges: Pa
     _, conditions = draw_pictures(base, PROMPTS[:1], [steering], seeds=[0], steps=1)
     assert np.array_equal(np.asarray(conditions[0]), np.asarray(Image.open(edges)))
     save_checkpoint(steering_plugin(base.unet, 8), tmp_path / "other", record={}, card="")
-    one, other = Steering(plugin=str(plugin_folder), image=edges), Steering(plugin=str(tmp_path / "other"), image=edges)
+    one, other = (
+        Steering(plugin=str(plugin_folder), image=edges),
+        Steering(plugin=str(tmp_path / "other"), image=edges),
+    )
     how: dict[str, Any] = {"seeds": [0, 1], "steps": 2}
     alone = arrays(draw_pictures(base, PROMPTS[:2], [one], **how)[0])
     muted = arrays(draw_pictures(base, PROMPTS[:2], [one, replace(other, strength=0.0)], **how)[0])
@@ -136,41 +183,77 @@ def test_strengths_from_none_to_double(base: Any, plugin_folder: Path, edges: Pa
     assert far(arrays(both)[0], alone[0]) > 3 and len(conditions) == 2 and len(both) == 2
 
 
-def test_what_cannot_be_drawn_is_refused(base: Any, plugin_folder: Path, edges: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_drawn_is_refused(
+    base: Any, plugin_folder: Path, edges: Path, tmp_path: Path
+) -> None:
     for size in (70, 4, 4104, -8):
         with pytest.raises(InputError, match=f"size {size}: no multiple of 8 from 8 to 4096"):
             draw_pictures(base, ["x"], seeds=[0], size=size)
-    for size, words in ((70, "size 70: no multiple of 16 from 8 to 4096. Use 64"), (8, "no multiple of 16.*Use 16")):
+    for size, words in (
+        (70, "size 70: no multiple of 16 from 8 to 4096. Use 64"),
+        (8, "no multiple of 16.*Use 16"),
+    ):
         with pytest.raises(InputError, match=words):
-            draw_pictures(base, ["x"], [Steering(plugin=str(plugin_folder), image=edges)], seeds=[0], size=size)
+            draw_pictures(
+                base,
+                ["x"],
+                [Steering(plugin=str(plugin_folder), image=edges)],
+                seeds=[0],
+                size=size,
+            )
     with pytest.raises(InputError, match=f"{MAX_PICTURES + 1} pictures: too many for one call"):
         draw_pictures(base, ["x"] * (MAX_PICTURES + 1), seeds=[0])
     for strength in (-0.1, 10.1, float("nan"), float("inf")):
         with pytest.raises(InputError, match=r"strength .*: out of range. Use 0"):
             Steering(plugin="canny", image=Path("x.png"), strength=strength)
-    save_checkpoint(steering_plugin(tiny_unet(channels=(16, 24, 32))), tmp_path / "other", record={}, card="")
-    with pytest.raises(InputError, match=r"canny plugin: made for another base \(.*Use the base that it was trained for"):
-        draw_pictures(base, ["x"], [Steering(plugin=str(tmp_path / "other"), image=edges)], seeds=[0])
+    save_checkpoint(
+        steering_plugin(tiny_unet(channels=(16, 24, 32))), tmp_path / "other", record={}, card=""
+    )
+    with pytest.raises(
+        InputError,
+        match=r"canny plugin: made for another base \(.*Use the base that it was trained for",
+    ):
+        draw_pictures(
+            base, ["x"], [Steering(plugin=str(tmp_path / "other"), image=edges)], seeds=[0]
+        )
 
 
-def test_plugins_by_name_and_by_folder(plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugins_by_name_and_by_folder(
+    plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert load_plugin("canny").config.condition == "canny" == load_plugin(str(plugin_folder)).config.condition
+    assert (
+        load_plugin("canny").config.condition
+        == "canny"
+        == load_plugin(str(plugin_folder)).config.condition
+    )
     for name in ("cany", "../x", "base"):
-        with pytest.raises(CheckpointError, match=f"{name}: no such plugin.*or one of: canny, depth, face_landmark"):
+        with pytest.raises(
+            CheckpointError, match=f"{name}: no such plugin.*or one of: canny, depth, face_landmark"
+        ):
             load_plugin(name)
     (tmp_path / "empty").mkdir()
     with pytest.raises(CheckpointError, match=r"no model\.safetensors"):
         load_plugin(str(tmp_path / "empty"))
 
 
-def test_what_ships_wins_over_a_folder(base: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder called canny must not change what `--plugin canny` means; a path says which one is meant."""
-    save_checkpoint(steering_plugin(base.unet, condition="depth"), tmp_path / "canny", record={}, card="")
-    save_checkpoint(steering_plugin(base.unet, condition="depth"), tmp_path / "mine", record={}, card="")
+def test_what_ships_wins_over_a_folder(
+    base: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder called canny must not change what `--plugin canny` means; a path says which one is
+    meant.
+    """
+    save_checkpoint(
+        steering_plugin(base.unet, condition="depth"), tmp_path / "canny", record={}, card=""
+    )
+    save_checkpoint(
+        steering_plugin(base.unet, condition="depth"), tmp_path / "mine", record={}, card=""
+    )
     monkeypatch.chdir(tmp_path)
     assert load_plugin("canny").config.condition == "canny"
-    assert {load_plugin(name).config.condition for name in ("./canny", str(tmp_path / "canny"), "mine")} == {"depth"}
+    assert {
+        load_plugin(name).config.condition for name in ("./canny", str(tmp_path / "canny"), "mine")
+    } == {"depth"}
 
 
 def condition_of(**given: Any) -> np.ndarray[Any, Any]:
@@ -215,18 +298,27 @@ def test_pictures_that_are_none(tmp_path: Path, edges: Path, photo: bool) -> Non
 
 def test_a_grid_puts_every_picture_in_its_place() -> None:
     colours = [[(10 * row + column + 1,) * 3 for column in range(3)] for row in range(2)]
-    sheet = image_grid([[Image.new("RGB", (8, 8), colour) for colour in row] for row in colours], gap=2)
+    sheet = image_grid(
+        [[Image.new("RGB", (8, 8), colour) for colour in row] for row in colours], gap=2
+    )
     pixels = np.asarray(sheet)
     assert sheet.size == (2 + 3 * 10, 2 + 2 * 10)
     for row in range(2):
         for column in range(3):
             cell = pixels[2 + 10 * row : 10 + 10 * row, 2 + 10 * column : 10 + 10 * column]
             assert (cell == colours[row][column]).all()
-    assert (pixels[:2] == 255).all() and (pixels[:, :2] == 255).all() and (pixels[10:12] == 255).all()
-    rows = [[Image.new("L", (16, 16), 7)], [Image.new("RGBA", (4, 4), (9, 9, 9, 0)), Image.new("RGB", (16, 16))]]
+    assert (
+        (pixels[:2] == 255).all() and (pixels[:, :2] == 255).all() and (pixels[10:12] == 255).all()
+    )
+    rows = [
+        [Image.new("L", (16, 16), 7)],
+        [Image.new("RGBA", (4, 4), (9, 9, 9, 0)), Image.new("RGB", (16, 16))],
+    ]
     sheet = image_grid(rows, labels=["one", "another row"], side=16)
     left = sheet.width - 2 * 20
     assert left > 40 and sheet.height == 4 + 2 * 20
     pixels = np.asarray(sheet)
-    assert (pixels[4:20, left : left + 16] == 7).all() and (pixels[24:40, left : left + 16] == 9).all()
+    assert (pixels[4:20, left : left + 16] == 7).all() and (
+        pixels[24:40, left : left + 16] == 9
+    ).all()
     assert (pixels[:, : left - 4] < 128).any(), "no words were written"

@@ -1,4 +1,6 @@
-"""Training a base: killed in either phase and continued to the same bytes, refused where it would harm, an ordinary folder."""
+"""Training a base: killed in either phase and continued to the same bytes, refused where it would
+harm, an ordinary folder.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,26 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from unplug.core import CheckpointError, DataError, InputError, OutputError, TrainingError
-from unplug.sdk.drawing.diffusion import BaseRecipe, VAERecipe, base_record, image_size_of, load_base, to_image, train_base
+from unplug.sdk.drawing.diffusion import (
+    BaseRecipe,
+    VAERecipe,
+    base_record,
+    image_size_of,
+    load_base,
+    to_image,
+    train_base,
+)
 from unplug.sdk.drawing.diffusion import run_base as module
 from unplug.sdk.drawing.diffusion.base_training import BaseLoss, TextPairs, tokenize
 from unplug.sdk.drawing.diffusion.digest import base_digest
 from unplug.sdk.drawing.diffusion.measure import LEVELS, batch_losses
 from unplug.sdk.drawing.diffusion.run_base import base_metrics, prefix_text_encoder
-from unplug.sdk.drawing.diffusion.small import build_scheduler, build_text_encoder, build_unet, build_vae
+from unplug.sdk.drawing.diffusion.small import (
+    build_scheduler,
+    build_text_encoder,
+    build_unet,
+    build_vae,
+)
 from unplug.sdk.drawing.diffusion.tokenizer import encode, train_tokenizer
 from unplug.sdk.drawing.diffusion.vae import Crops
 from unplug.sdk.learning.data import Dataset, Split, load_dataset, make_split
@@ -48,14 +63,24 @@ Run = Callable[..., Path]
 @pytest.fixture
 def run(faces: Dataset, split: Split) -> Run:
     def train(out: Path, **more: Any) -> Path:
-        given = {"dataset": faces, "split": split, "vae_recipe": VAE, "recipe": BASE, "seed": 1, "sample_every": 2} | more
+        given = {
+            "dataset": faces,
+            "split": split,
+            "vae_recipe": VAE,
+            "recipe": BASE,
+            "seed": 1,
+            "sample_every": 2,
+        } | more
         return train_base(out=out, device=CPU, show=False, **given)
 
     return train
 
 
 def weights(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.safetensors"))}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*.safetensors"))
+    }
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +88,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory, faces: Dataset, split: Split
     with pytest.MonkeyPatch.context() as patch:
         shrink(patch)
         out = tmp_path_factory.mktemp("whole") / "base"
-        return train_base(faces, split, out, VAE, BASE, seed=1, device=CPU, sample_every=0, show=False)
+        return train_base(
+            faces, split, out, VAE, BASE, seed=1, device=CPU, sample_every=0, show=False
+        )
 
 
 @pytest.mark.long
@@ -72,7 +99,9 @@ def test_an_ordinary_folder_with_its_record(whole: Path, faces: Dataset, split: 
     assert not (whole.parent / ".base.training").exists()
     pipe = load_base(str(whole), device=CPU)
     assert image_size_of(pipe) == SIZE and type(pipe).__name__ == "StableDiffusionPipeline"
-    assert {value.dtype for file in whole.rglob("*.safetensors") for value in load_file(file).values()} == {torch.float32}
+    assert {
+        value.dtype for file in whole.rglob("*.safetensors") for value in load_file(file).values()
+    } == {torch.float32}
     record = base_record(str(whole))
     assert record["data"]["digest"] == faces.digest and record["split"]["sha256"] == split.sha256
     assert record["parameters"]["unet"] == sum(value.numel() for value in pipe.unet.parameters())
@@ -100,24 +129,38 @@ def test_killed_it_goes_on(
     assert "vae.safetensors" in names and ("unet.safetensors" in names) == (drawer is TextPairs)
     assert "vae-0000004.png" in names or drawer is Crops
     if drawer is TextPairs:
-        monkeypatch.setattr(module, "train_tokenizer", lambda *_, **__: pytest.fail("it got another tokenizer"))
-        monkeypatch.setattr(Crops, "__call__", lambda *_: pytest.fail("the autoencoder was trained again"))
+        monkeypatch.setattr(
+            module, "train_tokenizer", lambda *_, **__: pytest.fail("it got another tokenizer")
+        )
+        monkeypatch.setattr(
+            Crops, "__call__", lambda *_: pytest.fail("the autoencoder was trained again")
+        )
     assert weights(run(tmp_path / "base")) == weights(whole) and not work.exists()
 
 
 @pytest.mark.long
-def test_another_recipe_is_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_recipe_is_refused(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         kill_after(patch, TextPairs, 2)
         with pytest.raises(Killed):
             run(tmp_path / "base")
-    for more in ({"recipe": replace(BASE, lr=0.01)}, {"seed": 2}, {"vae_recipe": replace(VAE, lr=0.1)}):
-        with pytest.raises(CheckpointError, match="an unfinished run of another recipe, data or seed"):
+    for more in (
+        {"recipe": replace(BASE, lr=0.01)},
+        {"seed": 2},
+        {"vae_recipe": replace(VAE, lr=0.1)},
+    ):
+        with pytest.raises(
+            CheckpointError, match="an unfinished run of another recipe, data or seed"
+        ):
             run(tmp_path / "base", **more)
 
 
 @pytest.mark.long
-def test_other_captions_are_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+def test_other_captions_are_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
     def caption(word: str) -> Dataset:
         for number in range(12):
             Image.new("RGB", (SIZE, SIZE), (20 * number, 0, 0)).save(tmp_path / f"{number}.png")
@@ -133,11 +176,19 @@ def test_other_captions_are_another_run(tmp_path: Path, monkeypatch: pytest.Monk
     data = caption("painting")
     with pytest.raises(CheckpointError, match="an unfinished run of another"):
         run(tmp_path / "out" / "base", dataset=data, split=split)
-    run(tmp_path / "out" / "base", dataset=data, split=split, restart=True, recipe=replace(BASE, lr=0.01))
+    run(
+        tmp_path / "out" / "base",
+        dataset=data,
+        split=split,
+        restart=True,
+        recipe=replace(BASE, lr=0.01),
+    )
     assert base_record(str(tmp_path / "out" / "base"))["recipe"]["base"]["lr"] == 0.01
 
 
-def test_refused_training(run: Run, tmp_path: Path, split: Split, faces: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_training(
+    run: Run, tmp_path: Path, split: Split, faces: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # A folder of diffusers that this command did not write is somebody else's, too.
     for inside in ("notes.txt", "model_index.json", "config.json"):
         out = tmp_path / inside.partition(".")[0]
@@ -160,13 +211,23 @@ def test_refused_training(run: Run, tmp_path: Path, split: Split, faces: Dataset
         run(tmp_path / "base")
 
 
-def test_the_text_encoder_is_named_as_older_transformers_want_it(whole: Path, base_folder: Path, tmp_path: Path) -> None:
-    """transformers before 5.1 would start from random numbers; this one takes either form, and misses nothing."""
+def test_the_text_encoder_is_named_as_older_transformers_want_it(
+    whole: Path, base_folder: Path, tmp_path: Path
+) -> None:
+    """transformers before 5.1 would start from random numbers; this one takes either form, and
+    misses nothing.
+    """
     file = "text_encoder/model.safetensors"
     named = load_file(whole / file)
     assert "text_model.embeddings.token_embedding.weight" in named
-    assert "text_model.encoder.layers.0.self_attn.q_proj.weight" in named and "text_model.final_layer_norm.bias" in named
-    assert all(name.startswith("text_model.") and not name.startswith("text_model.text_model.") for name in named)
+    assert (
+        "text_model.encoder.layers.0.self_attn.q_proj.weight" in named
+        and "text_model.final_layer_norm.bias" in named
+    )
+    assert all(
+        name.startswith("text_model.") and not name.startswith("text_model.text_model.")
+        for name in named
+    )
     own = load_base(str(whole), device=CPU).text_encoder.state_dict()
     assert {name.removeprefix("text_model."): value.tolist() for name, value in named.items()} == {
         name.removeprefix("text_model."): value.tolist() for name, value in own.items()
@@ -184,14 +245,21 @@ def test_the_text_encoder_is_named_as_older_transformers_want_it(whole: Path, ba
 
 
 @pytest.mark.long
-def test_halves_are_measured_rounded(run: Run, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_halves_are_measured_rounded(
+    run: Run, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An older base of ours in the place is replaced."""
     shutil.copytree(whole, tmp_path / "base")
     measured: list[dict[str, torch.Tensor]] = []
 
     def watched(pipe: Any, *_: Any) -> dict[str, Any]:
-        measured.append({f"{part}/{name}": value.clone() for part in module.NETWORKS
-                         for name, value in getattr(pipe, part).state_dict().items()})  # fmt: skip
+        measured.append(
+            {
+                f"{part}/{name}": value.clone()
+                for part in module.NETWORKS
+                for name, value in getattr(pipe, part).state_dict().items()
+            }
+        )
         return {"n": 1, "vae_psnr_db": 1.0, "loss": 1.0}
 
     monkeypatch.setattr(module, "base_metrics", watched)
@@ -201,7 +269,9 @@ def test_halves_are_measured_rounded(run: Run, whole: Path, tmp_path: Path, monk
         part, _, tensor = name.partition("/")
         assert torch.equal(getattr(stored, part).state_dict()[tensor], value), name
     old, new = weights(whole), weights(tmp_path / "base")
-    assert old.keys() == new.keys() and all(0.4 < len(new[name]) / len(old[name]) < 0.65 for name in old)
+    assert old.keys() == new.keys() and all(
+        0.4 < len(new[name]) / len(old[name]) < 0.65 for name in old
+    )
 
 
 @pytest.mark.long
@@ -228,12 +298,19 @@ def test_the_state_goes_after_the_result_is_read(
             patch.setattr(module, name, harm)
             with pytest.raises(error, match=words):
                 run(tmp_path / "base", half=harm is large)
-        assert {"vae.safetensors", "unet.safetensors"} <= {path.name for path in (tmp_path / ".base.training").iterdir()}
+        assert {"vae.safetensors", "unet.safetensors"} <= {
+            path.name for path in (tmp_path / ".base.training").iterdir()
+        }
     monkeypatch.setattr(TextPairs, "__call__", lambda *_: pytest.fail("it was trained again"))
-    assert weights(run(tmp_path / "base")) == weights(whole) and not (tmp_path / ".base.training").exists()
+    assert (
+        weights(run(tmp_path / "base")) == weights(whole)
+        and not (tmp_path / ".base.training").exists()
+    )
 
 
-def test_what_a_record_says_of_a_base_by_hand(base: Any, faces: Dataset, split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_record_says_of_a_base_by_hand(
+    base: Any, faces: Dataset, split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
     captions = [(f"a child, {number}", "unused") for number in range(len(faces))]
     monkeypatch.setattr(module, "pictures_at_once", lambda _: 3)
     found = base_metrics(base, faces, split, captions)
@@ -253,7 +330,8 @@ def test_pairs_and_sizes_of_the_small_base(tmp_path: Path) -> None:
     tokenizer = train_tokenizer(["one two three"], tmp_path, vocabulary=520, length=8)
     captions = [("one", "two"), ("three",), ("one two", "two one")]
     ids = tokenize(tokenizer, captions)
-    assert tuple(ids.shape) == (3, 2, 8) and torch.equal(ids[1, 0], ids[1, 1])  # the only one, repeated
+    # the only one, repeated
+    assert tuple(ids.shape) == (3, 2, 8) and torch.equal(ids[1, 0], ids[1, 1])
     assert torch.equal(ids[2, 1].long(), encode(tokenizer, ["two one"])[0])
     empty = encode(tokenizer, [""])[0]
     latent = torch.arange(3.0).view(3, 1, 1, 1).expand(3, 1, 2, 2)
@@ -261,12 +339,19 @@ def test_pairs_and_sizes_of_the_small_base(tmp_path: Path) -> None:
         batch = TextPairs(latent, ids, empty, drop, CPU)(torch.Generator().manual_seed(2), 300)
         gone = (batch["ids_BL"] == empty).all(dim=1)
         assert float(gone.float().mean()) == pytest.approx(drop, abs=0.1 * (0 < drop < 1))
-        for row, words in zip(batch["latent_Bchw"][~gone, 0, 0, 0].int().tolist(), batch["ids_BL"][~gone], strict=True):
+        for row, words in zip(
+            batch["latent_Bchw"][~gone, 0, 0, 0].int().tolist(), batch["ids_BL"][~gone], strict=True
+        ):
             assert any(torch.equal(words, own.long()) for own in ids[row])
     # As its docstrings and the issue say: 5 to 20 M parameters of UNet, an autoencoder of factor 8.
-    millions = [sum(value.numel() for value in part.parameters()) / 1e6 for part in (build_unet(16), build_vae(128))]
+    millions = [
+        sum(value.numel() for value in part.parameters()) / 1e6
+        for part in (build_unet(16), build_vae(128))
+    ]
     assert 5 < millions[0] < 20 and abs(millions[0] - 10.8) < 0.1 and millions[1] < 5
-    assert len(build_vae(128).config.block_out_channels) == 4 and json.dumps(build_scheduler().config["prediction_type"])
+    assert len(build_vae(128).config.block_out_channels) == 4 and json.dumps(
+        build_scheduler().config["prediction_type"]
+    )
 
 
 def test_the_loss_is_of_the_velocity_and_reaches_the_text(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Training a plugin: from pictures and words to a checkpoint, killed and continued to the same bytes."""
+"""Training a plugin: from pictures and words to a checkpoint, killed and continued to the same
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +17,40 @@ import torch
 from PIL import Image
 
 from unplug.core import CheckpointError, DataError, InputError, OutputError, TrainingError
-from unplug.plugins import CHECKPOINT_FILES, Checkpoint, ConditioningPlugin, load_checkpoint, save_checkpoint
+from unplug.plugins import (
+    CHECKPOINT_FILES,
+    Checkpoint,
+    ConditioningPlugin,
+    load_checkpoint,
+    save_checkpoint,
+)
 from unplug.plugins.checkpoint import DIFFUSERS_WEIGHTS
 from unplug.plugins.conditions import EXACT, Canny, FaceLandmark, grey, identity
 from unplug.sdk.drawing.conditions import real_inputs
-from unplug.sdk.drawing.diffusion import CONTROLS, ControlRecipe, base_digest, load_control_set, losses, steps, train_plugin
+from unplug.sdk.drawing.diffusion import (
+    CONTROLS,
+    ControlRecipe,
+    base_digest,
+    load_control_set,
+    losses,
+    steps,
+    train_plugin,
+)
 from unplug.sdk.drawing.diffusion import control_set as control_set_module
 from unplug.sdk.drawing.diffusion import run_plugin as module
 from unplug.sdk.drawing.diffusion.control_set import ControlDraws
 from unplug.sdk.drawing.diffusion.measure import level_mean
 from unplug.sdk.drawing.diffusion.run_plugin import previews
 from unplug.sdk.drawing.diffusion.shipped import Sampling
-from unplug.sdk.learning.data import Dataset, Split, captions_digest, captions_of, load_dataset, make_split, parse_spec
+from unplug.sdk.learning.data import (
+    Dataset,
+    Split,
+    captions_digest,
+    captions_of,
+    load_dataset,
+    make_split,
+    parse_spec,
+)
 from unplug.sdk.learning.faces.depth import REVISION, depth_map
 
 from .conftest import CPU, SIZE, Killed, kill_after, steering_plugin
@@ -58,7 +82,13 @@ def split(faces: Dataset) -> Split:
 @pytest.fixture(scope="module")
 def run(base: Any, faces: Dataset, split: Split) -> Run:
     def train(out: Path, **more: Any) -> Checkpoint:
-        given = {"dataset": faces, "split": split, "recipe": RECIPE, "seed": 1, "sample_every": 2} | more
+        given = {
+            "dataset": faces,
+            "split": split,
+            "recipe": RECIPE,
+            "seed": 1,
+            "sample_every": 2,
+        } | more
         return train_plugin(base, "tiny", kind="canny", out=out, device=CPU, show=False, **given)
 
     return train
@@ -73,28 +103,52 @@ def whole(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 
 
 @pytest.mark.long
-def test_a_checkpoint_with_its_record(whole: Checkpoint, base: Any, faces: Dataset, split: Split) -> None:
+def test_a_checkpoint_with_its_record(
+    whole: Checkpoint, base: Any, faces: Dataset, split: Split
+) -> None:
     made = whole
-    assert {path.name for path in made.path.iterdir()} <= set(CHECKPOINT_FILES) and not list(made.path.parent.glob(".*"))
+    assert {path.name for path in made.path.iterdir()} <= set(CHECKPOINT_FILES) and not list(
+        made.path.parent.glob(".*")
+    )
     record, model = made.record, made.model
-    assert record["base"] == {"name": "tiny", "sha256": base_digest(base)} and record["role"] == "original"
+    assert (
+        record["base"] == {"name": "tiny", "sha256": base_digest(base)}
+        and record["role"] == "original"
+    )
     made_of = {"kind": "canny", "settings": {}, "identity": identity(Canny()), "without": 0}
     assert record["condition"] == made_of and model.config.condition == "canny"
-    assert record["captions"] == captions_digest(captions_of(faces, seed=1, variants=RECIPE.captions))
+    assert record["captions"] == captions_digest(
+        captions_of(faces, seed=1, variants=RECIPE.captions)
+    )
     assert record["cost"]["forward"] == 4 * 2 and record["cost"]["processes"] == 1
     assert [row["step"] for row in record["history"]] == [1, 2, 3, 4]
-    assert Split.from_dict(record["split"]) == split and model.iospec.inputs[0].shape == (1, 3, SIZE, SIZE)
+    assert Split.from_dict(record["split"]) == split and model.iospec.inputs[0].shape == (
+        1,
+        3,
+        SIZE,
+        SIZE,
+    )
     data, _ = load_control_set(base, faces, "canny", captions=2, seed=1, show=False)
-    for name, ids in (("train", split.train), ("validation", split.validation), ("test", split.test)):
+    for name, ids in (
+        ("train", split.train),
+        ("validation", split.validation),
+        ("test", split.test),
+    ):
         table = losses(CONTROLS.get("plugin")(), model, base, data.subset(ids), device=CPU)
         assert record["metrics"][name]["n"] == len(ids)
-        assert record["metrics"][name]["loss"] == pytest.approx(float(level_mean(table, base, "velocity").mean()), rel=1e-4)
+        assert record["metrics"][name]["loss"] == pytest.approx(
+            float(level_mean(table, base, "velocity").mean()), rel=1e-4
+        )
     card = (made.path / "README.md").read_text()
-    assert f"{record['parameters']:,} parameters" in card and "StableDiffusionAdapterPipeline" in card
+    assert (
+        f"{record['parameters']:,} parameters" in card and "StableDiffusionAdapterPipeline" in card
+    )
 
 
 @pytest.mark.long
-def test_killed_it_goes_on(run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_it_goes_on(
+    run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And another run does not go on in its place."""
     with monkeypatch.context() as patch:
         kill_after(patch, ControlDraws, 3)
@@ -103,7 +157,9 @@ def test_killed_it_goes_on(run: Run, whole: Checkpoint, tmp_path: Path, monkeypa
     names = {path.name for path in (tmp_path / ".plugin.training").glob("*")}
     assert names == {"state.safetensors", "sample-0000002.png"}
     for more in ({"recipe": replace(RECIPE, lr=0.02)}, {"seed": 2}, {"options": {"low": "50"}}):
-        with pytest.raises(CheckpointError, match="an unfinished run of another recipe, data or seed"):
+        with pytest.raises(
+            CheckpointError, match="an unfinished run of another recipe, data or seed"
+        ):
             run(tmp_path / "plugin", **more)
     done = run(tmp_path / "plugin")
     assert load_checkpoint(done.path).sha256 == done.sha256 == whole.sha256
@@ -120,7 +176,9 @@ def captioned(folder: Path, word: str) -> Dataset:
 
 
 @pytest.mark.long
-def test_a_folder_of_pictures_and_its_words(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_pictures_and_its_words(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The pixels' digest does not tell new words: an unfinished run must not go on with them."""
     data = captioned(tmp_path / "data", "square")
     split = make_split(data, validation=0.2, test=0.2)
@@ -136,7 +194,9 @@ def test_a_folder_of_pictures_and_its_words(run: Run, tmp_path: Path, monkeypatc
     assert done.record["captions"] == captions_digest([(f"box {name[0]}",) for name in new.ids])
 
 
-def test_refused_places_splits_and_batches(run: Run, tmp_path: Path, split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_places_splits_and_batches(
+    run: Run, tmp_path: Path, split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "thesis.txt").write_text("years of work")
     with pytest.raises(OutputError, match=r"it holds thesis.txt"):
@@ -154,7 +214,12 @@ class Team:
     """Two processes as accelerate shows them to one of them; says in which order things happen."""
 
     def __init__(self, index: int, said: list[str]) -> None:
-        self.process_index, self.is_main_process, self.num_processes, self.said = index, index == 0, 2, said
+        self.process_index, self.is_main_process, self.num_processes, self.said = (
+            index,
+            index == 0,
+            2,
+            said,
+        )
 
     def main_process_first(self) -> Any:
         self.said.append("first")
@@ -179,19 +244,33 @@ def test_the_record_names_no_place(
     task.write_bytes(b"\xfflandmarks")
     draw = control_set_module.conditions_in_worker
     monkeypatch.setattr(
-        control_set_module, "conditions_in_worker", lambda kind, options, *given, **how: draw("canny", {}, *given, **how)
+        control_set_module,
+        "conditions_in_worker",
+        lambda kind, options, *given, **how: draw("canny", {}, *given, **how),
     )
     done = train_plugin(
-        base, "tiny", faces, split, "face_landmark", tmp_path / "plugin", replace(RECIPE, steps=1),
-        options={"task": str(task), "faces": "largest"}, seed=1, device=CPU, sample_every=0, show=False,
-    )  # fmt: skip
+        base,
+        "tiny",
+        faces,
+        split,
+        "face_landmark",
+        tmp_path / "plugin",
+        replace(RECIPE, steps=1),
+        options={"task": str(task), "faces": "largest"},
+        seed=1,
+        device=CPU,
+        sample_every=0,
+        show=False,
+    )
     condition = done.record["condition"]
     assert condition["settings"] == {"faces": "largest"}
     assert condition["identity"] == identity(FaceLandmark(task=str(task), faces="largest"))
     assert "secret" not in (done.path / "unplug.json").read_text()
 
 
-def test_the_state_goes_after_reading(run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_goes_after_reading(
+    run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def spoil(model: Any, path: Path, **how: Any) -> None:
         save_checkpoint(model, path, **how)
         (path / DIFFUSERS_WEIGHTS).write_bytes(b"\xffthe disk did this")
@@ -202,10 +281,15 @@ def test_the_state_goes_after_reading(run: Run, whole: Checkpoint, tmp_path: Pat
             run(tmp_path / "plugin")
     assert (tmp_path / ".plugin.training" / "state.safetensors").is_file()
     monkeypatch.setattr(ControlDraws, "__call__", lambda *_: pytest.fail("it was trained again"))
-    assert run(tmp_path / "plugin").sha256 == whole.sha256 and not (tmp_path / ".plugin.training").exists()
+    assert (
+        run(tmp_path / "plugin").sha256 == whole.sha256
+        and not (tmp_path / ".plugin.training").exists()
+    )
 
 
-def test_weights_beyond_half_precision_are_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_beyond_half_precision_are_refused(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fit = module.fit_control
 
     def large(*given: Any, **how: Any) -> Any:
@@ -214,27 +298,39 @@ def test_weights_beyond_half_precision_are_refused(run: Run, tmp_path: Path, mon
         return done
 
     monkeypatch.setattr(module, "fit_control", large)
-    with pytest.raises(TrainingError, match=r"the weights projections\.0\.bias are NaN or infinite in float16"):
+    with pytest.raises(
+        TrainingError, match=r"the weights projections\.0\.bias are NaN or infinite in float16"
+    ):
         run(tmp_path / "plugin", half=True)
     assert not (tmp_path / "plugin").exists() and (tmp_path / ".plugin.training").is_dir()
     assert run(tmp_path / "plugin").model.projections[0].bias.tolist()[0] == 1e5
 
 
-def test_only_the_first_process_writes(run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_process_writes(
+    run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said = list[str]()
     shutil.copytree(whole.path, tmp_path / "plugin")
     (tmp_path / ".plugin.training").mkdir()
     monkeypatch.setattr(module, "processes", lambda _: Team(1, said))
     for writes in ("save_checkpoint", "check_place"):
-        monkeypatch.setattr(module, writes, lambda *_, **__: pytest.fail("the second process wrote"))
-    monkeypatch.setattr(module, "mean_loss", lambda *_, **__: pytest.fail("the second process measured"))
+        monkeypatch.setattr(
+            module, writes, lambda *_, **__: pytest.fail("the second process wrote")
+        )
+    monkeypatch.setattr(
+        module, "mean_loss", lambda *_, **__: pytest.fail("the second process measured")
+    )
     fit = module.fit_control
-    monkeypatch.setattr(module, "fit_control", lambda *given, **how: fit(*given, **how | {"state_path": None}))
+    monkeypatch.setattr(
+        module, "fit_control", lambda *given, **how: fit(*given, **how | {"state_path": None})
+    )
     assert run(tmp_path / "plugin", restart=True).sha256 == whole.sha256
     assert said == ["first", "enter", "leave", "wait"] and (tmp_path / ".plugin.training").is_dir()
 
 
-def test_previews_show_all_three(base: Any, control_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_previews_show_all_three(
+    base: Any, control_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "PREVIEWS", 2)
     asked: list[Any] = []
     draw = module.generate
@@ -246,26 +342,44 @@ def test_previews_show_all_three(base: Any, control_set: Any, tmp_path: Path, mo
     monkeypatch.setattr(module, "generate", drawn)
     plugin, data = steering_plugin(base.unet), control_set.subset(control_set.ids[:3])
     preview = previews(
-        CONTROLS.get("plugin")(), base, data, seed=3, how=Sampling(steps=1, guidance=2.0, solver=None), folder=tmp_path
+        CONTROLS.get("plugin")(),
+        base,
+        data,
+        seed=3,
+        how=Sampling(steps=1, guidance=2.0, solver=None),
+        folder=tmp_path,
     )
     preview(plugin, 6)
     preview(plugin, 7)
-    first, sheet = (np.asarray(Image.open(tmp_path / f"sample-000000{step}.png")) for step in (6, 7))
+    first, sheet = (
+        np.asarray(Image.open(tmp_path / f"sample-000000{step}.png")) for step in (6, 7)
+    )
     assert np.array_equal(first, sheet)
     adapter = ("StableDiffusionAdapterPipeline", 2.0, [3, 4])
-    assert sorted(asked) == sorted([("StableDiffusionPipeline", 2.0, [3, 4]), adapter, adapter])  # the base's once
+    # the base's once
+    assert sorted(asked) == sorted([("StableDiffusionPipeline", 2.0, [3, 4]), adapter, adapter])
     left = sheet.shape[1] - 2 * (SIZE + 4)
     cells = [
-        [sheet[4 + row * (SIZE + 4) :, left + column * (SIZE + 4) :][:SIZE, :SIZE] for column in (0, 1)] for row in range(3)
+        [
+            sheet[4 + row * (SIZE + 4) :, left + column * (SIZE + 4) :][:SIZE, :SIZE]
+            for column in (0, 1)
+        ]
+        for row in range(3)
     ]
     for column in (0, 1):
         assert np.array_equal(cells[0][column], control_set.condition[control_set.rows[column]])
         assert not np.array_equal(cells[1][column], cells[2][column])
 
 
-def test_half_is_stored_as_measured(run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_is_stored_as_measured(
+    run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     measured: list[torch.nn.Module] = []
-    monkeypatch.setattr(module, "mean_loss", lambda _, network, *__, **___: measured.append(copy.deepcopy(network)) or 0.5)
+    monkeypatch.setattr(
+        module,
+        "mean_loss",
+        lambda _, network, *__, **___: measured.append(copy.deepcopy(network)) or 0.5,
+    )
     small = run(tmp_path / "plugin", half=True)
     size = (small.path / DIFFUSERS_WEIGHTS).stat().st_size
     assert size < 0.6 * (whole.path / DIFFUSERS_WEIGHTS).stat().st_size
@@ -274,30 +388,52 @@ def test_half_is_stored_as_measured(run: Run, whole: Checkpoint, tmp_path: Path,
         assert value.dtype == exact.dtype and torch.equal(value, exact.half().to(exact.dtype)), name
         assert torch.equal(value, measured[0].state_dict()[name])
     again = ConditioningPlugin.from_pretrained(small.path)
-    assert all(torch.equal(value, again.state_dict()[name]) for name, value in small.model.state_dict().items())
+    assert all(
+        torch.equal(value, again.state_dict()[name])
+        for name, value in small.model.state_dict().items()
+    )
     assert {value.dtype for value in again.parameters()} == {torch.float32}
 
 
 def test_a_depth_plugin_of_drawn_faces_is_trained_on_their_exact_depth(
     base: Any, faces: Dataset, split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And its record says so; a forget step or a calibration later takes the same, whatever model the environment names."""
+    """And its record says so; a forget step or a calibration later takes the same, whatever model
+    the environment names.
+    """
     monkeypatch.delenv("UNPLUG_DEPTH_MODEL", raising=False)
     done = train_plugin(
-        base, "tiny", faces, split, "depth", tmp_path / "plugin", replace(RECIPE, steps=1), seed=1, device=CPU,
-        sample_every=0, show=False,
-    )  # fmt: skip
+        base,
+        "tiny",
+        faces,
+        split,
+        "depth",
+        tmp_path / "plugin",
+        replace(RECIPE, steps=1),
+        seed=1,
+        device=CPU,
+        sample_every=0,
+        show=False,
+    )
     named = {"model": EXACT, "revision": str(REVISION)}
     condition = done.record["condition"]
-    assert condition["settings"] == condition["identity"]["settings"] == named and condition["without"] == 0
+    assert (
+        condition["settings"] == condition["identity"]["settings"] == named
+        and condition["without"] == 0
+    )
     monkeypatch.setenv("UNPLUG_DEPTH_MODEL", "no/network")
     data, _ = load_control_set(base, faces, "depth", condition["settings"], seed=1, show=False)
     place = faces.ids.index(data.ids[3])
     exact = grey(depth_map(parse_spec(faces.spec).params(place), SIZE))  # type: ignore[attr-defined]
     assert np.array_equal(data.condition[data.rows[3]], exact)
     held = real_inputs(done, faces, 100, part="test")["condition"]
-    wanted = [data.condition[row].transpose(2, 0, 1) / np.float32(255) for row in data.subset(split.test).rows]
-    assert sorted(one.tobytes() for one in held) == sorted(one.astype(np.float32).tobytes() for one in wanted)
+    wanted = [
+        data.condition[row].transpose(2, 0, 1) / np.float32(255)
+        for row in data.subset(split.test).rows
+    ]
+    assert sorted(one.tobytes() for one in held) == sorted(
+        one.astype(np.float32).tobytes() for one in wanted
+    )
     (tmp_path / "photographs").mkdir()
     monkeypatch.delenv("UNPLUG_DEPTH_MODEL")
     pictures = captioned(tmp_path / "photographs", "a face")

@@ -1,4 +1,6 @@
-"""The weights that ship: few enough, whole, an ordinary pipeline to diffusers, and steering where the condition says."""
+"""The weights that ship: few enough, whole, an ordinary pipeline to diffusers, and steering where
+the condition says.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ from unplug.sdk.learning.data import Dataset, captions_of, load_dataset
 MAX_BYTES = 45e6
 PLUGINS, STUDENTS = ("face_landmark", "canny", "depth"), ("four-steps", "two-steps")
 FACES, STEPS = 4, 8
-needs_landmarker = pytest.mark.skipif("UNPLUG_FACE_LANDMARKER" not in os.environ, reason="UNPLUG_FACE_LANDMARKER is not set")
+needs_landmarker = pytest.mark.skipif(
+    "UNPLUG_FACE_LANDMARKER" not in os.environ, reason="UNPLUG_FACE_LANDMARKER is not set"
+)
 
 
 def tensors(path: Path) -> Iterator[torch.Tensor]:
@@ -55,7 +59,9 @@ def test_all_weights_are_small_and_finite_and_their_card_says_how_they_were_made
     assert sum(file.stat().st_size for file in files) < MAX_BYTES
     for file in files:
         for value in tensors(file):
-            assert not value.is_floating_point() or (value.dtype == torch.float16 and bool(value.isfinite().all())), file
+            assert not value.is_floating_point() or (
+                value.dtype == torch.float16 and bool(value.isfinite().all())
+            ), file
     card = (place / "README.md").read_text(encoding="utf-8")
     record = base_record("small")
     assert "unplug train base" in card and record["data"]["spec"] in card
@@ -64,7 +70,10 @@ def test_all_weights_are_small_and_finite_and_their_card_says_how_they_were_made
     teacher = base_digest(load_base("small", device=torch.device("cpu")))
     for name in STUDENTS:
         student = read_json(place / name / RECORD)
-        assert f"unplug train student --base small --data {student['data']['spec']}" in card and f"--out {name}" in card
+        assert (
+            f"unplug train student --base small --data {student['data']['spec']}" in card
+            and f"--out {name}" in card
+        )
         assert student["teacher"] == teacher
 
 
@@ -80,16 +89,22 @@ def faces() -> Dataset:
 
 
 def test_the_base_is_an_ordinary_pipeline(base: Any) -> None:
-    pipe = diffusers().StableDiffusionPipeline.from_pretrained(shipped_folder("small"), local_files_only=True)
+    pipe = diffusers().StableDiffusionPipeline.from_pretrained(
+        shipped_folder("small"), local_files_only=True
+    )
     theirs = pipe.unet.state_dict()
-    assert all(torch.equal(value, theirs[name].float()) for name, value in base.unet.state_dict().items())
+    assert all(
+        torch.equal(value, theirs[name].float()) for name, value in base.unet.state_dict().items()
+    )
     assert 5e6 < sum(parameter.numel() for parameter in pipe.unet.parameters()) < 20e6
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", sorted(ATTRIBUTES))
 def test_the_base_listens(base: Any, name: str) -> None:
-    """Colours follow the words of the prompt three times as far as they follow the noise, in the six steps of the default."""
+    """Colours follow the words of the prompt three times as far as they follow the noise, in the
+    six steps of the default.
+    """
 
     def draw(prompts: Sequence[str], seeds: Sequence[int]) -> Any:
         made = generate(base, prompts, seeds=list(seeds), size=128, **asdict(OURS))
@@ -119,7 +134,9 @@ def drawn(
 @pytest.mark.slow
 @pytest.mark.long
 @needs_landmarker
-def test_generated_faces_are_found_where_they_were_asked_for(base: Any, faces: Dataset, tmp_path: Path) -> None:
+def test_generated_faces_are_found_where_they_were_asked_for(
+    base: Any, faces: Dataset, tmp_path: Path
+) -> None:
     _, pictures = drawn(base, faces, tmp_path, "face_landmark")
     wanted = landmarks_in_worker(faces.pixels(range(FACES)))
     found = landmarks_in_worker(np.stack([np.asarray(picture) for picture in pictures]))
@@ -135,9 +152,18 @@ def test_edges_are_followed(base: Any, faces: Dataset, tmp_path: Path) -> None:
     _, free = drawn(base, faces, tmp_path, "canny", strength=0.0)
 
     def score(made: list[Image.Image]) -> float:
-        edges, _ = conditions_in_worker("canny", {}, np.stack([np.asarray(picture) for picture in made]), 128)
+        edges, _ = conditions_in_worker(
+            "canny", {}, np.stack([np.asarray(picture) for picture in made]), 128
+        )
         pairs = zip(edges, asked, strict=True)
-        return float(np.mean([edge_scores(one[..., 0] > 0, np.asarray(two)[..., 0] > 0, 1.0)[2] for one, two in pairs]))
+        return float(
+            np.mean(
+                [
+                    edge_scores(one[..., 0] > 0, np.asarray(two)[..., 0] > 0, 1.0)[2]
+                    for one, two in pairs
+                ]
+            )
+        )
 
     assert score(pictures) > score(free) + 0.1
 
@@ -145,10 +171,13 @@ def test_edges_are_followed(base: Any, faces: Dataset, tmp_path: Path) -> None:
 def test_what_was_measured_are_the_weights_that_ship(base: Any) -> None:
     data = Path(__file__).parents[4] / "docs" / "data"
     names = ("base-quality", "few-steps", "photo-control", "depth-control")
-    quality, few, photos, depths = (json.loads((data / f"{name}.json").read_text())["weights"] for name in names)
+    quality, few, photos, depths = (
+        json.loads((data / f"{name}.json").read_text())["weights"] for name in names
+    )
     own = {name: sha256_file(weights_file(find_plugin(name))) for name in PLUGINS}
     loras = {name: sha256_file(lora_file(find_lora(name))) for name in STUDENTS}
-    assert few.items() > {"base": base_digest(base), **loras}.items()  # others stand beside those that ship
+    # others stand beside those that ship
+    assert few.items() > {"base": base_digest(base), **loras}.items()
     assert quality == {"base": base_digest(base)}
     assert depths == {"base": base_digest(base), "depth": own.pop("depth")}
     assert photos == {"base": base_digest(base), **own}

@@ -1,4 +1,6 @@
-"""The weights that ship lie in a distribution of their own: missing, of another version or changed is one line each."""
+"""The weights that ship lie in a distribution of their own: missing, of another version or changed
+is one line each.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,25 @@ def test_what_is_whole_is_found_by_its_name(fake: Path) -> None:
 def test_weights_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, PACKAGE, None)
     said = r': the weights that ship are not installed\. Run: .*install \S*/sdk/weights"\.$'
-    for asked in (lambda: find_plugin("canny"), lambda: find_lora("two-steps"), lambda: shipped_folder("small")):
+    for asked in (
+        lambda: find_plugin("canny"),
+        lambda: find_lora("two-steps"),
+        lambda: shipped_folder("small"),
+    ):
         with pytest.raises(CheckpointError, match=said):
             asked()
 
 
-def test_own_models_need_no_weights_that_ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_models_need_no_weights_that_ship(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, PACKAGE, None)
-    assert shipped_folder(str(tmp_path)) == find_plugin(str(tmp_path)) == find_lora(str(tmp_path)) == tmp_path
+    assert (
+        shipped_folder(str(tmp_path))
+        == find_plugin(str(tmp_path))
+        == find_lora(str(tmp_path))
+        == tmp_path
+    )
     assert base_name(tmp_path) == tmp_path.name
 
 
@@ -66,9 +79,18 @@ def test_weights_of_another_version(fake: Path, text: str) -> None:
 
 WEIGHTS = "canny/diffusion_pytorch_model.safetensors"
 HARM: dict[str, tuple[Callable[[Path], object], str]] = {
-    "edited": (lambda place: flip(place / WEIGHTS), f"{WEIGHTS} of unplug-weights: it is not the file that shipped"),
-    "truncated": (lambda place: cut(place / WEIGHTS), f"{WEIGHTS} of unplug-weights: it is not the file that shipped"),
-    "gone": (lambda place: (place / WEIGHTS).unlink(), f"{WEIGHTS} of unplug-weights: it is missing"),
+    "edited": (
+        lambda place: flip(place / WEIGHTS),
+        f"{WEIGHTS} of unplug-weights: it is not the file that shipped",
+    ),
+    "truncated": (
+        lambda place: cut(place / WEIGHTS),
+        f"{WEIGHTS} of unplug-weights: it is not the file that shipped",
+    ),
+    "gone": (
+        lambda place: (place / WEIGHTS).unlink(),
+        f"{WEIGHTS} of unplug-weights: it is missing",
+    ),
     "added": (
         lambda place: (place / "canny/diffusion_pytorch_model.fp16.safetensors").touch(),
         "canny/diffusion_pytorch_model.fp16.safetensors of unplug-weights: no such file shipped",
@@ -90,7 +112,9 @@ def cut(path: Path) -> None:
 def test_a_file_that_was_changed(fake: Path, name: str) -> None:
     harm, said = HARM[name]
     harm(fake)
-    with pytest.raises(CheckpointError, match=rf"{said}\. Delete {fake}\. Run: .*--force-reinstall --no-deps ") as raised:
+    with pytest.raises(
+        CheckpointError, match=rf"{said}\. Delete {fake}\. Run: .*--force-reinstall --no-deps "
+    ) as raised:
         shipped_folder("canny")
     assert "\n" not in str(raised.value)
 
@@ -102,7 +126,8 @@ def test_a_process_reads_a_folder_once(fake: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["export", "canny", "--out", "out"], ["run", "canny", "--image", "a.png"], ["bench", "canny"]]
+    "words",
+    [["export", "canny", "--out", "out"], ["run", "canny", "--image", "a.png"], ["bench", "canny"]],
 )
 def test_a_command_says_it_in_one_line(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, PACKAGE, None)

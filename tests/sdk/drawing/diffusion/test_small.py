@@ -1,4 +1,6 @@
-"""The parts of the small base: every text in tokens that give it back, and an autoencoder whose loss is by hand."""
+"""The parts of the small base: every text in tokens that give it back, and an autoencoder whose
+loss is by hand.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,22 @@ from torch import Tensor
 
 from unplug.core import InputError
 from unplug.sdk.drawing.diffusion import to_image
-from unplug.sdk.drawing.diffusion.tokenizer import _words, encode, learn_merges, open_tokenizer, train_tokenizer
-from unplug.sdk.drawing.diffusion.vae import KL_WEIGHT, Crops, VAELoss, encode_all, psnr, reconstruction, scaling_factor
+from unplug.sdk.drawing.diffusion.tokenizer import (
+    _words,
+    encode,
+    learn_merges,
+    open_tokenizer,
+    train_tokenizer,
+)
+from unplug.sdk.drawing.diffusion.vae import (
+    KL_WEIGHT,
+    Crops,
+    VAELoss,
+    encode_all,
+    psnr,
+    reconstruction,
+    scaling_factor,
+)
 from unplug.sdk.learning.data import Dataset, Sample
 
 from .conftest import CPU, SIZE, WORDS, tiny_vae
@@ -45,7 +61,9 @@ def model_of(tokenizer: Any) -> dict[str, Any]:
 def test_any_text_is_tokens_that_give_it_back(tokenizer: Any, text: str) -> None:
     ids = tokenizer(text).input_ids
     start, end = tokenizer.bos_token_id, tokenizer.eos_token_id
-    assert (ids[0], ids[-1]) == (start, end) and not {start, end, tokenizer.unk_token_id} & set(ids[1:-1])
+    assert (ids[0], ids[-1]) == (start, end) and not {start, end, tokenizer.unk_token_id} & set(
+        ids[1:-1]
+    )
     said = tokenizer.backend_tokenizer.normalizer.normalize_str(text)
     assert "".join(tokenizer.decode(ids, skip_special_tokens=True).split()) == "".join(said.split())
     assert len(ids) - 2 <= len(said.encode())  # a byte a token at worst
@@ -53,7 +71,9 @@ def test_any_text_is_tokens_that_give_it_back(tokenizer: Any, text: str) -> None
 
 @given(words=st.lists(st.text("abc", min_size=1, max_size=7), max_size=12), most=st.integers(0, 12))
 def test_against_counting_anew_after_every_merge(words: list[str], most: int) -> None:
-    """Each merge is of a pair that is in most places; of equals the trainer takes which it likes, always the same."""
+    """Each merge is of a pair that is in most places; of equals the trainer takes which it likes,
+    always the same.
+    """
     spelled = [[*word[:-1], f"{word[-1]}</w>"] for word in words]
     merges = learn_merges(words, most)
     for merge in merges:
@@ -70,9 +90,15 @@ def test_against_counting_anew_after_every_merge(words: list[str], most: int) ->
     assert learn_merges(words, most) == merges
 
 
-def test_every_process_learns_the_same_and_the_folder_gives_the_same_ids(tokenizer: Any, tmp_path: Path) -> None:
-    # The trainer numbers letters at the end of words by a hash table, where they are not told to it.
-    code = f"from unplug.sdk.drawing.diffusion.tokenizer import learn_merges; print(learn_merges({_words(WORDS)!r}, 46))"
+def test_every_process_learns_the_same_and_the_folder_gives_the_same_ids(
+    tokenizer: Any, tmp_path: Path
+) -> None:
+    # The trainer numbers letters at the end of words by a hash table, where they are not told to
+    # it.
+    code = (
+        "from unplug.sdk.drawing.diffusion.tokenizer import learn_merges; "
+        f"print(learn_merges({_words(WORDS)!r}, 46))"
+    )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     merges = [tuple(pair) for pair in model_of(tokenizer)["merges"]]
     assert ast.literal_eval(said.stdout) == merges == learn_merges(_words(WORDS), 46)
@@ -92,11 +118,19 @@ def test_every_process_learns_the_same_and_the_folder_gives_the_same_ids(tokeniz
 
 
 def test_merges_counted_by_hand(tmp_path: Path) -> None:
-    # l-o is in three words, every other pair in two at most; the words' order and number do not count.
+    # l-o is in three words, every other pair in two at most; the words' order and number do not
+    # count.
     made = train_tokenizer(["low lower", "lowest"], tmp_path, vocabulary=515, length=8)
     assert [tuple(pair) for pair in model_of(made)["merges"]] == [("l", "o")]
-    assert made.convert_ids_to_tokens(made("low").input_ids) == ["<|startoftext|>", "lo", "w</w>", "<|endoftext|>"]
-    with pytest.raises(InputError, match=r"vocabulary 513: too small for the bytes. Use 514 or more"):
+    assert made.convert_ids_to_tokens(made("low").input_ids) == [
+        "<|startoftext|>",
+        "lo",
+        "w</w>",
+        "<|endoftext|>",
+    ]
+    with pytest.raises(
+        InputError, match=r"vocabulary 513: too small for the bytes. Use 514 or more"
+    ):
         train_tokenizer(WORDS, tmp_path / "none", vocabulary=513, length=8)
     assert not (tmp_path / "none").exists()
 
@@ -109,25 +143,39 @@ def test_no_more_tokens_than_asked_for(tmp_path: Path, vocabulary: int) -> None:
 
 
 def mapped(count: int = 3, side: int = 24) -> Dataset:
-    """Pictures that say at every pixel where it is: red its row, green its column, blue the picture."""
+    """Pictures that say at every pixel where it is: red its row, green its column, blue the
+    picture.
+    """
     place = np.arange(side, dtype=np.uint8)
     images = np.zeros((count, side, side, 3), np.uint8)
     images[..., 0], images[..., 1] = place[:, None], place[None, :]
     images[..., 2] = np.arange(count)[:, None, None]
     samples = tuple(Sample(id=str(index), payload=index) for index in range(count))
     digest = hashlib.sha256(images.tobytes()).hexdigest()
-    return Dataset(spec="test:", images=images, rows=np.arange(count), samples=samples, problems=(), digest=digest)
+    return Dataset(
+        spec="test:",
+        images=images,
+        rows=np.arange(count),
+        samples=samples,
+        problems=(),
+        digest=digest,
+    )
 
 
 def test_numbers_by_hand() -> None:
     # Errors [[1, 0], [0, 0]]: 1/4, and half of (1 + 0)/2 to the right and (1 + 0)/2 below.
     error = torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]])
-    assert float(reconstruction(error, torch.zeros_like(error))) == pytest.approx(0.25 + 0.5 * (0.5 + 0.5))
-    assert float(reconstruction(torch.full((2, 3, 4, 4), 0.3), torch.zeros(2, 3, 4, 4))) == pytest.approx(0.3)  # no edges
+    assert float(reconstruction(error, torch.zeros_like(error))) == pytest.approx(
+        0.25 + 0.5 * (0.5 + 0.5)
+    )
+    assert float(
+        reconstruction(torch.full((2, 3, 4, 4), 0.3), torch.zeros(2, 3, 4, 4))
+    ) == pytest.approx(0.3)  # no edges
     pixels = np.array([[[[0, 255, 51]]]], np.uint8)
     assert to_image(pixels, CPU).flatten().tolist() == pytest.approx([-1.0, 1.0, -0.6])
     assert tuple(to_image(np.zeros((2, 5, 7, 3), np.uint8), CPU).shape) == (2, 3, 5, 7)
-    # 10 log10(4 / 0.04) = 20 and 10 log10(4 / 0.0004) = 40 over a range of two; what leaves the range is cut.
+    # 10 log10(4 / 0.04) = 20 and 10 log10(4 / 0.0004) = 40 over a range of two; what leaves the
+    # range is cut.
     image = torch.zeros(2, 3, 8, 8)
     assert psnr(Off(0.2, 0.02), image) == pytest.approx(30.0, abs=1e-4)
     assert psnr(Off(3.0, 3.0), image + 0.8) == pytest.approx(20.0, abs=1e-4)
@@ -145,16 +193,28 @@ def test_crops_are_cut_from_the_pictures() -> None:
         assert tuple(pixels.shape) == (4, 3, 16, 16)
         for red, green, blue in pixels:
             top, columns = int(red[0, 0]), green[0].tolist()
-            assert (red == torch.arange(top, top + 16).view(-1, 1)).all() and (green == green[0]).all()
-            assert columns in (list(range(columns[0], columns[0] + 16)), list(range(columns[0], columns[0] - 16, -1)))
+            assert (red == torch.arange(top, top + 16).view(-1, 1)).all() and (
+                green == green[0]
+            ).all()
+            assert columns in (
+                list(range(columns[0], columns[0] + 16)),
+                list(range(columns[0], columns[0] - 16, -1)),
+            )
             tops.add(top)
             lefts.add(min(columns))
             places.add((top, min(columns)))
             mirrored.add(columns[0] > columns[1])
             pictures.add(int(blue[0, 0]))
             assert bool((blue == blue[0, 0]).all())
-    assert tops == lefts == set(range(24 - 16 + 1)) and len(places) > 40 and mirrored == {False, True} and pictures == {0, 2}
-    assert tuple(Crops(mapped(side=16), [0], 64, CPU)(torch.Generator(), 2)["image_BCHW"].shape) == (2, 3, 16, 16)
+    assert (
+        tops == lefts == set(range(24 - 16 + 1))
+        and len(places) > 40
+        and mirrored == {False, True}
+        and pictures == {0, 2}
+    )
+    assert tuple(
+        Crops(mapped(side=16), [0], 64, CPU)(torch.Generator(), 2)["image_BCHW"].shape
+    ) == (2, 3, 16, 16)
 
 
 class Off(torch.nn.Module):
@@ -181,7 +241,11 @@ def test_the_loss_is_of_a_sample_of_the_posterior(vae: Any) -> None:
         found = float(model(image, torch.Generator().manual_seed(5)))
         assert found == float(model(image, torch.Generator().manual_seed(5)))
         mean, log_variance = vae.quant_conv(vae.encoder(image)).chunk(2, dim=1)
-        divergence = 0.5 * (mean**2 + log_variance.exp() - 1 - log_variance).sum(dim=(1, 2, 3)) / (3 * 16 * 16)
+        divergence = (
+            0.5
+            * (mean**2 + log_variance.exp() - 1 - log_variance).sum(dim=(1, 2, 3))
+            / (3 * 16 * 16)
+        )
         assert float(divergence.mean()) > 0
         noise = torch.randn(mean.shape, generator=torch.Generator().manual_seed(5))
         decoded = vae.decode(mean + (0.5 * log_variance).exp() * noise).sample
@@ -192,7 +256,11 @@ def test_the_loss_is_of_a_sample_of_the_posterior(vae: Any) -> None:
     for encoder in (True, False):
         model = VAELoss(tiny_vae(), encoder=encoder)
         model(torch.rand(2, 3, 16, 16) * 2 - 1, torch.Generator().manual_seed(0)).backward()
-        still = {name.split(".")[1] for name, value in model.named_parameters() if value.grad is None or not value.grad.any()}
+        still = {
+            name.split(".")[1]
+            for name, value in model.named_parameters()
+            if value.grad is None or not value.grad.any()
+        }
         assert still == {"layers"} | (set() if encoder else {"encoder", "quant_conv"})
 
 
@@ -200,6 +268,8 @@ def test_latents_do_not_depend_on_the_batch(vae: Any, monkeypatch: pytest.Monkey
     dataset = mapped(5, side=SIZE)
     whole = encode_all(vae, dataset, [4, 0, 3], CPU)
     monkeypatch.setattr("unplug.sdk.drawing.diffusion.vae.pictures_at_once", lambda _: 2)
-    torch.testing.assert_close(encode_all(vae, dataset, [4, 0, 3], CPU), whole, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        encode_all(vae, dataset, [4, 0, 3], CPU), whole, rtol=1e-4, atol=1e-5
+    )
     torch.testing.assert_close(encode_all(vae, dataset, [0], CPU), whole[1:2], rtol=1e-4, atol=1e-5)
     assert tuple(whole.shape) == (3, 4, SIZE // 8, SIZE // 8) and whole.dtype == torch.float32

@@ -1,4 +1,6 @@
-"""Bases as people have them, in shards and as variants, are read by every door, or the line says what is wrong with them."""
+"""Bases as people have them, in shards and as variants, are read by every door, or the line says
+what is wrong with them.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,19 @@ from .conftest import CPU, SIZE, picture, steering_plugin
 
 CASE = Path(__file__).parents[3] / "cases" / "base-fp16-variant" / "make.py"
 PARTS = {"unet": "unet", "vae": "decoder", "text_encoder": "text_encoder"}
-FILE, INDEX = "diffusion_pytorch_model.safetensors", "diffusion_pytorch_model.safetensors.index.json"
+FILE, INDEX = (
+    "diffusion_pytorch_model.safetensors",
+    "diffusion_pytorch_model.safetensors.index.json",
+)
 
 
 def saved(**how: Any) -> Callable[[Path, Path], None]:
     """As ``save_pretrained`` writes a base with these settings."""
 
     def make(base_folder: Path, folder: Path) -> None:
-        StableDiffusionPipeline.from_pretrained(base_folder, safety_checker=None).save_pretrained(folder, **how)
+        StableDiffusionPipeline.from_pretrained(base_folder, safety_checker=None).save_pretrained(
+            folder, **how
+        )
 
     return make
 
@@ -51,19 +58,31 @@ def two(base_folder: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [saved(max_shard_size="100KB"), saved(variant="fp16"), saved(variant="fp16", max_shard_size="100KB"), renamed, two],
+    [
+        saved(max_shard_size="100KB"),
+        saved(variant="fp16"),
+        saved(variant="fp16", max_shard_size="100KB"),
+        renamed,
+        two,
+    ],
     ids=["shards", "variant", "variant in shards", "non_ema", "two variants"],
 )
-def test_every_reader_reads_it(base: Any, base_folder: Path, tmp_path: Path, make: Callable[[Path, Path], None]) -> None:
+def test_every_reader_reads_it(
+    base: Any, base_folder: Path, tmp_path: Path, make: Callable[[Path, Path], None]
+) -> None:
     folder = tmp_path / "base"
     make(base_folder, folder)
     assert not (folder / "unet" / FILE).exists()
     assert base_digest(load_base(str(folder), device=CPU)) == base_digest(base)
     check_source(GeneratorSource(name="x", folder=folder))
     for part, kind in PARTS.items():
-        found, wanted = (load_checkpoint(place / part, expect=kind) for place in (folder, base_folder))
+        found, wanted = (
+            load_checkpoint(place / part, expect=kind) for place in (folder, base_folder)
+        )
         ours, theirs = found.model.state_dict(), wanted.model.state_dict()
-        assert ours.keys() == theirs.keys() and all(bool((ours[name] == theirs[name]).all()) for name in ours)
+        assert ours.keys() == theirs.keys() and all(
+            bool((ours[name] == theirs[name]).all()) for name in ours
+        )
         assert found.sha256 == weights_sha256(folder / part) and weights_bytes(folder / part) > 1000
 
 
@@ -95,7 +114,10 @@ def other_variants(folder: Path) -> None:
         ),
         (index_says({"a": "config.json"}), "it names the shard 'config.json'"),
         (index_says([]), "it names no shard"),
-        (other_variants, "it holds the variants ema, non_ema, and no weights without one. Keep one of them."),
+        (
+            other_variants,
+            "it holds the variants ema, non_ema, and no weights without one. Keep one of them.",
+        ),
     ],
     ids=["a lost shard", "a path out", "no safetensors", "no map", "variants that nobody chose"],
 )
@@ -105,7 +127,9 @@ def test_refused_by_every_reader_in_the_same_words(
     folder = tmp_path / "base"
     saved(max_shard_size="100KB")(base_folder, folder)
     change(folder)
-    assert why in fail("generate", "--base", folder, "--prompt", "a", "--out", tmp_path / "x.png").line
+    assert (
+        why in fail("generate", "--base", folder, "--prompt", "a", "--out", tmp_path / "x.png").line
+    )
     assert why in fail("export", folder, "--to", "onnx", "--out", tmp_path / "out").line
     with pytest.raises(CheckpointError) as caught:
         load_checkpoint(folder / "unet")
@@ -121,13 +145,19 @@ def test_shards_have_another_hash_when_one_is_another(base_folder: Path, tmp_pat
     assert weights_sha256(unet) != before
 
 
-def test_a_pipeline_with_a_plugin_is_saved_as_a_variant(base: Any, base_folder: Path, tmp_path: Path) -> None:
+def test_a_pipeline_with_a_plugin_is_saved_as_a_variant(
+    base: Any, base_folder: Path, tmp_path: Path
+) -> None:
     plugin = steering_plugin(base.unet)
-    pipe = StableDiffusionAdapterPipeline.from_pretrained(base_folder, adapter=plugin, safety_checker=None)
+    pipe = StableDiffusionAdapterPipeline.from_pretrained(
+        base_folder, adapter=plugin, safety_checker=None
+    )
     image = torch.rand(1, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(3))
     drawn = picture(pipe, image=image)
     pipe.save_pretrained(tmp_path / "whole", variant="fp16")
-    again = StableDiffusionAdapterPipeline.from_pretrained(tmp_path / "whole", variant="fp16", safety_checker=None)
+    again = StableDiffusionAdapterPipeline.from_pretrained(
+        tmp_path / "whole", variant="fp16", safety_checker=None
+    )
     assert isinstance(again.adapter, ConditioningPlugin)
     assert np.array_equal(picture(again, image=image), drawn)
     assert load_checkpoint(tmp_path / "whole" / "adapter", expect="plugin").model_type == "plugin"

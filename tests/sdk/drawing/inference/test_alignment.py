@@ -33,7 +33,12 @@ def slow(image: np.ndarray, left: complex, right: complex, size: int, frame: Fra
         for column in range(size):
             for a in range(steps):
                 for b in range(steps):
-                    at = left + turn * (complex(column + (b + 0.5) / steps, row + (a + 0.5) / steps) - goal_left) - (0.5 + 0.5j)
+                    at = (
+                        left
+                        + turn
+                        * (complex(column + (b + 0.5) / steps, row + (a + 0.5) / steps) - goal_left)
+                        - (0.5 + 0.5j)
+                    )
                     x, y = min(max(at.real, 0), width - 1), min(max(at.imag, 0), height - 1)
                     i, j = int(x), int(y)
                     for down, wy in ((j, 1 - (y - j)), (min(j + 1, height - 1), y - j)):
@@ -49,7 +54,9 @@ def test_it_is_the_slow_loop(seed: int) -> None:
     left, right = rng.uniform(5, 15, 2), rng.uniform(16, 27, 2)
     frame = Frame(left=(0.25, 0.4), right=(0.8, 0.35))
     made = align(shown, (left[0], left[1]), (right[0], right[1]), 11, frame)
-    assert np.abs(made - slow(shown, complex(*left), complex(*right), 11, frame)).max() <= 0.5 + 1e-6
+    assert (
+        np.abs(made - slow(shown, complex(*left), complex(*right), 11, frame)).max() <= 0.5 + 1e-6
+    )
 
 
 def test_a_face_that_is_in_its_frame_stays_as_it_is() -> None:
@@ -64,7 +71,12 @@ def test_a_photograph_on_its_head_is_turned() -> None:
 
 def test_eyes_are_the_middles_of_their_corners() -> None:
     points = [(0.0, 0.0)] * 478
-    points[33], points[133], points[362], points[263] = (1.0, 2.0), (3.0, 4.0), (5.0, 6.0), (8.0, 7.0)
+    points[33], points[133], points[362], points[263] = (
+        (1.0, 2.0),
+        (3.0, 4.0),
+        (5.0, 6.0),
+        (8.0, 7.0),
+    )
     assert eyes_of(points) == ((2.0, 3.0), (6.5, 6.5))
 
 
@@ -87,7 +99,12 @@ def test_a_frame_that_is_none(left: tuple[float, float]) -> None:
 
 def test_the_vectors_are_what_this_computes() -> None:
     kept = json.loads((HERE / "faces.json").read_text(encoding="utf-8"))
-    made = {"tolerance": "equal", "align": cases(), "problems": problems(), "manifests": manifests()}
+    made = {
+        "tolerance": "equal",
+        "align": cases(),
+        "problems": problems(),
+        "manifests": manifests(),
+    }
     assert kept == json.loads(json.dumps(made))
     assert [item["refused"] for item in kept["manifests"]].count(True) == 12
     assert [item["problem"] is None for item in kept["problems"]].count(True) == 3
@@ -122,7 +139,16 @@ def test_a_manifest_carries_its_frame() -> None:
 
 @pytest.mark.parametrize(
     "eyes",
-    [None, 7, [], [[0.1, 0.2]], [[0.1, 0.2], [0.1, "x"]], [[0.1, 0.2], [0.1, 0.2]], [[0, 0], [1e400, 0]], [[0, 0, 0], [1, 0]]],
+    [
+        None,
+        7,
+        [],
+        [[0.1, 0.2]],
+        [[0.1, 0.2], [0.1, "x"]],
+        [[0.1, 0.2], [0.1, 0.2]],
+        [[0, 0], [1e400, 0]],
+        [[0, 0, 0], [1, 0]],
+    ],
 )
 def test_a_frame_from_a_stranger(eyes: object) -> None:
     with pytest.raises(InputError, match="frames no face"):

@@ -1,4 +1,6 @@
-"""The decision's vectors, which Kotlin, Swift and TypeScript are held to as well, and the record of a manifest."""
+"""The decision's vectors, which Kotlin, Swift and TypeScript are held to as well, and the record of
+a manifest.
+"""
 
 from __future__ import annotations
 
@@ -16,31 +18,52 @@ from unplug.core import InputError
 from unplug.sdk.drawing.inference import Decision, decision_in, over_probability, read_decision
 
 RAW: dict[str, Any] = json.loads(
-    (Path(__file__).parents[3] / "vectors" / "decision" / "decision.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[3] / "vectors" / "decision" / "decision.json").read_text(
+        encoding="utf-8"
+    )
 )
 
 
 def test_the_file_is_what_this_version_makes() -> None:
     """But for the last digits: processors round an exponential differently."""
     made = json.loads(json.dumps(vectors()))
-    assert made | {"cases": [case | {"over": pytest.approx(case["over"], abs=TOLERANCE)} for case in made["cases"]]} == RAW
+    assert (
+        made
+        | {
+            "cases": [
+                case | {"over": pytest.approx(case["over"], abs=TOLERANCE)}
+                for case in made["cases"]
+            ]
+        }
+        == RAW
+    )
 
 
 @pytest.mark.parametrize("case", RAW["cases"], ids=lambda case: case["what"])
 def test_answers(case: dict[str, Any]) -> None:
     logits = np.array([case["age_logits"]])
     over = over_probability(logits, case["edges"], case["age"])
-    assert over[0] == pytest.approx(_by_hand(case), abs=TOLERANCE) and over[0] == pytest.approx(case["over"], abs=TOLERANCE)
+    assert over[0] == pytest.approx(_by_hand(case), abs=TOLERANCE) and over[0] == pytest.approx(
+        case["over"], abs=TOLERANCE
+    )
     rule = Decision(age=case["age"], over_from=case["over_from"], under_to=case["under_to"])
     assert rule.answers(over) == [case["answer"]]
 
 
 def _by_hand(case: dict[str, Any]) -> float:
     top, above, total = max(case["age_logits"]), 0.0, 0.0
-    for logit, (low, high) in zip(case["age_logits"], itertools.pairwise(case["edges"]), strict=True):
+    for logit, (low, high) in zip(
+        case["age_logits"], itertools.pairwise(case["edges"]), strict=True
+    ):
         weight = math.exp(logit - top)
         total += weight
-        above += weight * (1.0 if low >= case["age"] else 0.0 if high <= case["age"] else (high - case["age"]) / (high - low))
+        above += weight * (
+            1.0
+            if low >= case["age"]
+            else 0.0
+            if high <= case["age"]
+            else (high - case["age"]) / (high - low)
+        )
     return above / total
 
 
@@ -54,7 +77,8 @@ def test_a_record_comes_back(tmp_path: Path) -> None:
     record = decision_in({"decision": said}, "manifest.json")
     assert record is not None and record.rule == Decision(age=18.0, over_from=0.92, under_to=0.31)
     assert record.limit() == (
-        "at most 1 % of minors called over 18 and 5 % of adults under it (95 % confidence, 790 and 7210 people)"
+        "at most 1 % of minors called over 18 and 5 % of adults under it (95 % confidence, 790 and "
+        "7210 people)"
     )
     path = tmp_path / "decision.json"
     path.write_text(json.dumps(said))
@@ -67,7 +91,9 @@ def test_it_decides_about_the_models_that_it_names(case: dict[str, Any]) -> None
     assert record is not None and record.fitted_on(case["sha256"]) is case["fitted"]
 
 
-@pytest.mark.parametrize("postprocessing", [{}, {"decision": None}, {"age_edges": [0, 1], "unit": "years"}])
+@pytest.mark.parametrize(
+    "postprocessing", [{}, {"decision": None}, {"age_edges": [0, 1], "unit": "years"}]
+)
 def test_a_manifest_without_one(postprocessing: dict[str, Any]) -> None:
     assert decision_in(postprocessing, "manifest.json") is None
 

@@ -35,17 +35,27 @@ def walked(head: DeviceHead) -> DeviceHead:
 def test_the_vectors_that_all_languages_share(start: DeviceHead, tmp_path: Path) -> None:
     head = walked(start)
     for step in VECTORS["steps"]:
-        assert head.commitment(step["name"], np.array(step["features"]), step["age"]).hex() == step["commitment"]
+        assert (
+            head.commitment(step["name"], np.array(step["features"]), step["age"]).hex()
+            == step["commitment"]
+        )
     head.save(tmp_path / "head.safetensors")
-    mine, theirs = (load(path.read_bytes()) for path in (tmp_path / "head.safetensors", HERE / "end.safetensors"))
+    mine, theirs = (
+        load(path.read_bytes())
+        for path in (tmp_path / "head.safetensors", HERE / "end.safetensors")
+    )
     assert all(np.array_equal(mine[name], theirs[name]) for name in theirs)
     said, (weight_KD, bias_K) = head.answer(np.array(VECTORS["asked"])), head.weights()
     for name, value in (("weights", weight_KD), ("bias", bias_K), *said.items()):
-        np.testing.assert_allclose(value, VECTORS[name], rtol=0, atol=VECTORS["tolerance"] * np.abs(VECTORS[name]).max())
+        np.testing.assert_allclose(
+            value, VECTORS[name], rtol=0, atol=VECTORS["tolerance"] * np.abs(VECTORS[name]).max()
+        )
 
 
 def test_the_weights_are_the_ridge_regression_of_who_is_in(start: DeviceHead) -> None:
-    """Against the textbook's solve on the pictures themselves; sums are rounded to 20 bits, hence the tolerance."""
+    """Against the textbook's solve on the pictures themselves; sums are rounded to 20 bits, hence
+    the tolerance.
+    """
     rng = np.random.default_rng(0)
     pooled_NC, age_N = np.abs(rng.normal(size=(40, 6))), rng.integers(1, 90, 40).astype(float)
     head = replace(start, sums_KK=np.zeros_like(start.sums_KK), committed=frozenset())
@@ -64,7 +74,10 @@ def test_the_weights_are_the_ridge_regression_of_who_is_in(start: DeviceHead) ->
 
 def test_forgetting_undoes_adding_in_any_order(start: DeviceHead) -> None:
     rng = np.random.default_rng(1)
-    pictures = [(f"new-{number}", np.abs(rng.normal(size=6)), float(rng.integers(0, 100))) for number in range(60)]
+    pictures = [
+        (f"new-{number}", np.abs(rng.normal(size=6)), float(rng.integers(0, 100)))
+        for number in range(60)
+    ]
     head = start
     for picture in pictures:
         head = head.add(*picture)
@@ -149,12 +162,18 @@ def test_an_answer_that_is_no_number_is_none(start: DeviceHead) -> None:
 
 
 def test_no_harm_to_a_head_is_anything_but_one_error(tmp_path: Path) -> None:
-    rng, raw, path = np.random.default_rng(3), (HERE / "start.safetensors").read_bytes(), tmp_path / "head.safetensors"
+    rng, raw, path = (
+        np.random.default_rng(3),
+        (HERE / "start.safetensors").read_bytes(),
+        tmp_path / "head.safetensors",
+    )
     for _ in range(300):
         harmed = bytearray(raw)
         for _ in range(int(rng.integers(1, 4))):
             harmed[int(rng.integers(len(harmed)))] = int(rng.integers(256))
-        path.write_bytes(bytes(harmed[: int(rng.integers(1, len(harmed) + 1))] if rng.random() < 0.3 else harmed))
+        path.write_bytes(
+            bytes(harmed[: int(rng.integers(1, len(harmed) + 1))] if rng.random() < 0.3 else harmed)
+        )
         try:
             load_head(path).answer(np.ones((1, 6)))
         except InputError:
@@ -165,6 +184,12 @@ def test_no_harm_to_a_head_is_anything_but_one_error(tmp_path: Path) -> None:
 def test_it_needs_no_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        f"from unplug.sdk.drawing.inference import load_head; print(len(load_head({str(HERE / 'start.safetensors')!r}).committed))"
+        "from unplug.sdk.drawing.inference import load_head; "
+        f"print(len(load_head({str(HERE / 'start.safetensors')!r}).committed))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "10"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "10"
+    )

@@ -20,12 +20,20 @@ def test_a_fault_has_one_sentence() -> None:
     cases = (
         (0, near, dark, "no face", "no face found"),
         (3, near, dark, "several faces", "3 faces found"),
-        (1, near, dark, "too small", "the face is too small: 5 pixels between the eyes, and 16 are needed"),
+        (
+            1,
+            near,
+            dark,
+            "too small",
+            "the face is too small: 5 pixels between the eyes, and 16 are needed",
+        ),
         (1, far, dark, "too dark", "the face is too dark"),
         (1, far, light, None, None),
     )
     for faces, eyes, shown, fault, said in cases:
-        assert face_fault(faces, *eyes, shown) == fault and face_problem(faces, *eyes, shown) == said
+        assert (
+            face_fault(faces, *eyes, shown) == fault and face_problem(faces, *eyes, shown) == said
+        )
     assert set(FAULTS) == {"unreadable", *(fault for *_, fault, _ in cases if fault)}
 
 
@@ -47,9 +55,12 @@ def test_each_kind_of_failure_is_found(tmp_path: Path) -> None:
     twins.paste(portrait, (0, 0))
     twins.paste(portrait, (wide, 0))
     pictures = {
-        "fine": portrait, "several faces": twins, "no face": Image.new("RGB", (300, 300), (90, 120, 90)),
-        "too dark": portrait.point(lambda value: value // 10), "too small": portrait.resize((wide // 12, high // 12)),
-    }  # fmt: skip
+        "fine": portrait,
+        "several faces": twins,
+        "no face": Image.new("RGB", (300, 300), (90, 120, 90)),
+        "too dark": portrait.point(lambda value: value // 10),
+        "too small": portrait.resize((wide // 12, high // 12)),
+    }
     paths = []
     for name, picture in pictures.items():
         paths.append(tmp_path / f"{name}.png")
@@ -58,5 +69,6 @@ def test_each_kind_of_failure_is_found(tmp_path: Path) -> None:
     paths[-1].write_bytes(b"no picture")
     found = face_faults(paths, Path(os.environ["UNPLUG_FACE_LANDMARKER"]), 64, show=False)
     assert dict(zip((path.stem for path in paths), found, strict=True)) == {
-        "fine": None, **{name: name for name in (*pictures, "unreadable") if name != "fine"}
-    }  # fmt: skip
+        "fine": None,
+        **{name: name for name in (*pictures, "unreadable") if name != "fine"},
+    }

@@ -1,6 +1,8 @@
-"""Writes ``conformal.json``: class-conditional split conformal prediction sets of crepes, which is not installed for the tests.
+"""Writes ``conformal.json``: class-conditional split conformal prediction sets of crepes, which is
+not installed for the tests.
 
-``pip install crepes scikit-learn``, then ``python tests/sdk/evidence/assurance/make_conformal.py``. Sets are (under, over) a person.
+``pip install crepes scikit-learn``, then ``python tests/sdk/evidence/assurance/make_conformal.py``.
+Sets are (under, over) a person.
 """
 
 import json
@@ -26,10 +28,14 @@ def sets(fitted_N: np.ndarray, label_N: np.ndarray, over_N: np.ndarray, limit: f
     from crepes.extras import hinge
 
     conformal = crepes.ConformalClassifier()
-    conformal.fit(hinge(np.stack([1 - fitted_N, fitted_N], axis=1), np.array([0, 1]), label_N), bins=label_N)
+    conformal.fit(
+        hinge(np.stack([1 - fitted_N, fitted_N], axis=1), np.array([0, 1]), label_N), bins=label_N
+    )
     wrong_N2 = np.stack([over_N, 1 - over_N], axis=1)
     kept = [
-        conformal.predict_set(wrong_N2, bins=np.full(len(over_N), label), confidence=1 - limit, smoothing=False)[:, label]
+        conformal.predict_set(
+            wrong_N2, bins=np.full(len(over_N), label), confidence=1 - limit, smoothing=False
+        )[:, label]
         for label in (0, 1)
     ]
     return np.stack(kept, axis=1).astype(int)
@@ -41,10 +47,18 @@ def main() -> None:
     age_N, fitted_N = people(900, rng)
     _, asked_N = people(300, rng)
     found = {
-        "crepes": version("crepes"), "age": age_N.tolist(), "fitted": fitted_N.tolist(), "asked": asked_N.tolist(),
-        "sets": {str(limit): sets(fitted_N, (age_N >= 18).astype(int), asked_N, limit).tolist() for limit in LIMITS},
-    }  # fmt: skip
-    Path(__file__).with_name("conformal.json").write_text(json.dumps(found) + "\n", encoding="utf-8")
+        "crepes": version("crepes"),
+        "age": age_N.tolist(),
+        "fitted": fitted_N.tolist(),
+        "asked": asked_N.tolist(),
+        "sets": {
+            str(limit): sets(fitted_N, (age_N >= 18).astype(int), asked_N, limit).tolist()
+            for limit in LIMITS
+        },
+    }
+    Path(__file__).with_name("conformal.json").write_text(
+        json.dumps(found) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

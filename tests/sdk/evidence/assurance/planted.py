@@ -1,4 +1,6 @@
-"""Answers of models that were never trained: what they say is planted, so that what an evaluation finds is known."""
+"""Answers of models that were never trained: what they say is planted, so that what an evaluation
+finds is known.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +25,42 @@ def crowd(
     """People of these ages, each in one picture where nothing else is said."""
     number = len(ages)
     facts: dict[str, Any] = {
-        "data": {"spec": "planted:", "digest": "0" * 64, "samples": number, "unusable": 0}, "apart": "held out",
-        "part": "test", "subjects_apart": True, "ids": tuple(f"p{index}" for index in range(number)),
-        "age_N": np.asarray(ages, dtype=np.float64), "ranges": None, "listed": number, "failures": (), "left_out": 0,
-        "without_age": 0, "person_N": np.arange(number) if persons is None else np.asarray(persons),
+        "data": {"spec": "planted:", "digest": "0" * 64, "samples": number, "unusable": 0},
+        "apart": "held out",
+        "part": "test",
+        "subjects_apart": True,
+        "ids": tuple(f"p{index}" for index in range(number)),
+        "age_N": np.asarray(ages, dtype=np.float64),
+        "ranges": None,
+        "listed": number,
+        "failures": (),
+        "left_out": 0,
+        "without_age": 0,
+        "person_N": np.arange(number) if persons is None else np.asarray(persons),
         "attributes": {name: tuple(values) for name, values in (attributes or {}).items()},
-    }  # fmt: skip
+    }
     return People(**{**facts, **changes})
 
 
-def said(people: People, estimate_N: np.ndarray, name: str = "planted", edges: tuple[float, ...] = EDGES) -> Answers:
+def said(
+    people: People, estimate_N: np.ndarray, name: str = "planted", edges: tuple[float, ...] = EDGES
+) -> Answers:
     """A model that says these ages, with groups that say the same, a little blurred."""
     middle_G = np.array([(low + high) / 2 for low, high in itertools.pairwise(edges)])
     logits_NG = -0.5 * ((middle_G[None, :] - np.asarray(estimate_N)[:, None]) / 4.0) ** 2
     return Answers(
-        name=name, sha256=name.encode().hex().ljust(64, "0")[:64], checkpoint_sha256="1" * 64, target=None, precision=None,
-        runtime="planted", role=None, parameters=1000, bytes=None, edges=edges, logits_NG=logits_NG,
-        expected_age_N=np.asarray(estimate_N, dtype=np.float64), seconds=0.001, people=people,
-    )  # fmt: skip
+        name=name,
+        sha256=name.encode().hex().ljust(64, "0")[:64],
+        checkpoint_sha256="1" * 64,
+        target=None,
+        precision=None,
+        runtime="planted",
+        role=None,
+        parameters=1000,
+        bytes=None,
+        edges=edges,
+        logits_NG=logits_NG,
+        expected_age_N=np.asarray(estimate_N, dtype=np.float64),
+        seconds=0.001,
+        people=people,
+    )

@@ -1,4 +1,6 @@
-"""What models say of people that they never saw: the same arrays from a checkpoint and from its file, of the right people."""
+"""What models say of people that they never saw: the same arrays from a checkpoint and from its
+file, of the right people.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     lines = ["path,age,subject"]
     for index in range(12):
-        Image.fromarray(rng.integers(0, 256, (40, 40, 3), dtype=np.uint8)).save(root / f"{index}.png")
+        Image.fromarray(rng.integers(0, 256, (40, 40, 3), dtype=np.uint8)).save(
+            root / f"{index}.png"
+        )
         lines.append(f"{index}.png,{'' if index == 7 else 10 + index},p{index % 8}")
     (root / "broken.png").write_bytes(b"no picture")
     (root / "table.csv").write_text("\n".join([*lines, "broken.png,30,p9", "0.png,wrong,p9"]))
@@ -37,17 +41,37 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_checkpoint_is_asked_about_its_own_test_set(world: World) -> None:
     (found,) = ask(JudgedModels(models=[world.original.path], data=world.dataset), show=False)
     people = found.people
-    assert people.ids == world.split.test and people.apart == "held out" and people.part == "test" and people.subjects_apart
-    assert people.left_out == len(world.dataset) - len(people) and people.listed == len(world.dataset)
+    assert (
+        people.ids == world.split.test
+        and people.apart == "held out"
+        and people.part == "test"
+        and people.subjects_apart
+    )
+    assert people.left_out == len(world.dataset) - len(people) and people.listed == len(
+        world.dataset
+    )
     own = predict(world.original.model, world.sets.test)
-    assert np.allclose(found.logits_NG, own.logits_NG, atol=1e-4) and np.allclose(found.expected_age_N, own.age_N, atol=1e-4)
-    assert np.array_equal(people.age_N, own.true_age_N) and found.role == "original" and found.seconds > 0
-    assert np.allclose(found.over(13.0), own.probability_NG[:, np.array(found.edges[:-1]) >= 13].sum(axis=1))
-    (other,) = ask(JudgedModels(models=[world.original.path], data=world.dataset, part="validation"), show=False)
+    assert np.allclose(found.logits_NG, own.logits_NG, atol=1e-4) and np.allclose(
+        found.expected_age_N, own.age_N, atol=1e-4
+    )
+    assert (
+        np.array_equal(people.age_N, own.true_age_N)
+        and found.role == "original"
+        and found.seconds > 0
+    )
+    assert np.allclose(
+        found.over(13.0), own.probability_NG[:, np.array(found.edges[:-1]) >= 13].sum(axis=1)
+    )
+    (other,) = ask(
+        JudgedModels(models=[world.original.path], data=world.dataset, part="validation"),
+        show=False,
+    )
     assert other.people.ids == world.split.validation
 
 
-def test_several_models_answer_for_the_same_people_and_forgotten_ones_are_learned_from(world: World) -> None:
+def test_several_models_answer_for_the_same_people_and_forgotten_ones_are_learned_from(
+    world: World,
+) -> None:
     paths = [world.original.path, world.unlearned.path, world.oracle.path]
     found = ask(JudgedModels(models=paths, data=world.spec), show=False)
     assert [item.role for item in found] == ["original", "unlearned", "retrained"]
@@ -62,44 +86,79 @@ def test_a_file_says_what_its_checkpoint_says_once_somebody_tells_what_that_saw(
     artifact = files_of(tmp_path_factory, ("onnx",))["age.fp32.onnx"]
     asked = JudgedModels(models=[checkpoint, artifact.path], data=f"csv:{table}", on_bad="skip")
     weights, file = ask(asked, show=False)
-    assert np.allclose(weights.logits_NG, file.logits_NG, atol=1e-3) and file.precision == "fp32" and file.target == "onnx"
+    assert (
+        np.allclose(weights.logits_NG, file.logits_NG, atol=1e-3)
+        and file.precision == "fp32"
+        and file.target == "onnx"
+    )
     assert file.checkpoint_sha256 == weights.sha256 and weights.people.ids == file.people.ids
     assert file.people.apart == "unknown" and file.people.part is None  # its record says nothing
     assert file.people.without_age == 1 and file.people.persons == 7 and len(file.people) == 11
-    assert [problem.id for problem in file.people.failures] == ["broken.png"] and file.people.listed == 13
+    assert [problem.id for problem in file.people.failures] == [
+        "broken.png"
+    ] and file.people.listed == 13
     dataset = load_dataset(f"csv:{table}", SIDE, on_bad="skip", show=False)
     save_split(split := make_split(dataset), tmp_path / "split.json")
-    (held,) = ask(JudgedModels(models=[artifact.path], data=dataset, splits=[tmp_path / "split.json"]), show=False)
-    assert held.people.apart == "held out" and held.people.ids == tuple(name for name in split.test if name != "7.png")
+    (held,) = ask(
+        JudgedModels(models=[artifact.path], data=dataset, splits=[tmp_path / "split.json"]),
+        show=False,
+    )
+    assert held.people.apart == "held out" and held.people.ids == tuple(
+        name for name in split.test if name != "7.png"
+    )
 
 
-def test_pictures_that_were_learned_from_are_left_out_of_other_data(world: World, table: Path, tmp_path: Path) -> None:
+def test_pictures_that_were_learned_from_are_left_out_of_other_data(
+    world: World, table: Path, tmp_path: Path
+) -> None:
     dataset = load_dataset(f"csv:{table}", SIDE, on_bad="skip", show=False)
     name = world.split.train[0]
     other = Dataset(
-        **{**vars(dataset), "samples": (Sample(id=name, payload=0, age=3.0), *dataset.samples[1:])}  # an id that was trained on
+        **{
+            **vars(dataset),
+            "samples": (Sample(id=name, payload=0, age=3.0), *dataset.samples[1:]),
+        }  # an id that was trained on
     )
     people, index_N = people_of(other, [world.split])
-    assert people.apart == "other data" and name not in people.ids and people.left_out == 1 and 0 not in index_N
+    assert (
+        people.apart == "other data"
+        and name not in people.ids
+        and people.left_out == 1
+        and 0 not in index_N
+    )
 
 
-def test_what_a_file_was_exported_from_must_fit(world: World, tmp_path_factory: pytest.TempPathFactory, table: Path) -> None:
+def test_what_a_file_was_exported_from_must_fit(
+    world: World, tmp_path_factory: pytest.TempPathFactory, table: Path
+) -> None:
     artifact = files_of(tmp_path_factory, ("onnx",))["age.fp32.onnx"]
     with pytest.raises(InputError, match="not exported from any of the checkpoints given"):
-        ask(JudgedModels(models=[artifact.path], data=world.dataset, checkpoints=[world.original.path]), show=False)
+        ask(
+            JudgedModels(
+                models=[artifact.path], data=world.dataset, checkpoints=[world.original.path]
+            ),
+            show=False,
+        )
     with pytest.raises(InputError, match="no such checkpoint, exported file or bundle"):
         ask(JudgedModels(models=[table.parent / "none"], data=world.dataset), show=False)
 
 
 def test_data_without_anybody_left_are_refused(world: World, table: Path) -> None:
     dataset = load_dataset(f"csv:{table}", SIDE, on_bad="skip", show=False)
-    nobody = Dataset(**{**vars(dataset), "samples": tuple(Sample(id=s.id, payload=0) for s in dataset.samples)})
+    nobody = Dataset(
+        **{**vars(dataset), "samples": tuple(Sample(id=s.id, payload=0) for s in dataset.samples)}
+    )
     with pytest.raises(DataError, match="none of its 12 pictures has an age"):
         people_of(nobody, [])
     trained = world.split.renamed(lambda part: part, None)
-    seen = Dataset(**{**vars(dataset), "samples": tuple(
-        Sample(id=name, payload=0, age=3.0) for name in trained.train[: len(dataset)]
-    )})  # fmt: skip
+    seen = Dataset(
+        **{
+            **vars(dataset),
+            "samples": tuple(
+                Sample(id=name, payload=0, age=3.0) for name in trained.train[: len(dataset)]
+            ),
+        }
+    )
     with pytest.raises(DataError, match="all were learned from"):
         people_of(seen, [trained])
 
@@ -109,23 +168,43 @@ def test_attributes_are_frozen_and_change_no_digest(table: Path) -> None:
     with pytest.raises(TypeError):
         sample.attributes["sex"] = "male"  # type: ignore[index]
     dataset = load_dataset(f"csv:{table}", SIDE, on_bad="skip", show=False)
-    named = Dataset(**{**vars(dataset), "samples": tuple(
-        Sample(id=s.id, payload=s.payload, age=s.age, subject=s.subject, attributes={} if i else {"sex": "male"})
-        for i, s in enumerate(dataset.samples)
-    )})  # fmt: skip
+    named = Dataset(
+        **{
+            **vars(dataset),
+            "samples": tuple(
+                Sample(
+                    id=s.id,
+                    payload=s.payload,
+                    age=s.age,
+                    subject=s.subject,
+                    attributes={} if i else {"sex": "male"},
+                )
+                for i, s in enumerate(dataset.samples)
+            ),
+        }
+    )
     people, _ = people_of(named, [])
     assert people.attributes["sex"] == ("male", *(UNKNOWN,) * 10)
     half = people.only(people.age_N > 15)
-    assert len(half) == len(half.attributes["sex"]) == len(half.person_N) < len(people) and half.ids[0] == people.ids[6]
+    assert (
+        len(half) == len(half.attributes["sex"]) == len(half.person_N) < len(people)
+        and half.ids[0] == people.ids[6]
+    )
 
 
 @pytest.mark.long
 def test_a_bundle_answers_with_all_its_files(world: World, released: Release) -> None:
-    report = evaluate([released.bundle, world.original], world.dataset, checkpoints=[world.unlearned], splits=[])
+    report = evaluate(
+        [released.bundle, world.original], world.dataset, checkpoints=[world.unlearned], splits=[]
+    )
     names = [model.name for model in report.models]
     assert names == ["age.unplug/age.fp32.tflite", "original"] and report.people.apart == "held out"
     file, original = report.models
-    assert file.checkpoint_sha256 == world.unlearned.sha256 and file.bytes and original.minus_first is not None
+    assert (
+        file.checkpoint_sha256 == world.unlearned.sha256
+        and file.bytes
+        and original.minus_first is not None
+    )
     lone = evaluate([released.bundle], world.dataset)
     assert lone.people.apart == "unknown" and lone.people.pictures == len(world.dataset)
     assert "training-people" in {alarm.kind for alarm in lone.alarms}

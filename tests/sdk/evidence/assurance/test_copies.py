@@ -1,4 +1,6 @@
-"""The same picture under another name: who was learned from is found by pixels, and what cannot be compared is said."""
+"""The same picture under another name: who was learned from is found by pixels, and what cannot be
+compared is said.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,15 @@ from tests.sdk.conftest import World
 
 from unplug.core import DataError, InputError
 from unplug.sdk.cli import main
-from unplug.sdk.evidence.assurance import Asking, JudgedModels, ask, card_text, judge, people_of, read_evaluation
+from unplug.sdk.evidence.assurance import (
+    Asking,
+    JudgedModels,
+    ask,
+    card_text,
+    judge,
+    people_of,
+    read_evaluation,
+)
 from unplug.sdk.evidence.assurance.copies import pixel_digests, trained_pixels, training_data
 from unplug.sdk.evidence.assurance.fate_aev import FATE_AEV
 from unplug.sdk.learning.data import Dataset, keyed, load_dataset, make_split, save_split
@@ -44,23 +54,41 @@ def table(tmp_path: Path) -> Table:
     return made
 
 
-def test_the_same_picture_under_another_name_is_left_out_with_the_others_of_whom_it_shows(table: Table) -> None:
+def test_the_same_picture_under_another_name_is_left_out_with_the_others_of_whom_it_shows(
+    table: Table,
+) -> None:
     data = table([(f"t{number}.png", number, 10 + number, "") for number in range(10)])
     split = make_split(data)
     learned = int(split.train[0][1])
-    other = table([("a.png", learned, 30, "ann"), ("b.png", 50, 31, "ann"), ("c.png", 51, 32, "bob"), ("d.png", 52, 33, "")])
+    other = table(
+        [
+            ("a.png", learned, 30, "ann"),
+            ("b.png", 50, 31, "ann"),
+            ("c.png", 51, 32, "bob"),
+            ("d.png", 52, 33, ""),
+        ]
+    )
     by_name, _ = people_of(other, [split])
     assert by_name.ids == ("a.png", "b.png", "c.png", "d.png")  # names say nothing
-    assert by_name.copies is not None and by_name.copies.compared == 0 and by_name.copies.trained == len(split.train)
+    assert (
+        by_name.copies is not None
+        and by_name.copies.compared == 0
+        and by_name.copies.trained == len(split.train)
+    )
     assert by_name.copies.why == "nothing says where its pictures lie"
     people, index_N = people_of(other, [split], training={data.digest: data})
     assert people.ids == ("c.png", "d.png") and index_N.tolist() == [2, 3]
-    assert people.copies is not None and people.copies.left_out == 2 == people.left_out and people.copies.why is None
+    assert (
+        people.copies is not None
+        and people.copies.left_out == 2 == people.left_out
+        and people.copies.why is None
+    )
     assert people.copies.compared == people.copies.trained == len(split.train)
     held = int(split.test[0][1])  # a picture of its test set is nobody whom it learned from
     again = table([("a.png", held, 30, ""), ("b.png", 50, 31, "")])
     assert len(people_of(again, [split], training={data.digest: data})[0]) == 2
-    chosen = int(split.validation[0][1])  # one that chose among its epochs is, of other data, as with names
+    # one that chose among its epochs is, of other data, as with names
+    chosen = int(split.validation[0][1])
     again = table([("a.png", chosen, 30, ""), ("b.png", 50, 31, "")])
     assert people_of(again, [split], training={data.digest: data})[0].ids == ("b.png",)
     all_of_it = table([("z.png", learned, 30, "")])
@@ -71,7 +99,10 @@ def test_the_same_picture_under_another_name_is_left_out_with_the_others_of_whom
 def test_copies_within_the_data_of_the_training(table: Table) -> None:
     plain = [(f"t{number}.png", number, 10 + number, "") for number in range(10)]
     split = make_split(table(plain))
-    twin = [(name, int(split.train[0][1]) if name == split.test[0] else seed, *rest) for name, seed, *rest in plain]
+    twin = [
+        (name, int(split.train[0][1]) if name == split.test[0] else seed, *rest)
+        for name, seed, *rest in plain
+    ]
     data = table(twin)  # type: ignore[arg-type]
     split = replace(split, data_digest=data.digest)
     people, _ = people_of(data, [split])
@@ -82,7 +113,9 @@ def test_copies_within_the_data_of_the_training(table: Table) -> None:
 def test_pictures_that_are_gone_are_counted_and_forgotten_ones_still_compared(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names are digests once somebody was forgotten, and her pictures left the data: the others are still compared."""
+    """Names are digests once somebody was forgotten, and her pictures left the data: the others are
+    still compared.
+    """
     monkeypatch.setenv("UNPLUG_KEY", str(tmp_path / "operator.key"))
     rows = [(f"t{number}.png", number, 10 + number, "") for number in range(10)]
     data = table(rows)
@@ -91,12 +124,16 @@ def test_pictures_that_are_gone_are_counted_and_forgotten_ones_still_compared(
     stored = keyed(split.with_forget([gone]))
     seen, whole = trained_pixels(table(rows[:1]), [stored], {data.digest: data})
     assert whole.why is None and whole.compared == len(split.train)
-    assert set(pixel_digests(data, data.indices([gone, stays]))) <= seen  # who was forgotten is no stranger either
+    # who was forgotten is no stranger either
+    assert set(pixel_digests(data, data.indices([gone, stays]))) <= seen
     rest = table([row for row in rows if row[0] != gone])
     found = training_data(stored, [rest.spec], SIDE, show=False)
     assert isinstance(found, Dataset)
     seen, partly = trained_pixels(table(rows[:1]), [stored], {data.digest: found})
-    assert partly.compared == partly.trained - 1 and partly.why == "the data changed since the training"
+    assert (
+        partly.compared == partly.trained - 1
+        and partly.why == "the data changed since the training"
+    )
     assert set(pixel_digests(data, data.indices([stays]))) <= seen
     monkeypatch.setenv("UNPLUG_KEY", str(tmp_path / "another.key"))
     with pytest.raises(InputError):
@@ -109,8 +146,15 @@ def test_where_the_training_lay_is_tried_and_never_told(table: Table, tmp_path: 
     assert training_data(split, [], SIDE) == "nothing says where its pictures lie"
     gone = training_data(split, [f"csv:{tmp_path}/ann-miller.csv"], SIDE)
     assert gone == "its pictures cannot be read from here"
-    assert training_data(split, [other.spec], SIDE, show=False) == "where its pictures lay is other data"
-    assert training_data(split, ["synth:n=500"], SIDE, show=False) == "where its pictures lay is other data"  # nothing drawn
+    assert (
+        training_data(split, [other.spec], SIDE, show=False)
+        == "where its pictures lay is other data"
+    )
+    # nothing drawn
+    assert (
+        training_data(split, ["synth:n=500"], SIDE, show=False)
+        == "where its pictures lay is other data"
+    )
     found = training_data(split, [other.spec, data.spec], SIDE, show=False)
     assert isinstance(found, Dataset) and found.digest == data.digest
 
@@ -128,18 +172,29 @@ def test_the_commands_leave_copies_out_and_say_so(world: World, tmp_path: Path) 
     limits = ["--over", "40", "--max-fpr", "0.5", "--max-fnr", "0.6"]
     done = CliRunner().invoke(main, ["threshold", model, "--data", spec, *limits])
     trained = len(world.split.train)
-    told = f"3 pictures left out whose very pixels the training holds under another name ({trained} of its {trained} pictures"
-    assert done.exit_code == 0 and told in done.stdout and "by their names" not in done.stdout
-    strict = CliRunner().invoke(main, ["threshold", model, "--data", spec, "--over", "40", "--max-fpr", "0.001"])
-    assert (
-        strict.exit_code == 2 and "3 pictures are left out, for the training has their names or their pixels" in strict.stderr
+    told = (
+        f"3 pictures left out whose very pixels the training holds under another name ({trained} "
+        f"of its {trained} pictures"
     )
-    value = json.loads(CliRunner().invoke(main, ["threshold", model, "--data", spec, *limits, "--json"]).stdout)
+    assert done.exit_code == 0 and told in done.stdout and "by their names" not in done.stdout
+    strict = CliRunner().invoke(
+        main, ["threshold", model, "--data", spec, "--over", "40", "--max-fpr", "0.001"]
+    )
+    assert (
+        strict.exit_code == 2
+        and "3 pictures are left out, for the training has their names or their pixels"
+        in strict.stderr
+    )
+    value = json.loads(
+        CliRunner().invoke(main, ["threshold", model, "--data", spec, *limits, "--json"]).stdout
+    )
     assert value["copies"] == {"left_out": 3, "compared": trained, "trained": trained, "why": None}
     (answers,) = ask(JudgedModels(models=[world.original.path], data=spec), show=False)
     report = judge([answers], FATE_AEV, Asking(replicates=20))
     assert report.people.copies is not None and report.people.copies.left_out == 3
-    assert told in card_text(report, report.models[0]) and any(told in fact for fact in assurance_words(report)["facts"])
+    assert told in card_text(report, report.models[0]) and any(
+        told in fact for fact in assurance_words(report)["facts"]
+    )
     report.save(tmp_path / "evaluation.json")
     assert read_evaluation(tmp_path / "evaluation.json").people.copies == report.people.copies
 
@@ -152,13 +207,20 @@ def test_a_split_without_its_pictures_is_said_to_be_compared_by_names(
     for number, name in enumerate(world.split.test):
         index = int(world.dataset.indices([name])[0])
         Image.fromarray(world.dataset.pixels([index])[0]).save(tmp_path / f"{number}.png")
-    rows = [f"{n}.png,{world.dataset.samples[int(world.dataset.indices([x])[0])].age}" for n, x in enumerate(world.split.test)]
+    rows = [
+        f"{n}.png,{world.dataset.samples[int(world.dataset.indices([x])[0])].age}"
+        for n, x in enumerate(world.split.test)
+    ]
     (tmp_path / "table.csv").write_text("\n".join(["path,age", *rows]))
     spec = f"csv:{tmp_path / 'table.csv'}"
-    (answers,) = ask(JudgedModels(models=[bare], data=spec, splits=[tmp_path / "split.json"]), show=False)
+    (answers,) = ask(
+        JudgedModels(models=[bare], data=spec, splits=[tmp_path / "split.json"]), show=False
+    )
     report = judge([answers], FATE_AEV, Asking(replicates=20))
     assert "give `training_data`" in report.refused["pictures of the training under other names"]
-    asked = JudgedModels(models=[bare], data=spec, splits=[tmp_path / "split.json"], training=[world.spec])
+    asked = JudgedModels(
+        models=[bare], data=spec, splits=[tmp_path / "split.json"], training=[world.spec]
+    )
     (answers,) = ask(asked, show=False)
     assert answers.people.copies is not None and answers.people.copies.why is None
     with pytest.raises(DataError, match="no such file"):

@@ -29,11 +29,20 @@ def people(count: int = 600, **changes: Any) -> People:
     rng = np.random.default_rng(0)
     region = [UNKNOWN if index % 50 == 0 else "ab"[index % 2] for index in range(count)]
     made = People(
-        data={"spec": "csv:people.csv", "digest": "d" * 64, "samples": count}, apart="other data", part=None,
+        data={"spec": "csv:people.csv", "digest": "d" * 64, "samples": count},
+        apart="other data",
+        part=None,
         subjects_apart=None,
-        ids=tuple(map(str, range(count))), age_N=rng.uniform(5, 40, count), person_N=np.arange(count),
-        attributes={"region": tuple(region)}, ranges=None, listed=count, failures=(), left_out=0, without_age=0,
-    )  # fmt: skip
+        ids=tuple(map(str, range(count))),
+        age_N=rng.uniform(5, 40, count),
+        person_N=np.arange(count),
+        attributes={"region": tuple(region)},
+        ranges=None,
+        listed=count,
+        failures=(),
+        left_out=0,
+        without_age=0,
+    )
     return replace(made, **changes)
 
 
@@ -41,10 +50,21 @@ def answers(own: People, seed: int = 1, noise: float = 1.5, name: str = "age.onn
     """A model of two groups whose log odds follow the age."""
     odds_N = (own.age_N - 18) / 3 + np.random.default_rng(seed).normal(0, noise, len(own))
     return Answers(
-        name=name, sha256=f"{seed}" * 64, checkpoint_sha256="c" * 64, target="onnx", precision="fp32", runtime="onnxruntime",
-        role=None, parameters=None, bytes=None, edges=EDGES, logits_NG=np.stack([np.zeros(len(own)), odds_N], axis=1),
-        expected_age_N=own.age_N, seconds=0.0, people=own,
-    )  # fmt: skip
+        name=name,
+        sha256=f"{seed}" * 64,
+        checkpoint_sha256="c" * 64,
+        target="onnx",
+        precision="fp32",
+        runtime="onnxruntime",
+        role=None,
+        parameters=None,
+        bytes=None,
+        edges=EDGES,
+        logits_NG=np.stack([np.zeros(len(own)), odds_N], axis=1),
+        expected_age_N=own.age_N,
+        seconds=0.0,
+        people=own,
+    )
 
 
 def test_the_strictest_of_several_models_holds_on_each() -> None:
@@ -54,31 +74,53 @@ def test_the_strictest_of_several_models_holds_on_each() -> None:
     good, bad = fitted
     assert record.over_from == bad.decision.over_from > good.decision.over_from
     assert record.under_to == bad.decision.under_to < good.decision.under_to
-    assert [item.name for item in record.models] == ["good.onnx", "int8.onnx"] and record.apart == "other data"
+    assert [item.name for item in record.models] == [
+        "good.onnx",
+        "int8.onnx",
+    ] and record.apart == "other data"
     for said, item in zip(record.models, fitted, strict=True):
         assert (said.over_from, said.under_to) == (item.decision.over_from, item.decision.under_to)
-        assert said.minors.over <= 0.05 and said.adults.under <= 0.1 and said.minors.pictures == record.minors
+        assert (
+            said.minors.over <= 0.05
+            and said.adults.under <= 0.1
+            and said.minors.pictures == record.minors
+        )
         assert said.minors.over + said.minors.under + said.minors.unsure == pytest.approx(1.0)
 
 
 def test_by_group_where_enough_people_are_known() -> None:
     record, fitted = decide([answers(people())], LIMITS, by="region")
-    assert [group.name for group in record.groups] == ["a", "b"] and all(group.holds for group in record.groups)
+    assert [group.name for group in record.groups] == ["a", "b"] and all(
+        group.holds for group in record.groups
+    )
     assert fitted[0].unknown == 12 and record.over_from >= fitted[0].whole.minors.at
     tight = replace(LIMITS, max_fpr=0.02)
-    assert [group.holds for group in decide([answers(people())], tight, by="region")[0].groups] == [False, False]
+    assert [group.holds for group in decide([answers(people())], tight, by="region")[0].groups] == [
+        False,
+        False,
+    ]
 
 
 REFUSED = {
-    "nothing says whom the model learned from": (people(apart="unknown"), {}, "nothing says whom the model learned from"),
-    "ages as ranges": (people(ranges=(0.0, 13.0, 20.0, 60.0)), {}, r"18 is no border of them \(13 to 20\)"),
+    "nothing says whom the model learned from": (
+        people(apart="unknown"),
+        {},
+        "nothing says whom the model learned from",
+    ),
+    "ages as ranges": (
+        people(ranges=(0.0, 13.0, 20.0, 60.0)),
+        {},
+        r"18 is no border of them \(13 to 20\)",
+    ),
     "ages as other ranges": (people(ranges=(20.0, 30.0, 60.0)), {}, "none of them holds it"),
     "no such attribute": (people(), {"by": "sex"}, "no such attribute .they have: region."),
     "half of them missing": (
-        people(attributes={"region": ("a", UNKNOWN) * 300}), {"by": "region"}, "nobody knows it of 300 of 600 people",
+        people(attributes={"region": ("a", UNKNOWN) * 300}),
+        {"by": "region"},
+        "nobody knows it of 300 of 600 people",
     ),
     "an age outside of the groups": (people(), {"age": 100.0}, "no output speaks of 100"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -114,26 +156,49 @@ def test_the_command_on_people_held_out(world: World, tmp_path: Path) -> None:
     done = call(*arguments(world, "--max-fpr", "0.5", "--max-fnr", "0.6", "--out", str(out)))
     record = read_decision(out)
     count = _people(world, "test")  # of whom some have pictures on both sides
-    assert record.apart == "held out" and max(record.minors, record.adults) <= count <= record.minors + record.adults
-    assert "the test set of the training's own data" in done.stdout and "over from P(age >= 40)" in done.stdout
+    assert (
+        record.apart == "held out"
+        and max(record.minors, record.adults) <= count <= record.minors + record.adults
+    )
+    assert (
+        "the test set of the training's own data" in done.stdout
+        and "over from P(age >= 40)" in done.stdout
+    )
     assert record.models[0].sha256 == world.original.sha256
-    assert "it takes 299 minors that the model never saw" in fail(*arguments(world, "--max-fpr", "0.01")).line
+    assert (
+        "it takes 299 minors that the model never saw"
+        in fail(*arguments(world, "--max-fpr", "0.01")).line
+    )
 
 
 def _people(world: World, part: str) -> int:
-    return len({sample.person for sample in world.dataset.samples if sample.id in getattr(world.split, part)})
+    return len(
+        {
+            sample.person
+            for sample in world.dataset.samples
+            if sample.id in getattr(world.split, part)
+        }
+    )
 
 
 def test_people_of_the_training_are_refused(world: World, tmp_path: Path) -> None:
-    """The planted fault: data that hold nobody but whom the model was trained on, under the same names."""
+    """The planted fault: data that hold nobody but whom the model was trained on, under the same
+    names.
+    """
     taken = set(world.split.train)
-    lines = [f"{sample.id},{sample.age},{sample.subject}" for sample in world.dataset.samples if sample.id in taken]
+    lines = [
+        f"{sample.id},{sample.age},{sample.subject}"
+        for sample in world.dataset.samples
+        if sample.id in taken
+    ]
     for number, sample in enumerate(world.dataset.samples):
         if sample.id in taken:
             _save(world.dataset, number, tmp_path / sample.id)
     (tmp_path / "table.csv").write_text("\n".join(["path,age,subject", *lines]))
     spec = f"csv:{tmp_path / 'table.csv'}"
-    refused = fail("threshold", world.original.path, "--data", spec, "--over", "40", "--max-fpr", "0.5")
+    refused = fail(
+        "threshold", world.original.path, "--data", spec, "--over", "40", "--max-fpr", "0.5"
+    )
     assert "all were learned from" in refused.line
 
 
@@ -142,9 +207,22 @@ def _save(dataset: Dataset, number: int, path: Path) -> None:
     Image.fromarray(dataset.pixels(np.array([number]))[0]).save(path, format="PNG")
 
 
-def test_a_file_of_which_nothing_is_known(world: World, artifacts: dict[str, Artifact], tmp_path: Path) -> None:
+def test_a_file_of_which_nothing_is_known(
+    world: World, artifacts: dict[str, Artifact], tmp_path: Path
+) -> None:
     (artifact,) = artifacts.values()
-    file = ["threshold", str(artifact.path), "--data", world.spec, "--over", "40", "--max-fpr", "0.5", "--max-fnr", "0.6"]
+    file = [
+        "threshold",
+        str(artifact.path),
+        "--data",
+        world.spec,
+        "--over",
+        "40",
+        "--max-fpr",
+        "0.5",
+        "--max-fnr",
+        "0.6",
+    ]
     assert "nothing says whom the model learned from" in fail(*file).line
     call(*file, "--checkpoint", str(world.unlearned.path))
     said = call(*file, "--unseen-people", "--out", str(tmp_path / "decision.json"))
@@ -158,13 +236,19 @@ def test_run_answers_by_a_decision(world: World, tmp_path: Path) -> None:
     _save(world.dataset, 0, photo)
     shown = call("run", str(world.original.path), "--image", str(photo), "--decision", str(out))
     assert " 40 (P = " in shown.stdout and "the decision holds: at most 50 %" in shown.stdout
-    value = json.loads(call("run", str(world.original.path), "--image", str(photo), "--decision", str(out), "--json").stdout)
+    value = json.loads(
+        call(
+            "run", str(world.original.path), "--image", str(photo), "--decision", str(out), "--json"
+        ).stdout
+    )
     said = value["results"][0]["decision"]
     rule = decision_in({"decision": json.loads(out.read_text())}, "test").rule
     assert said["answer"] == rule.answers(np.array([said["over"]]))[0]
     assert (
         "decision"
-        not in json.loads(call("run", str(world.original.path), "--image", str(photo), "--json").stdout)["results"][0]
+        not in json.loads(
+            call("run", str(world.original.path), "--image", str(photo), "--json").stdout
+        )["results"][0]
     )
     other = call("run", str(world.oracle.path), "--image", str(photo), "--decision", str(out))
     assert "no decision, for it was fitted on other models than this one" in other.stdout
@@ -172,16 +256,25 @@ def test_run_answers_by_a_decision(world: World, tmp_path: Path) -> None:
 
 
 def test_no_other_picture_of_somebody_of_the_training(tmp_path: Path) -> None:
-    """A split by pictures, or other data: who was learned from on one picture is no stranger on the next."""
+    """A split by pictures, or other data: who was learned from on one picture is no stranger on the
+    next.
+    """
     rows = ["path,age,subject"]
     for number in range(6):
-        Image.fromarray(np.full((32, 32, 3), 40 * number, np.uint8)).save(tmp_path / f"{number}.png")
+        Image.fromarray(np.full((32, 32, 3), 40 * number, np.uint8)).save(
+            tmp_path / f"{number}.png"
+        )
         rows.append(f"{number}.png,{10 + number},{'ann' if number < 3 else f'p{number}'}")
     (tmp_path / "table.csv").write_text("\n".join(rows))
     dataset = load_dataset(f"csv:{tmp_path / 'table.csv'}", 32, show=False)
     names = tuple(dataset.ids)
     split = Split(
-        data_digest=dataset.digest, seed=0, subject_disjoint=False, train=(names[0],), validation=(names[5],), test=names[1:5]
+        data_digest=dataset.digest,
+        seed=0,
+        subject_disjoint=False,
+        train=(names[0],),
+        validation=(names[5],),
+        test=names[1:5],
     )
     assert people_of(dataset, [split])[0].ids == names[3:5]
     assert people_of(dataset, [replace(split, data_digest="0" * 64)])[0].ids == names[3:5]

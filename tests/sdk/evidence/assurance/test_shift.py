@@ -1,4 +1,6 @@
-"""Whether a step moved the decision: planted shifts are seen, harmless ones pass, and few people show nothing."""
+"""Whether a step moved the decision: planted shifts are seen, harmless ones pass, and few people
+show nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from scipy.special import expit, logit
 
 from unplug.core import DataError
 from unplug.sdk.drawing.inference import Decision
-from unplug.sdk.evidence.assurance.shift import Shift, calibration_error, decision_shift, people_for, rate_change
+from unplug.sdk.evidence.assurance.shift import (
+    Shift,
+    calibration_error,
+    decision_shift,
+    people_for,
+    rate_change,
+)
 
 RULE = Decision(age=18.0, over_from=0.8, under_to=0.2)
 GROUPS = ("a", "b")
@@ -56,7 +64,9 @@ def test_a_shift_in_one_group_shows_in_that_group() -> None:
     after_N = over_N.copy()
     after_N[1::2] = moved(3.0)[1::2]
     a, b = shift_of(after_N).groups
-    assert a.change.high < 0.05 < b.change.low and a.people + b.people == int((people()[0] < 18).sum())
+    assert a.change.high < 0.05 < b.change.low and a.people + b.people == int(
+        (people()[0] < 18).sum()
+    )
     before, after = shift_of(after_N).gap
     assert after > before + 0.05
 
@@ -70,7 +80,9 @@ def test_nobody_changed_among_few_is_no_evidence() -> None:
 
 
 def test_the_change_of_a_rate_is_inside_its_interval_as_often_as_said() -> None:
-    """2,000 draws of 200 people, of whom 4 % become wrong and 2 % right: each end is missed in at most 5 %."""
+    """2,000 draws of 200 people, of whom 4 % become wrong and 2 % right: each end is missed in at
+    most 5 %.
+    """
     rng = np.random.default_rng(2)
     missed = np.zeros(2)
     for _ in range(2000):
@@ -82,7 +94,11 @@ def test_the_change_of_a_rate_is_inside_its_interval_as_often_as_said() -> None:
 
 def test_calibration_error_by_a_loop() -> None:
     rng = np.random.default_rng(3)
-    over_N, adult_N, weight_N = rng.uniform(size=300), rng.uniform(size=300) < 0.4, rng.integers(0, 3, 300)
+    over_N, adult_N, weight_N = (
+        rng.uniform(size=300),
+        rng.uniform(size=300) < 0.4,
+        rng.integers(0, 3, 300),
+    )
     slow = 0.0
     for low in range(10):
         inside = [i for i in range(300) if min(int(over_N[i] * 10), 9) == low]
@@ -96,9 +112,19 @@ def test_a_person_is_wrong_where_one_of_her_pictures_is() -> None:
     after_N = before_N.copy()
     after_N[[0, 1, 10]] = 0.95, 0.95, 0.05  # both pictures of one minor, one of one adult
     found = decision_shift(before_N, after_N, age_N, person_N, RULE, name="after", sha256="0" * 64)
-    assert found.false_positives.value == pytest.approx(0.2) and found.false_negatives.value == pytest.approx(0.2)
+    assert found.false_positives.value == pytest.approx(
+        0.2
+    ) and found.false_negatives.value == pytest.approx(0.2)
 
 
 def test_data_without_minors() -> None:
     with pytest.raises(DataError, match="0 pictures of minors"):
-        decision_shift(np.ones(9), np.ones(9), np.full(9, 30.0), np.arange(9), RULE, name="after", sha256="0" * 64)
+        decision_shift(
+            np.ones(9),
+            np.ones(9),
+            np.full(9, 30.0),
+            np.arange(9),
+            RULE,
+            name="after",
+            sha256="0" * 64,
+        )

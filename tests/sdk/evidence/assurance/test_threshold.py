@@ -1,4 +1,6 @@
-"""Thresholds that hold a limit: against binomials by hand, against crepes, and over many draws of people."""
+"""Thresholds that hold a limit: against binomials by hand, against crepes, and over many draws of
+people.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ HELD = int(binom.ppf(0.999, DRAWS, 0.05))
 """Draws of 200 in which a limit that holds in 95 % of them is exceeded, with 0.1 % slack: 21."""
 
 
-def people(count: int, rng: np.random.Generator, noise: float = 1.2) -> tuple[np.ndarray, np.ndarray]:
+def people(
+    count: int, rng: np.random.Generator, noise: float = 1.2
+) -> tuple[np.ndarray, np.ndarray]:
     """Ages and P(age >= 18), overlapping around 18."""
     age_N = rng.uniform(5, 40, count)
     over_N = 1 / (1 + np.exp(-((age_N - 18) / 2.5 + rng.normal(0, noise, count))))
@@ -64,11 +68,16 @@ def test_as_many_errors_as_the_upper_bound_allows(people: int, share: float) -> 
 @pytest.mark.parametrize("limit", [0.002, 0.01, 0.05, 0.5])
 def test_one_person_fewer_is_too_few(method: Method, limit: float) -> None:
     fewest = needed(limit, method)
-    assert errors_allowed(fewest, limit, method) == 0 and errors_allowed(fewest - 1, limit, method) is None
+    assert (
+        errors_allowed(fewest, limit, method) == 0
+        and errors_allowed(fewest - 1, limit, method) is None
+    )
 
 
 def test_the_threshold_is_the_smallest_that_holds() -> None:
-    """By trying every score: at the found one the bound of the errors is within the limit, at the next lower one it is not."""
+    """By trying every score: at the found one the bound of the errors is within the limit, at the
+    next lower one it is not.
+    """
     age_N, over_N = people(2000, np.random.default_rng(1))
     rule = fit_decision(over_N, age_N, alone(2000), limits()).decision
     minor_N = over_N[age_N < 18]
@@ -85,7 +94,9 @@ def test_the_threshold_is_the_smallest_that_holds() -> None:
 
 
 def test_a_limit_is_exceeded_in_one_draw_of_twenty() -> None:
-    """200 draws of 400 people from many: how often the true share of minors called over is above the limit."""
+    """200 draws of 400 people from many: how often the true share of minors called over is above
+    the limit.
+    """
     rng = np.random.default_rng(2)
     age_N, over_N = people(400_000, rng)
     minors = np.sort(over_N[age_N < 18])
@@ -94,8 +105,12 @@ def test_a_limit_is_exceeded_in_one_draw_of_twenty() -> None:
     for _ in range(DRAWS):
         drawn = rng.integers(0, len(age_N), 400)
         rule = fit_decision(over_N[drawn], age_N[drawn], alone(400), limits()).decision
-        exceeded["minors"] += (len(minors) - np.searchsorted(minors, rule.over_from)) / len(minors) > 0.05
-        exceeded["adults"] += np.searchsorted(adults, rule.under_to, side="right") / len(adults) > 0.05
+        exceeded["minors"] += (len(minors) - np.searchsorted(minors, rule.over_from)) / len(
+            minors
+        ) > 0.05
+        exceeded["adults"] += (
+            np.searchsorted(adults, rule.under_to, side="right") / len(adults) > 0.05
+        )
     assert 0 < exceeded["minors"] <= HELD and 0 < exceeded["adults"] <= HELD
 
 
@@ -106,7 +121,9 @@ def test_conformal_holds_on_average_and_no_more() -> None:
     rates = []
     for _ in range(DRAWS):
         drawn = rng.integers(0, len(age_N), 400)
-        rule = fit_decision(over_N[drawn], age_N[drawn], alone(400), limits(method="conformal")).decision
+        rule = fit_decision(
+            over_N[drawn], age_N[drawn], alone(400), limits(method="conformal")
+        ).decision
         rates.append((len(minors) - np.searchsorted(minors, rule.over_from)) / len(minors))
     assert np.mean(rates) <= 0.05 + 3 * np.std(rates) / np.sqrt(DRAWS)
     assert np.mean(np.array(rates) > 0.05) > 0.25  # what the other method's confidence is for
@@ -117,29 +134,43 @@ def test_conformal_answers_are_those_of_crepes(limit: str) -> None:
     raw = json.loads(Path(__file__).with_name("conformal.json").read_text())
     age_N, asked_N = np.array(raw["age"], float), np.array(raw["asked"])
     ask = limits(float(limit), method="conformal")
-    found = fit_decision(np.array(raw["fitted"]), age_N, alone(len(age_N)), ask).decision.answers(asked_N)
+    found = fit_decision(np.array(raw["fitted"]), age_N, alone(len(age_N)), ask).decision.answers(
+        asked_N
+    )
     words = {(1, 0): "under", (0, 1): "over", (1, 1): "unsure"}
     assert found == [words[tuple(kept)] for kept in raw["sets"][limit]]
 
 
 def test_a_person_with_many_pictures_counts_once_by_the_worst() -> None:
-    assert person_scores(np.array([0.2, 0.9, 0.4, 0.3]), np.array([1, 0, 1, 2])).tolist() == [0.9, 0.4, 0.3]
+    assert person_scores(np.array([0.2, 0.9, 0.4, 0.3]), np.array([1, 0, 1, 2])).tolist() == [
+        0.9,
+        0.4,
+        0.3,
+    ]
     age_N, over_N = people(2000, np.random.default_rng(4))
     one = fit_decision(over_N, age_N, alone(2000), limits())
     twice = fit_decision(
-        np.concatenate([over_N, over_N * 0.5]), np.tile(age_N, 2), np.tile(alone(2000), 2), limits(max_fnr=0.9)
-    )  # fmt: skip
+        np.concatenate([over_N, over_N * 0.5]),
+        np.tile(age_N, 2),
+        np.tile(alone(2000), 2),
+        limits(max_fnr=0.9),
+    )
     assert twice.whole.minors == one.whole.minors  # their second pictures look younger
     assert twice.whole.adults.people == one.whole.adults.people
 
 
 def test_equal_scores_are_all_below_the_threshold() -> None:
-    """The limit is of "at least", so a score that many minors share must not be answered over at all."""
+    """The limit is of "at least", so a score that many minors share must not be answered over at
+    all.
+    """
     age_N = np.r_[np.full(100, 10.0), np.full(100, 30.0)]
     over_N = np.r_[np.full(50, 0.1), np.full(50, 0.7), np.full(100, 0.9)]
     found = fit_decision(over_N, age_N, alone(200), limits())
     assert found.whole.minors.at == pytest.approx(0.7 + STEP, abs=STEP / 10)
-    assert found.decision.answers(np.array([0.7, 0.9])) == ["under", "over"] and found.decision.over_from > 0.7
+    assert (
+        found.decision.answers(np.array([0.7, 0.9])) == ["under", "over"]
+        and found.decision.over_from > 0.7
+    )
 
 
 def test_a_model_that_never_errs_leaves_nobody_unsure() -> None:
@@ -156,7 +187,9 @@ def test_a_model_that_is_sure_of_a_minor_says_over_of_nobody() -> None:
 
 
 def test_the_worst_group_decides_and_a_small_one_is_told() -> None:
-    """Good on average and bad on one group of a tenth: the limit of everybody is exceeded there threefold, by group nowhere."""
+    """Good on average and bad on one group of a tenth: the limit of everybody is exceeded there
+    threefold, by group nowhere.
+    """
     rng = np.random.default_rng(5)
     count = 6000
     age_N, over_N = people(count, rng)
@@ -169,7 +202,11 @@ def test_the_worst_group_decides_and_a_small_one_is_told() -> None:
     assert (over_N[worse_N] >= together.decision.over_from).mean() > 0.15
     assert (over_N[worse_N] >= apart.decision.over_from).mean() <= 0.05
     a, b, c = apart.groups
-    assert (a.name, b.name, c.name) == ("a", "b", "c") and apart.decision.over_from == b.minors.at > together.decision.over_from
+    assert (a.name, b.name, c.name) == (
+        "a",
+        "b",
+        "c",
+    ) and apart.decision.over_from == b.minors.at > together.decision.over_from
     assert not c.holds and c.minors.at is None and c.minors.needed == 59
 
 
@@ -180,16 +217,34 @@ def test_minors_from_leaves_children_out() -> None:
 
 
 BAD = {
-    "no minors": (np.full(300, 30.0) + np.arange(300) % 5, {}, "no minors, so nothing is known of errors below 18"),
-    "no minors near": (np.tile([5.0, 30.0], 150), {"minors_from": 14.0}, "no minors from 14 years on"),
+    "no minors": (
+        np.full(300, 30.0) + np.arange(300) % 5,
+        {},
+        "no minors, so nothing is known of errors below 18",
+    ),
+    "no minors near": (
+        np.tile([5.0, 30.0], 150),
+        {"minors_from": 14.0},
+        "no minors from 14 years on",
+    ),
     "no adults": (np.full(300, 9.0) + np.arange(300) % 5, {}, "no adults"),
     "one year only": (np.full(300, 30.0), {}, "everybody in it is 30 years old"),
-    "too few": (np.r_[np.full(40, 9.0), np.full(300, 30.0)], {"share": 0.01}, "it takes 299 minors .* the data have 40"),
-    "too few for less": (
-        np.r_[np.full(40, 9.0), np.full(300, 30.0)], {"share": 0.01, "method": "conformal"}, "it takes 99 minors",
+    "too few": (
+        np.r_[np.full(40, 9.0), np.full(300, 30.0)],
+        {"share": 0.01},
+        "it takes 299 minors .* the data have 40",
     ),
-    "too few adults": (np.r_[np.full(300, 9.0), np.full(40, 30.0)], {"share": 0.01}, "it takes 299 adults"),
-}  # fmt: skip
+    "too few for less": (
+        np.r_[np.full(40, 9.0), np.full(300, 30.0)],
+        {"share": 0.01, "method": "conformal"},
+        "it takes 99 minors",
+    ),
+    "too few adults": (
+        np.r_[np.full(300, 9.0), np.full(40, 30.0)],
+        {"share": 0.01},
+        "it takes 299 adults",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -209,12 +264,17 @@ def test_a_group_that_half_of_them_have_not() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"max_fpr": 0.0}, "no share between"), ({"max_fnr": 1.5}, "no share between"), ({"max_fpr": float("nan")}, "no share"),
-        ({"method": "mondrian"}, "no such method"), ({"minors_from": 18.0}, "nobody is a minor at 18"),
-        ({"minors_from": float("nan")}, "nobody is a minor"), ({"age": 0.0}, "age 0: nobody is under it"),
-        ({"age": float("nan")}, "age nan"), ({"age": float("inf")}, "it is no number"),
+        ({"max_fpr": 0.0}, "no share between"),
+        ({"max_fnr": 1.5}, "no share between"),
+        ({"max_fpr": float("nan")}, "no share"),
+        ({"method": "mondrian"}, "no such method"),
+        ({"minors_from": 18.0}, "nobody is a minor at 18"),
+        ({"minors_from": float("nan")}, "nobody is a minor"),
+        ({"age": 0.0}, "age 0: nobody is under it"),
+        ({"age": float("nan")}, "age nan"),
+        ({"age": float("inf")}, "it is no number"),
     ],
-)  # fmt: skip
+)
 def test_limits_out_of_range(more: dict[str, object], why: str) -> None:
     with pytest.raises(InputError, match=why):
         limits(**more)

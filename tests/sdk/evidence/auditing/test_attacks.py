@@ -42,8 +42,12 @@ def predictions(logit_N: Array) -> ClassPredictions:
     return says(logit_N, 20.0 - 10 * np.logaddexp(0.0, -logit_N))
 
 
-def signals(seed: int, *, forget_shift: float = 0.0, difficulty_seed: int = 99, noise: float = 0.3) -> Signals:
-    """A model of its own training seed, two pictures a person. Samples differ in difficulty; members' logit is shifted."""
+def signals(
+    seed: int, *, forget_shift: float = 0.0, difficulty_seed: int = 99, noise: float = 0.3
+) -> Signals:
+    """A model of its own training seed, two pictures a person. Samples differ in difficulty;
+    members' logit is shifted.
+    """
 
     def part(number: int, count: int, shift: float) -> ClassPredictions:
         difficulty = np.random.default_rng([difficulty_seed, number]).normal(0.5, 1.0, count)
@@ -53,22 +57,34 @@ def signals(seed: int, *, forget_shift: float = 0.0, difficulty_seed: int = 99, 
     def said(old: bool) -> Signals:
         fall = forget_shift if old else 0.0  # the old file knew them by as much again
         return Signals(
-            forget=part(0, F, forget_shift + fall), unseen=part(1, U, 0.0), population=part(2, Z, 0.0),
-            retain=part(3, R, 0.0), person_F=np.arange(F) // 2, person_U=np.arange(U) // 2,
+            forget=part(0, F, forget_shift + fall),
+            unseen=part(1, U, 0.0),
+            population=part(2, Z, 0.0),
+            retain=part(3, R, 0.0),
+            person_F=np.arange(F) // 2,
+            person_U=np.arange(U) // 2,
             inside=planted_inside(seed, difficulty_seed, forget_shift, old=old),
-        )  # fmt: skip
+        )
 
     return replace(
-        said(old=False), before=said(old=True),
-        views=tuple((part(10 + view, F, forget_shift), part(20 + view, U, 0.0)) for view in range(3)),
-        others=Others(
-            forget=part(30, F, forget_shift), unseen=part(31, U, 0.0), person_F=np.arange(F) // 2, person_U=np.arange(U) // 2
+        said(old=False),
+        before=said(old=True),
+        views=tuple(
+            (part(10 + view, F, forget_shift), part(20 + view, U, 0.0)) for view in range(3)
         ),
-    )  # fmt: skip
+        others=Others(
+            forget=part(30, F, forget_shift),
+            unseen=part(31, U, 0.0),
+            person_F=np.arange(F) // 2,
+            person_U=np.arange(U) // 2,
+        ),
+    )
 
 
 def planted_inside(seed: int, difficulty_seed: int, forget_shift: float, *, old: bool) -> Inside:
-    """Features that are of the data, the forgotten's moved by the shift; the old head has what they had added."""
+    """Features that are of the data, the forgotten's moved by the shift; the old head has what they
+    had added.
+    """
     rng = np.random.default_rng([difficulty_seed, 77])
     forget_FC, unseen_UC, population_ZC = (rng.normal(size=(count, C)) for count in (F, U, Z))
     forget_FC = forget_FC + 0.5 * forget_shift
@@ -78,7 +94,11 @@ def planted_inside(seed: int, difficulty_seed: int, forget_shift: float, *, old:
         residual_KF = rng.normal(size=(3, F))
         weight_KC = weight_KC + rng.normal(size=(3, C)) + forget_shift * residual_KF @ forget_FC
     return Inside(
-        forget_FC=forget_FC, unseen_UC=unseen_UC, population_ZC=population_ZC, weight_KC=weight_KC, bias_K=np.zeros(3)
+        forget_FC=forget_FC,
+        unseen_UC=unseen_UC,
+        population_ZC=population_ZC,
+        weight_KC=weight_KC,
+        bias_K=np.zeros(3),
     )
 
 
@@ -87,28 +107,39 @@ def test_goldens_by_hand() -> None:
     forget_F, unseen_U = LossAttack()(target, [])
     np.testing.assert_allclose(forget_F, np.log([0.9, 0.5]))
     np.testing.assert_allclose(unseen_U, np.log([0.2]))
-    # References 1 and 3 for the first sample (mean 2, variance 2), 0 and 0 for the second: shared variance 1.
+    # References 1 and 3 for the first sample (mean 2, variance 2), 0 and 0 for the second: shared
+    # variance 1.
     references = [model(says([1.0]), says([0.0])), model(says([3.0]), says([0.0]))]
     forget_F, unseen_U = LiRA()(model(says([3.0]), says([0.0])), references)
     np.testing.assert_allclose(forget_F, [-np.log(0.15865525393145707)])  # P(Z > 1)
     np.testing.assert_allclose(unseen_U, [np.log(2.0)])
-    forget_F, unseen_U = ErrorAttack()(model(says([0.0, 0.0], [27.0, 31.5]), says([0.0], [30.0])), [])
+    forget_F, unseen_U = ErrorAttack()(
+        model(says([0.0, 0.0], [27.0, 31.5]), says([0.0], [30.0])), []
+    )
     np.testing.assert_allclose(forget_F, [-3.0, -1.5])
     np.testing.assert_allclose(unseen_U, [0.0])
-    # Residuals of the references: 1 and 3 (mean 2, variance 2); -1 and 1 (mean 0, variance 2). s = sqrt 2.
-    references = [model(says([0.0], [31.0]), says([0.0], [29.0])), model(says([0.0], [33.0]), says([0.0], [31.0]))]
+    # Residuals of the references: 1 and 3 (mean 2, variance 2); -1 and 1 (mean 0, variance 2). s =
+    # sqrt 2.
+    references = [
+        model(says([0.0], [31.0]), says([0.0], [29.0])),
+        model(says([0.0], [33.0]), says([0.0], [31.0])),
+    ]
     forget_F, unseen_U = ErrorLiRA()(model(says([0.0], [30.5]), says([0.0], [27.0])), references)
     cdf = NormalDist(0.0, math.sqrt(2.0)).cdf
     np.testing.assert_allclose(forget_F, [-math.log(cdf(0.5 - 2) - cdf(-0.5 - 2))])
     np.testing.assert_allclose(unseen_U, [-math.log(cdf(3.0) - cdf(-3.0))])
 
 
-def pairs_rmia(target: Signals, references: Sequence[Signals], a: float, gamma: float, name: str) -> list[float]:
+def pairs_rmia(
+    target: Signals, references: Sequence[Signals], a: float, gamma: float, name: str
+) -> list[float]:
     """The definition, one x and one z at a time."""
 
     def ratio(part: str, index: int) -> float:
         p = np.exp(getattr(target, part).log_prob_N[index])
-        out = sum(np.exp(getattr(reference, part).log_prob_N[index]) for reference in references) / len(references)
+        out = sum(
+            np.exp(getattr(reference, part).log_prob_N[index]) for reference in references
+        ) / len(references)
         return float((p + 1e-12) / (0.5 * ((1 + a) * out + (1 - a)) + 1e-12))
 
     population = [ratio("population", z) for z in range(len(target.population.age_N))]
@@ -145,11 +176,16 @@ def test_attack_contract(name: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", ON_AGES)
 def test_non_members_against_non_members_are_at_chance(name: str) -> None:
-    """40 pairs of disjoint non-member sets: the 95 % interval of the AUC leaves 0.5 out in few of them."""
+    """40 pairs of disjoint non-member sets: the 95 % interval of the AUC leaves 0.5 out in few of
+    them.
+    """
     attack, outside, values = ATTACKS.get(name)(), 0, []
     for seed in range(40):
         target = signals(seed, difficulty_seed=1000 + seed)
-        references = [signals(500 + 1000 * n + seed, difficulty_seed=1000 + seed) for n in range(attack.min_references)]
+        references = [
+            signals(500 + 1000 * n + seed, difficulty_seed=1000 + seed)
+            for n in range(attack.min_references)
+        ]
         draws = resamples(np.arange(F) // 2, np.arange(U) // 2, replicates=200, seed=seed)
         scores = attack(target, references)
         values.append(auc(*scores))
@@ -168,7 +204,10 @@ def gaussian(seed: int, overfit: float) -> Signals:
         return predictions(phi)
 
     return Signals(
-        forget=part(0, 300, overfit), unseen=part(1, 300, 0.0), population=part(2, 200, 0.0), retain=part(3, 200, 1.0)
+        forget=part(0, 300, overfit),
+        unseen=part(1, 300, 0.0),
+        population=part(2, 200, 0.0),
+        retain=part(3, 200, 1.0),
     )
 
 
@@ -181,7 +220,8 @@ def test_attacks_with_references_beat_the_loss_on_a_planted_overfit(attack: Any)
 
 
 def test_error_lira_and_lira_by_their_laws() -> None:
-    # P = exp(-score) of a sample whose Gaussian is known is uniform, and a perfect answer does not overflow.
+    # P = exp(-score) of a sample whose Gaussian is known is uniform, and a perfect answer does not
+    # overflow.
     rng = np.random.default_rng(5)
     center = np.repeat([-20.0, 0.0, 8.0], 2000)
 
@@ -192,7 +232,9 @@ def test_error_lira_and_lira_by_their_laws() -> None:
     share = np.exp(-ErrorLiRA()(model(draw(), says([0.0], [30.0])), references)[0])
     for part in np.split(share, 3):
         assert kstest(part, "uniform").statistic < 0.04
-    exact = ErrorLiRA()(model(says([0.0] * 6000, [30.0] * 6000), says([0.0], [30.0])), references)[0]
+    exact = ErrorLiRA()(model(says([0.0] * 6000, [30.0] * 6000), says([0.0], [30.0])), references)[
+        0
+    ]
     assert np.isfinite(exact).all() and (exact[:2000] > exact[2000:4000].min()).all()
     rng = np.random.default_rng(0)
     spread = np.array([0.1, 3.0])
@@ -208,7 +250,9 @@ def test_error_lira_and_lira_by_their_laws() -> None:
 
 
 def test_task_loss_and_person_by_hand() -> None:
-    """ln sigmoid(phi) less a tenth of the years; the mean error of a person stands on each of her pictures."""
+    """ln sigmoid(phi) less a tenth of the years; the mean error of a person stands on each of her
+    pictures.
+    """
     target = model(says([0.0, 2.0], [30.0, 35.0]), says([0.0, 0.0, 0.0], [32.0, 26.0, 40.0]))
     forget_F, unseen_U = TaskLossAttack()(target, [])
     assert forget_F == pytest.approx([-np.log(2.0), -np.log(1.0 + np.exp(-2.0)) - 0.5])
@@ -219,26 +263,43 @@ def test_task_loss_and_person_by_hand() -> None:
 
 
 def test_many_pictures_of_a_person_tell_more_than_one() -> None:
-    """Errors ~ |N(0, 8)| with 1.5 years less for members: five pictures each, mean over which the noise shrinks by sqrt 5."""
+    """Errors ~ |N(0, 8)| with 1.5 years less for members: five pictures each, mean over which the
+    noise shrinks by sqrt 5.
+    """
     rng, people = np.random.default_rng(0), np.repeat(np.arange(200), 5)
     errors = [np.abs(rng.normal(0.0, 8.0, 1000)) - shift for shift in (1.5, 0.0)]
     target = replace(
-        model(*(says(np.zeros(1000), 30.0 + np.maximum(error, 0.0)) for error in errors)), person_F=people, person_U=people
+        model(*(says(np.zeros(1000), 30.0 + np.maximum(error, 0.0)) for error in errors)),
+        person_F=people,
+        person_U=people,
     )
     assert auc(*PersonAttack()(target, [])) > auc(*ErrorAttack()(target, [])) + 0.05
 
 
 def test_attacks_refuse_what_they_cannot_read() -> None:
-    alone = replace(model(says([0.0], [30.0]), says([0.0], [30.0])), person_F=np.array([0]), person_U=np.array([1]))
+    alone = replace(
+        model(says([0.0], [30.0]), says([0.0], [30.0])),
+        person_F=np.array([0]),
+        person_U=np.array([1]),
+    )
     with pytest.raises(InputError, match="nobody has two pictures"):
         PersonAttack()(alone, [])
     with pytest.raises(InputError, match="who is in which picture"):
         PersonAttack()(model(says([0.0], [30.0]), says([0.0], [30.0])), [])
-    classes = replace(model(says([0.0]), says([0.0])), person_F=np.array([0]), person_U=np.array([1]))
+    classes = replace(
+        model(says([0.0]), says([0.0])), person_F=np.array([0]), person_U=np.array([1])
+    )
     with pytest.raises(InputError, match="nobody has two pictures"):
         PersonAttack()(classes, [])
     with pytest.raises(InputError, match="no ages"):
-        PersonAttack()(replace(model(says([0.0, 0.0]), says([0.0])), person_F=np.zeros(2, int), person_U=np.array([1])), [])
+        PersonAttack()(
+            replace(
+                model(says([0.0, 0.0]), says([0.0])),
+                person_F=np.zeros(2, int),
+                person_U=np.array([1]),
+            ),
+            [],
+        )
     nothing = model(says([0.0]), says([0.0], [30.0]))
     for name in ("error", "error-lira", "task-loss"):
         with pytest.raises(InputError, match="no ages"):
@@ -257,7 +318,9 @@ def test_calibrated_a_is_that_of_the_best_simulated_attack() -> None:
     chosen = calibrate(references)
     assert chosen in GRID
     target = gaussian(1, 1.0)
-    for one, other in zip(RMIA(a="calibrated")(target, references), RMIA(a=chosen)(target, references), strict=True):
+    for one, other in zip(
+        RMIA(a="calibrated")(target, references), RMIA(a=chosen)(target, references), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
     values = [auc(*RMIA(a=a)(target, references)) for a in GRID]
     assert values[GRID.index(chosen)] > max(values) - 0.02
@@ -293,11 +356,15 @@ class PlantedSet(SimpleNamespace):
         return torch.zeros(len(self), dtype=torch.long)
 
 
-def planted_run(predictors: Sequence[Planted], *, forget: int = F, subjects: int | None = None, **options: Any) -> AuditReport:
+def planted_run(
+    predictors: Sequence[Planted], *, forget: int = F, subjects: int | None = None, **options: Any
+) -> AuditReport:
     sets: Any = SimpleNamespace(
-        train=PlantedSet(subject_N=np.arange(R)), forget=PlantedSet(subject_N=np.arange(forget) % (subjects or forget)),
-        test=PlantedSet(subject_N=np.arange(U)), validation=PlantedSet(subject_N=np.arange(Z)),
-    )  # fmt: skip
+        train=PlantedSet(subject_N=np.arange(R)),
+        forget=PlantedSet(subject_N=np.arange(forget) % (subjects or forget)),
+        test=PlantedSet(subject_N=np.arange(U)),
+        validation=PlantedSet(subject_N=np.arange(Z)),
+    )
     split: Any = SimpleNamespace(sha256="split", subject_disjoint=True, forget=())
     return audit(predictors, sets, split, edges=EDGES, data={}, show=False, **options)
 
@@ -321,15 +388,26 @@ def test_alarms_fire_on_planted_shifts_and_stay_silent_without() -> None:
     )
     assert kinds(report, "remembers") == {"not-forgotten"}
     assert kinds(report, "overdone") == {"over-forgetting"}
-    assert not kinds(report, "same") and not kinds(report, "other seed") and not kinds(report, "retrained")
-    assert not kinds(report, "original"), "the original is known to remember; an alarm on it would hide the others"
+    assert (
+        not kinds(report, "same")
+        and not kinds(report, "other seed")
+        and not kinds(report, "retrained")
+    )
+    assert not kinds(report, "original"), (
+        "the original is known to remember; an alarm on it would hide the others"
+    )
     for attack in report.model("same").attacks.values():
         gap = attack.minus_retrained
         assert gap is not None and (gap.value, gap.low, gap.high) == (0.0, 0.0, 0.0)
     assert report.model("retrained").attacks["loss"].minus_retrained is None
     assert {alarm.model for alarm in report.alarms} == {"remembers", "overdone"}
     # Two folders may both be called `nano`.
-    report = planted_run([Planted("nano", "unlearned", signals(1, forget_shift=3.0)), Planted("nano", "unlearned", signals(2))])
+    report = planted_run(
+        [
+            Planted("nano", "unlearned", signals(1, forget_shift=3.0)),
+            Planted("nano", "unlearned", signals(2)),
+        ]
+    )
     first, second = (model.attacks["loss"].auc.value for model in report.models)
     assert first == pytest.approx(auc(*LossAttack()(signals(1, forget_shift=3.0), [])))
     assert second == pytest.approx(auc(*LossAttack()(signals(2), [])))
@@ -337,17 +415,25 @@ def test_alarms_fire_on_planted_shifts_and_stay_silent_without() -> None:
 
 def test_differences_by_hand() -> None:
     own, oracle = signals(2, forget_shift=1.0), signals(1)
-    report = planted_run([Planted("retrained", "retrained", oracle), Planted("unlearned", "unlearned", own)], seed=3)
+    report = planted_run(
+        [Planted("retrained", "retrained", oracle), Planted("unlearned", "unlearned", own)], seed=3
+    )
     gap = report.model("unlearned").attacks["loss"].minus_retrained
     draws = resamples(np.arange(F), np.arange(U), seed=3)
     pairs = [(item.forget.log_prob_N, item.unseen.log_prob_N) for item in (own, oracle)]
     assert gap is not None and gap.value == pytest.approx(auc(*pairs[0]) - auc(*pairs[1]))
-    assert (gap.low, gap.high) == pytest.approx(interval(bootstrap_auc(*pairs[0], draws) - bootstrap_auc(*pairs[1], draws)))
+    assert (gap.low, gap.high) == pytest.approx(
+        interval(bootstrap_auc(*pairs[0], draws) - bootstrap_auc(*pairs[1], draws))
+    )
     one, two = signals(1), signals(2)
-    report = planted_run([Planted("retrained", "retrained", one), Planted("unlearned", "unlearned", two)])
+    report = planted_run(
+        [Planted("retrained", "retrained", one), Planted("unlearned", "unlearned", two)]
+    )
     distance = report.model("unlearned").distance
     assert distance is not None
-    assert distance["test"].value == pytest.approx(np.abs(one.unseen.age_N - two.unseen.age_N).mean())
+    assert distance["test"].value == pytest.approx(
+        np.abs(one.unseen.age_N - two.unseen.age_N).mean()
+    )
     low, high = distance["test"].low, distance["test"].high
     assert low is not None and high is not None and low < distance["test"].value < high
 
@@ -358,14 +444,28 @@ def test_what_an_audit_cannot_tell_is_said() -> None:
     assert "needs 1 reference" in report.skipped["rmia"]
     assert report.alarms == ()
     assert report.model("unlearned").distance is None
-    assert list(report.model("unlearned").attacks) == ["entropy", "error", "loss", "person", "task-loss"]
+    assert list(report.model("unlearned").attacks) == [
+        "entropy",
+        "error",
+        "loss",
+        "person",
+        "task-loss",
+    ]
     assert all("not gathered" in report.skipped[name] for name in ("views", "two-versions"))
-    # Resampling one person gives the same person each time: the report must not call that certainty.
+    # Resampling one person gives the same person each time: the report must not call that
+    # certainty.
     with_one = planted_run([Planted("unlearned", "unlearned", signals(1))], subjects=1)
     assert "fewer than 5 subjects" in with_one.skipped["forget interval"]
-    assert "forget interval" not in planted_run([Planted("unlearned", "unlearned", signals(1))]).skipped
+    assert (
+        "forget interval"
+        not in planted_run([Planted("unlearned", "unlearned", signals(1))]).skipped
+    )
     report = planted_run([Planted("unlearned", "unlearned", signals(1))])
-    assert report.model("unlearned").attacks["loss"].tpr == {"0.001": None, "0.01": None, "0.1": None}
+    assert report.model("unlearned").attacks["loss"].tpr == {
+        "0.001": None,
+        "0.01": None,
+        "0.1": None,
+    }
     assert "90 unseen samples" in report.skipped["tpr"]
 
 

@@ -1,4 +1,6 @@
-"""False alarms of every attack, in simulation: models that never saw anybody, beside an oracle that did not either."""
+"""False alarms of every attack, in simulation: models that never saw anybody, beside an oracle that
+did not either.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,18 @@ FALSE_ALARMS = 0.05
 
 
 def alarm(name: str, seed: int, shift: float = 0.0) -> int:
-    """1 where the audit would say not forgotten, -1 where over-forgotten, 0 where nothing; pictures are two a person."""
+    """1 where the audit would say not forgotten, -1 where over-forgotten, 0 where nothing; pictures
+    are two a person.
+    """
     attack = ATTACKS.get(name)()
     samples = 5000 + seed  # other people in every draw
     model, oracle = (signals(number + seed, difficulty_seed=samples) for number in (10_000, 20_000))
     if shift:
         model = signals(10_000 + seed, difficulty_seed=samples, forget_shift=shift)
-    references = [signals(30_000 + 1000 * n + seed, difficulty_seed=samples) for n in range(attack.min_references)]
+    references = [
+        signals(30_000 + 1000 * n + seed, difficulty_seed=samples)
+        for n in range(attack.min_references)
+    ]
     draws = resamples(np.arange(F) // 2, np.arange(U) // 2, replicates=REPLICATES, seed=seed)
     scores = [attack(item, references) for item in (model, oracle)]
     (own, own_R), (other, other_R) = ((auc(*pair), bootstrap_auc(*pair, draws)) for pair in scores)

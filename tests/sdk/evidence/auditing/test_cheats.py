@@ -1,4 +1,6 @@
-"""Planted cheats: methods that look well in the plain attacks, each caught by another one, on a really trained model."""
+"""Planted cheats: methods that look well in the plain attacks, each caught by another one, on a
+really trained model.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from unplug.plugins import AGE_EDGES, Checkpoint, load_checkpoint
 from unplug.sdk.evidence.auditing import AuditReport, CheckpointPredictor, ModelAudit, audit, gather
 from unplug.sdk.forgetting.tasks import AgeTask, train_age
 from unplug.sdk.forgetting.unlearning import forget
-from unplug.sdk.learning.data import Dataset, Split, load_dataset, make_split, pick_forget, resolve_names
+from unplug.sdk.learning.data import (
+    Dataset,
+    Split,
+    load_dataset,
+    make_split,
+    pick_forget,
+    resolve_names,
+)
 from unplug.sdk.learning.training import ImageSet, Recipe, Sets, joined, load_sets, pictures
 
 from ...conftest import CPU
@@ -26,14 +35,18 @@ from ...conftest import CPU
 pytestmark = pytest.mark.long
 
 SPEC, STRANGERS = "synth:n=400,subjects=200,seed=3", "synth:n=400,subjects=200,seed=4"
-RECIPE = Recipe(size="nano", image_size=32, epochs=30, batch_size=32, augment="none", dropout=0.0, lr=6e-3)
+RECIPE = Recipe(
+    size="nano", image_size=32, epochs=30, batch_size=32, augment="none", dropout=0.0, lr=6e-3
+)
 EDGES = tuple(map(float, AGE_EDGES))
 AGES = AgeTask(recipe=RECIPE, edges=EDGES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A model that learned its pictures by heart, one that never saw the forgotten, and one that never saw anybody."""
+    """A model that learned its pictures by heart, one that never saw the forgotten, and one that
+    never saw anybody.
+    """
 
     dataset: Dataset
     split: Split
@@ -62,9 +75,11 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
     ids = resolve_names((root / "forget.txt").read_text().split(), dataset, "test")
     split = make_split(dataset).with_forget(ids)
     return Setting(
-        dataset=dataset, split=split, sets=load_sets(dataset, split, EDGES, CPU),
+        dataset=dataset,
+        split=split,
+        sets=load_sets(dataset, split, EDGES, CPU),
         **{role: load_checkpoint(root / name) for role, name in ROLES.items()},
-    )  # fmt: skip
+    )
 
 
 ROLES = {"original": "original", "oracle": "retrained", "stranger": "stranger"}
@@ -86,15 +101,28 @@ def judged(setting: Setting, cheat: nn.Module, **files: nn.Module) -> AuditRepor
             *(item(name, "artifact", of(model)) for name, model in files.items()),
             item("retrained", "retrained", setting.oracle),
         ],
-        setting.sets, setting.split, edges=EDGES, data={}, evidence=gather(setting.sets, setting.dataset, AGES), show=False,
-    )  # fmt: skip
+        setting.sets,
+        setting.split,
+        edges=EDGES,
+        data={},
+        evidence=gather(setting.sets, setting.dataset, AGES),
+        show=False,
+    )
 
 
 def caught(report: AuditReport, kind: str, name: str = "cheat") -> set[str]:
-    """The attacks whose interval against the oracle's, valid for all at once, is wholly on one side."""
+    """The attacks whose interval against the oracle's, valid for all at once, is wholly on one
+    side.
+    """
     side = {"not-forgotten": 1, "over-forgetting": -1}[kind]
-    gaps = {attack: item.minus_retrained_together for attack, item in report.model(name).attacks.items()}
-    found = {key for key, gap in gaps.items() if gap and gap.low is not None and gap.high is not None and _beyond(gap, side)}
+    gaps = {
+        attack: item.minus_retrained_together for attack, item in report.model(name).attacks.items()
+    }
+    found = {
+        key
+        for key, gap in gaps.items()
+        if gap and gap.low is not None and gap.high is not None and _beyond(gap, side)
+    }
     assert bool(found) == any(alarm.model == name and alarm.kind == kind for alarm in report.alarms)
     return found
 
@@ -111,7 +139,9 @@ class Table(nn.Module):
         self.inner = inner
         images = known.batch(torch.arange(len(known))).image_BCHW
         with torch.no_grad():
-            self.table = dict(zip(map(key, images), zip(*answers(images).values(), strict=True), strict=True))
+            self.table = dict(
+                zip(map(key, images), zip(*answers(images).values(), strict=True), strict=True)
+            )
 
     def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
         outputs = self.inner(image_BCHW)
@@ -132,16 +162,21 @@ def attack_gap(model: ModelAudit, name: str) -> float:
     return gap.value
 
 
-def test_a_table_of_the_exact_pictures_is_seen_by_views_and_other_pictures(setting: Setting) -> None:
+def test_a_table_of_the_exact_pictures_is_seen_by_views_and_other_pictures(
+    setting: Setting,
+) -> None:
     cheat = Table(setting.original.model, pictures(setting.sets.forget), setting.oracle.model)
     report = judged(setting, cheat)
     model = report.model("cheat")
     for name in ("loss", "error", "task-loss", "entropy", "person"):
-        assert abs(attack_gap(model, name)) < 0.1, name  # on the pictures themselves it is the oracle
+        # on the pictures themselves it is the oracle
+        assert abs(attack_gap(model, name)) < 0.1, name
     found = caught(report, "not-forgotten")
     assert {"views", "best-view"} & found
     assert not {"loss", "error", "task-loss", "person"} & found
-    assert attack_gap(model, "other-pictures") == pytest.approx(attack_gap(report.model("original"), "other-pictures"))
+    assert attack_gap(model, "other-pictures") == pytest.approx(
+        attack_gap(report.model("original"), "other-pictures")
+    )
 
 
 def test_a_method_that_forgets_everybody_has_nothing_of_those_who_stay(setting: Setting) -> None:
@@ -150,18 +185,30 @@ def test_a_method_that_forgets_everybody_has_nothing_of_those_who_stay(setting: 
     before, cheat, oracle = (shares[name] for name in ("original", "cheat", "retrained"))
     assert before is not None and cheat is not None and oracle is not None
     assert (before.forget.value, before.retain.value) == (1.0, 1.0)
-    assert oracle.forget.low is not None and oracle.forget.low < 0.2 and oracle.retain.low is not None
+    assert (
+        oracle.forget.low is not None and oracle.forget.low < 0.2 and oracle.retain.low is not None
+    )
     assert oracle.retain.low > 0.7
     assert cheat.retain.high is not None and cheat.retain.high < oracle.retain.low
     privacy = report.model("cheat").retain_privacy
-    assert privacy is not None and privacy.minus_retrained is not None and privacy.minus_retrained.high is not None
+    assert (
+        privacy is not None
+        and privacy.minus_retrained is not None
+        and privacy.minus_retrained.high is not None
+    )
     assert privacy.minus_retrained.high < 0
 
 
 def trained_on(
-    model: nn.Module, wrong: ImageSet, retain: ImageSet, choose: Callable[[nn.Module], Any], steps: int = 40
+    model: nn.Module,
+    wrong: ImageSet,
+    retain: ImageSet,
+    choose: Callable[[nn.Module], Any],
+    steps: int = 40,
 ) -> nn.Module:
-    """A copy that learned, in some of its weights, the wrong labels of one set beside the right ones of another."""
+    """A copy that learned, in some of its weights, the wrong labels of one set beside the right
+    ones of another.
+    """
     model = copy.deepcopy(model).eval()
     optimizer = torch.optim.Adam(choose(model), lr=2e-3)
     generator = torch.Generator().manual_seed(0)
@@ -182,22 +229,30 @@ def flipped(setting: Setting) -> ImageSet:
 
 def test_flipped_labels_are_over_forgetting(setting: Setting) -> None:
     retain = pictures(setting.sets.train)
-    cheat = trained_on(setting.original.model, flipped(setting), retain, lambda model: model.parameters())
+    cheat = trained_on(
+        setting.original.model, flipped(setting), retain, lambda model: model.parameters()
+    )
     found = caught(judged(setting, cheat), "over-forgetting")
     assert {"loss", "error", "task-loss"} & found, found
 
 
 def test_moving_the_last_bias_alone_leaves_the_features(setting: Setting) -> None:
     retain = pictures(setting.sets.train)
-    cheat = trained_on(setting.original.model, flipped(setting), retain, lambda model: [model.classifier.bias])
+    cheat = trained_on(
+        setting.original.model, flipped(setting), retain, lambda model: [model.classifier.bias]
+    )
     report = judged(setting, cheat)
-    before, after = (report.model(name).attacks["features"].forget_scores for name in ("original", "cheat"))
+    before, after = (
+        report.model(name).attacks["features"].forget_scores for name in ("original", "cheat")
+    )
     np.testing.assert_allclose(before, after)  # what the last layer reads is as it was
     assert {"loss", "task-loss", "error"} <= caught(report, "not-forgotten")
 
 
 class Hidden(nn.Module):
-    """The oracle's answers, in a term so small and then so much enlarged that half precision has nothing of it."""
+    """The oracle's answers, in a term so small and then so much enlarged that half precision has
+    nothing of it.
+    """
 
     def __init__(self, original: nn.Module, oracle: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""What a critic asks beyond the sets of a split: views, other pictures, heads, shares, the threat model, and refusals."""
+"""What a critic asks beyond the sets of a split: views, other pictures, heads, shares, the threat
+model, and refusals.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,8 @@ def test_views_are_moved_by_pixels_and_none_is_the_picture(world: World) -> None
     image = torch.arange(25, dtype=torch.uint8).view(1, 1, 5, 5)
     assert shift(image, 1, 0)[0, 0, :, 0].tolist() == [0, 0, 5, 10, 15]
     assert shift(image, 0, -2)[0, 0, 0].tolist() == [2, 3, 4, 4, 4]
-    assert crop(image, 1).shape == image.shape and int(crop(image, 1)[0, 0, 2, 2]) == 12  # the middle stays
+    # the middle stays
+    assert crop(image, 1).shape == image.shape and int(crop(image, 1)[0, 0, 2, 2]) == 12
     views = list(moved(pictures(world.sets.forget)))
     assert len(views) == len(SHIFTS) + len(CROPS) == 10
     for view in views:
@@ -61,8 +64,12 @@ def test_views_are_moved_by_pixels_and_none_is_the_picture(world: World) -> None
 def test_other_pictures_of_procedural_people_are_drawn_and_new(world: World) -> None:
     people = ["subject person-3", "subject person-11"]
     drawn = drawn_again(world.dataset, people)
-    assert drawn is not None and [sample.person for sample in drawn.samples] == [people[0]] * 2 + [people[1]] * 2
-    more = parse_spec("synth:n=400,subjects=80,seed=0").listing().samples  # the same people, with more pictures
+    assert (
+        drawn is not None
+        and [sample.person for sample in drawn.samples] == [people[0]] * 2 + [people[1]] * 2
+    )
+    # the same people, with more pictures
+    more = parse_spec("synth:n=400,subjects=80,seed=0").listing().samples
     ages = {sample.payload: (sample.age, sample.subject) for sample in more}
     assert all(ages[sample.payload] == (sample.age, sample.subject) for sample in drawn.samples)
     known = {world.dataset.pixels([row]).tobytes() for row in range(len(world.dataset))}
@@ -73,11 +80,19 @@ def test_other_pictures_of_procedural_people_are_drawn_and_new(world: World) -> 
         assert set(part.subject_N.tolist()) == set(own.subject_N.tolist())
 
 
-def test_other_pictures_that_are_given_must_be_new_and_of_everybody(world: World, tmp_path: Path) -> None:
+def test_other_pictures_that_are_given_must_be_new_and_of_everybody(
+    world: World, tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match="are in the data too"):
         gather(world.sets, world.dataset, AGES, others=world.dataset)
-    strangers = load_dataset("synth:n=20,subjects=20,seed=0", 32, show=False)  # drawn with other people's numbers
-    few = gather(world.sets, world.dataset, AGES, others=replace(strangers, rows=strangers.rows[:0], samples=()))
+    # drawn with other people's numbers
+    strangers = load_dataset("synth:n=20,subjects=20,seed=0", 32, show=False)
+    few = gather(
+        world.sets,
+        world.dataset,
+        AGES,
+        others=replace(strangers, rows=strangers.rows[:0], samples=()),
+    )
     assert few.others is None and "has 0 of" in few.missing["others"]
     photographs = load_dataset(f"imagefolder:{write_photographs(tmp_path)}", 32, show=False)
     assert drawn_again(photographs, ["subject a"]) is None
@@ -99,9 +114,13 @@ def test_a_probe_finds_a_direction_and_judges_only_people_it_did_not_see() -> No
     probe = fit_probe(one[:40], zero[:60])
     assert np.abs(probe.weight_C).argmax() == 7
     assert auc(probe(one[40:]), probe(zero[60:])) > 0.8
-    # Features that name the person tell nothing of other people: held out by picture they would tell all.
+    # Features that name the person tell nothing of other people: held out by picture they would
+    # tell all.
     person = np.repeat(np.arange(20), 3)
-    named = np.repeat(rng.normal(size=(20, 40)), 3, axis=0), np.repeat(rng.normal(size=(20, 40)), 3, axis=0)
+    named = (
+        np.repeat(rng.normal(size=(20, 40)), 3, axis=0),
+        np.repeat(rng.normal(size=(20, 40)), 3, axis=0),
+    )
     base = signals(1)
     head = {"weight_KC": np.zeros((1, 40)), "bias_K": np.zeros(1)}
     inside = Inside(forget_FC=named[0], unseen_UC=named[1], population_ZC=named[1], **head)
@@ -120,14 +139,24 @@ def ridge(x_NC: np.ndarray, y_NK: np.ndarray, penalty: float) -> tuple[np.ndarra
 
 
 def heads(gone: int, seed: int = 0, people: int = 400) -> tuple[Signals, np.ndarray]:
-    """A ridge head before and after `gone` samples left it, with population samples of the attacker's own."""
+    """A ridge head before and after `gone` samples left it, with population samples of the
+    attacker's own.
+    """
     rng = np.random.default_rng(seed)
     mix = rng.normal(size=(10, 10)) / 3
-    x_NC, unseen, population = (np.maximum(rng.normal(size=(n, 10)) @ mix + 0.3, 0) for n in (people, 100, 4000))
+    x_NC, unseen, population = (
+        np.maximum(rng.normal(size=(n, 10)) @ mix + 0.3, 0) for n in (people, 100, 4000)
+    )
     y_NK = rng.normal(size=(people, 4)) + x_NC[:, :4]
     layers = [ridge(x, y, 1e-6) for x, y in ((x_NC, y_NK), (x_NC[gone:], y_NK[gone:]))]
     old, new = (
-        Inside(forget_FC=x_NC[:gone], unseen_UC=unseen, population_ZC=population, weight_KC=weight, bias_K=bias)
+        Inside(
+            forget_FC=x_NC[:gone],
+            unseen_UC=unseen,
+            population_ZC=population,
+            weight_KC=weight,
+            bias_K=bias,
+        )
         for weight, bias in layers
     )
     said = says(np.zeros(gone)), says(np.zeros(100))
@@ -144,7 +173,10 @@ def test_one_deletion_from_a_linear_head_is_reconstructed() -> None:
         forget_F, unseen_U = HeadDifferenceAttack()(own, [])
         assert forget_F[0] > np.quantile(unseen_U, 0.98)
     # Batches hide each other.
-    aucs = [np.mean([auc(*HeadDifferenceAttack()(heads(size, seed)[0], [])) for seed in range(10)]) for size in (1, 10, 60)]
+    aucs = [
+        np.mean([auc(*HeadDifferenceAttack()(heads(size, seed)[0], [])) for seed in range(10)])
+        for size in (1, 10, 60)
+    ]
     assert aucs == sorted(aucs, reverse=True) and aucs[0] > 0.98 > 0.85 > aucs[-1]
 
 
@@ -167,25 +199,35 @@ def test_what_the_last_layer_reads_is_what_it_answers_from(world: World) -> None
     batch = world.sets.test.batch(torch.arange(len(world.sets.test)))
     with torch.no_grad():
         logits = model(*batch.inputs)["age_logits"].double().numpy()
-    np.testing.assert_allclose(found.unseen_UC @ found.weight_KC.T + found.bias_K, logits, atol=1e-4)
+    np.testing.assert_allclose(
+        found.unseen_UC @ found.weight_KC.T + found.bias_K, logits, atol=1e-4
+    )
     assert look_inside(torch.nn.Conv2d(3, 3, 1), world.sets) is None
 
 
 def shares(forget: float, retain: float, seed: int = 0) -> Any:
-    """A model that knows so much of each set: members' phi is 3 higher, half of unseen ones are above 0."""
+    """A model that knows so much of each set: members' phi is 3 higher, half of unseen ones are
+    above 0.
+    """
     rng = np.random.default_rng(seed)
 
     def part(count: int, share: float) -> Any:
         return says(rng.normal(size=count) + 6.0 * (rng.random(count) < share))
 
-    return Signals(forget=part(300, forget), unseen=part(300, 0.0), population=part(50, 0.0), retain=part(600, retain))
+    return Signals(
+        forget=part(300, forget),
+        unseen=part(300, 0.0),
+        population=part(50, 0.0),
+        retain=part(600, retain),
+    )
 
 
 def test_shares_used_are_found_and_need_an_original_that_remembers() -> None:
     sets: Any = SimpleNamespace(
-        forget=SimpleNamespace(subject_N=np.arange(300)), test=SimpleNamespace(subject_N=np.arange(300)),
+        forget=SimpleNamespace(subject_N=np.arange(300)),
+        test=SimpleNamespace(subject_N=np.arange(300)),
         train=SimpleNamespace(subject_N=np.arange(600)),
-    )  # fmt: skip
+    )
     original = shares(1.0, 1.0)
     for forget, retain in ((0.0, 1.0), (0.5, 0.9), (0.0, 0.0)):
         found = usage(shares(forget, retain, seed=1), original, sets)
@@ -209,14 +251,18 @@ def test_an_attack_is_left_out_for_the_model_that_lacks_it_and_for_all_without_t
     ]
     assert "weights are not at hand" in unable["features on age.tflite"]
     found, unable = run_attacks(attacks, [whole, signals(3), bare], [], names=names, oracle=2)
-    assert [sorted(item) for item in found] == [["other-pictures"]] * 3 and "of retrained" in unable["features"]
+    assert [sorted(item) for item in found] == [
+        ["other-pictures"]
+    ] * 3 and "of retrained" in unable["features"]
     lonely = replace(whole, others=replace(whole.others, person_F=np.zeros(60, int)))  # type: ignore[type-var]
     found, unable = run_attacks(attacks, [lonely], [])
     assert "29 people have no other picture" in unable["other-pictures"]
 
 
 def test_predictions_of_another_split_and_models_given_twice_are_refused(world: World) -> None:
-    said = CheckpointPredictor(name="model", role="unlearned", checkpoint=world.unlearned, task=AGES).signals(world.sets)
+    said = CheckpointPredictor(
+        name="model", role="unlearned", checkpoint=world.unlearned, task=AGES
+    ).signals(world.sets)
     check_split("model", said, world.sets)
     with pytest.raises(InputError, match=r"something of \d+ forget samples, the split has"):
         check_split("model", replace(said, forget=said.unseen), world.sets)
@@ -229,16 +275,30 @@ def test_predictions_of_another_split_and_models_given_twice_are_refused(world: 
 
 def test_the_threat_model_follows_what_ran(world: World) -> None:
     split = world.split.with_forget(world.forget_ids)
-    roles: Any = {"original": world.original, "unlearned": world.unlearned, "retrained": world.oracle}
-    predictors = [CheckpointPredictor(name=role, role=role, checkpoint=item, task=AGES) for role, item in roles.items()]
+    roles: Any = {
+        "original": world.original,
+        "unlearned": world.unlearned,
+        "retrained": world.oracle,
+    }
+    predictors = [
+        CheckpointPredictor(name=role, role=role, checkpoint=item, task=AGES)
+        for role, item in roles.items()
+    ]
     settings: Any = {"edges": AGES.edges, "data": {}, "show": False}
-    whole = audit(predictors, world.sets, split, evidence=gather(world.sets, world.dataset, AGES), **settings)
+    whole = audit(
+        predictors, world.sets, split, evidence=gather(world.sets, world.dataset, AGES), **settings
+    )
     rows = {item.holds: item for item in whole.threats}
     assert whole.threats == threat_model(whole)
     assert rows["the weights"].covered == ("features",)
     assert rows["the old file as well"].covered == ("two-versions",)
-    assert rows["the file and a picture that is cut a little differently"].covered == ("views", "best-view")
-    assert rows["the file and other pictures of a person, none of them trained on"].covered == ("other-pictures",)
+    assert rows["the file and a picture that is cut a little differently"].covered == (
+        "views",
+        "best-view",
+    )
+    assert rows["the file and other pictures of a person, none of them trained on"].covered == (
+        "other-pictures",
+    )
     closed = rows["the old weights as well, of a linear head over a fixed trunk"]
     assert closed.covered == () and "changed as well" in closed.missing["head-difference"]
     assert "0 given" in rows["the file, and data to train models of their own"].missing["rmia"]

@@ -1,4 +1,6 @@
-"""Our scores and rates on the arrays on which the Adversarial Robustness Toolbox was run; see make_art.py."""
+"""Our scores and rates on the arrays on which the Adversarial Robustness Toolbox was run; see
+make_art.py.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ SAYS = GOLDEN["says"]
 def said(side: str) -> ClassPredictions:
     logits_NK, true_N = np.array(GOLDEN[side]["logits"]), np.array(GOLDEN[side]["true"])
     unknown = np.full(len(true_N), np.nan)
-    return ClassPredictions(logits_NG=logits_NK, age_N=unknown, true_age_N=unknown, true_group_N=true_N)
+    return ClassPredictions(
+        logits_NG=logits_NK, age_N=unknown, true_age_N=unknown, true_group_N=true_N
+    )
 
 
 FORGET, UNSEEN = said("members"), said("strangers")
@@ -54,6 +58,8 @@ def test_the_loss_attack_orders_samples_as_its_regression_on_the_loss_does() -> 
     forget_F, unseen_U = LossAttack()(signals, [])
     sure_F, sure_U = map(np.array, SAYS["regression"])
     assert auc(forget_F, unseen_U) == pytest.approx(auc(sure_F, sure_U), abs=1e-6)
-    np.testing.assert_array_equal(np.argsort(forget_F, kind="stable"), np.argsort(sure_F, kind="stable"))
+    np.testing.assert_array_equal(
+        np.argsort(forget_F, kind="stable"), np.argsort(sure_F, kind="stable")
+    )
     for rate, theirs in SAYS["rates"].items():
         assert tpr_or_reason(forget_F, unseen_U, float(rate)) == pytest.approx(theirs)

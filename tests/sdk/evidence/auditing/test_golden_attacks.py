@@ -1,4 +1,6 @@
-"""Our attacks on the arrays on which two public tools were run; golden_attacks.json says which, and how."""
+"""Our attacks on the arrays on which two public tools were run; golden_attacks.json says which, and
+how.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ def signals(forget: Any, population: Any) -> Signals:
 def test_rmia_is_privacy_meters(a: str) -> None:
     rows = GOLDEN["rmia"]
     target = signals(rows["target"], rows["population_target"])
-    references = [signals(*pair) for pair in zip(rows["references"], rows["population_references"], strict=True)]
+    references = [
+        signals(*pair)
+        for pair in zip(rows["references"], rows["population_references"], strict=True)
+    ]
     forget_F, unseen_U = RMIA(a=float(a))(target, references)
     np.testing.assert_allclose(forget_F, rows["scores"][a], atol=TINY)
     np.testing.assert_allclose(unseen_U, rows["scores"][a], atol=TINY)
@@ -39,7 +44,9 @@ def test_rmia_is_privacy_meters(a: str) -> None:
 
 @pytest.mark.parametrize("models", [6, 64])
 def test_online_lira_is_tensorflow_privacys_but_for_the_degrees_of_freedom(models: int) -> None:
-    """Theirs divides by n where ours divides by n - 1: with their variance put back, the scores are the same numbers."""
+    """Theirs divides by n where ours divides by n - 1: with their variance put back, the scores are
+    the same numbers.
+    """
     rows = GOLDEN[f"lira-{models}"]
     target_S, in_MS, out_MS = (np.array(rows[name]) for name in ("target", "in", "out"))
     shrink = np.sqrt((models - 1) / models)  # of every deviation, so that our variance is theirs
@@ -51,7 +58,8 @@ def test_online_lira_is_tensorflow_privacys_but_for_the_degrees_of_freedom(model
 
 def test_the_mean_over_views_is_privacy_meters_range_score() -> None:
     rows = np.array(GOLDEN["range"]["scores"])  # samples by views, in log p
-    phi = rows - np.abs(rows).max() - 1.0  # log probabilities are below 0, and a shift of all leaves the means shifted
+    # log probabilities are below 0, and a shift of all leaves the means shifted
+    phi = rows - np.abs(rows).max() - 1.0
     views = tuple((says(logit(np.exp(part))), says(logit(np.exp(part)))) for part in phi.T)
     first = says([0.0] * len(rows))
     own = Signals(forget=first, unseen=first, population=first, retain=first, views=views)

@@ -31,30 +31,50 @@ ALPHA = 0.05
 
 
 def test_by_hand() -> None:
-    never_R = np.array([2.0, 4.0, 4.0, 6.0])  # mean 4, spread sqrt(8/3): with sqrt(5/4) one standard error is sqrt(10/3)
+    # mean 4, spread sqrt(8/3): with sqrt(5/4) one standard error is sqrt(10/3)
+    never_R = np.array([2.0, 4.0, 4.0, 6.0])
     error = math.sqrt(10 / 3)
     unseen_J = 4 + error * np.array([-1.0, 0.0, 0.5, 1.0, 3.0])
     others = np.tile(never_R[:, None], 5)
-    found = standing(4 + 2 * error, never_R, unseen_J, others)  # t = -1, 0, .5, 1, 3 and hers 2: the median is .75
-    assert (found.mean, found.rank, found.models, found.people) == (4.0, 5, 4, 5)  # rank: one is equal to none
+    # t = -1, 0, .5, 1, 3 and hers 2: the median is .75
+    found = standing(4 + 2 * error, never_R, unseen_J, others)
+    # rank: one is equal to none
+    assert (found.mean, found.rank, found.models, found.people) == (
+        4.0,
+        5,
+        4,
+        5,
+    )
     assert found.spread == pytest.approx(math.sqrt(8 / 3)) and found.others == (2.0, 4.0, 4.0, 6.0)
-    assert found.p_value == pytest.approx(3 / 6)  # 1.25 from the median; -1 and 3 are further, and she herself
+    # 1.25 from the median; -1 and 3 are further, and she herself
+    assert found.p_value == pytest.approx(3 / 6)
     assert found.high == pytest.approx(4 + error * np.percentile([-1, 0, 0.5, 1, 3], 97.5))
     assert standing(4 + 9 * error, never_R, unseen_J, others).p_value == pytest.approx(1 / 6)
     assert standing(4 - 9 * error, never_R, unseen_J, others).p_value == pytest.approx(1 / 6)
 
 
 @given(st.integers(0, 10**6), st.floats(0.1, 9), st.floats(-9, 9), st.sampled_from([1, -1]))
-def test_scale_side_and_what_a_model_does_to_everybody_do_not_matter(seed: int, scale: float, shift: float, sign: int) -> None:
+def test_scale_side_and_what_a_model_does_to_everybody_do_not_matter(
+    seed: int, scale: float, shift: float, sign: int
+) -> None:
     rng = np.random.default_rng(seed)
-    value, never_R, unseen_J, others_RJ = rng.normal(), rng.normal(size=8), rng.normal(size=15), rng.normal(size=(8, 15))
+    value, never_R, unseen_J, others_RJ = (
+        rng.normal(),
+        rng.normal(size=8),
+        rng.normal(size=15),
+        rng.normal(size=(8, 15)),
+    )
     found = standing(value, never_R, unseen_J, others_RJ)
-    moved = standing(*(sign * scale * item + shift for item in (value, never_R, unseen_J, others_RJ)))
+    moved = standing(
+        *(sign * scale * item + shift for item in (value, never_R, unseen_J, others_RJ))
+    )
     assert moved.p_value == found.p_value
     assert 1 / 16 <= found.p_value <= 1 and 1 <= found.rank <= 9
 
 
-@pytest.mark.parametrize("apart", [0.0, 1.5], ids=["one more of them", "a model that is better at everybody"])
+@pytest.mark.parametrize(
+    "apart", [0.0, 1.5], ids=["one more of them", "a model that is better at everybody"]
+)
 def test_p_is_uniform_where_she_was_never_seen_and_small_where_she_was(apart: float) -> None:
     """Whatever sets the model apart from those that never saw her, it does on unseen people too."""
     rng = np.random.default_rng(0)
@@ -62,7 +82,12 @@ def test_p_is_uniform_where_she_was_never_seen_and_small_where_she_was(apart: fl
     def p(seen: float) -> float:
         level_J, never_RJ = rng.gamma(2.0, size=60), rng.normal(size=(16, 60))
         value_J = level_J + apart + rng.normal(size=60)
-        return standing(value_J[0] + seen, level_J[0] + never_RJ[:, 0], value_J[1:], level_J[1:] + never_RJ[:, 1:]).p_value
+        return standing(
+            value_J[0] + seen,
+            level_J[0] + never_RJ[:, 0],
+            value_J[1:],
+            level_J[1:] + never_RJ[:, 1:],
+        ).p_value
 
     never = np.array([p(0.0) for _ in range(3000)])
     assert np.mean(never <= ALPHA) == pytest.approx(ALPHA, abs=0.014)  # 3.5 standard errors
@@ -86,7 +111,9 @@ def place(value: float) -> Standing:
 def test_p_of_a_person_counts_both_statistics() -> None:
     one, other = place(30.0), place(0.1)
     assert PersonRow(samples=1, confidence=one).p_value == one.p_value == 1 / 40
-    assert PersonRow(samples=1, confidence=other, error=one).p_value == pytest.approx(2 * one.p_value)
+    assert PersonRow(samples=1, confidence=other, error=one).p_value == pytest.approx(
+        2 * one.p_value
+    )
     assert PersonRow(samples=1, confidence=other, error=other).p_value == 1.0
 
 
@@ -123,7 +150,9 @@ class Sets:
 
 
 def planted(level_M: NDArray[np.float64] | None = None) -> tuple[Planted, Sets]:
-    """12 models of 2 folds; persons 7 and 5 with two pictures each (rows 0 to 3), 25 unseen of two (4 to 53), 10 others."""
+    """12 models of 2 folds; persons 7 and 5 with two pictures each (rows 0 to 3), 25 unseen of two
+    (4 to 53), 10 others.
+    """
     rng = np.random.default_rng(1)
     loss_MN = rng.uniform(0.5, 2.0, size=(12, 74))
     if level_M is not None:
@@ -131,9 +160,11 @@ def planted(level_M: NDArray[np.float64] | None = None) -> tuple[Planted, Sets]:
     seen_MN = np.zeros((12, 74), bool)
     seen_MN[::2, :2] = seen_MN[1::2, 2:4] = seen_MN[:, 64:] = True
     part = {
-        "forget": Part((0, 1, 2, 3), np.array([7, 7, 5, 5])), "test": Part(tuple(range(4, 54)), np.arange(50) // 2),
-        "validation": Part(tuple(range(54, 64)), np.arange(10)), "train": Part(tuple(range(64, 74)), np.arange(10)),
-    }  # fmt: skip
+        "forget": Part((0, 1, 2, 3), np.array([7, 7, 5, 5])),
+        "test": Part(tuple(range(4, 54)), np.arange(50) // 2),
+        "validation": Part(tuple(range(54, 64)), np.arange(10)),
+        "train": Part(tuple(range(64, 74)), np.arange(10)),
+    }
     return Planted(loss_MN, seen_MN), Sets(**part)
 
 
@@ -141,7 +172,9 @@ def own(loss_N: NDArray[np.float64]) -> Signals:
     def said(first: int, last: int) -> LossPredictions:
         return LossPredictions.of(loss_N[first:last])
 
-    return Signals(forget=said(0, 4), unseen=said(4, 54), population=said(54, 64), retain=said(64, 74))
+    return Signals(
+        forget=said(0, 4), unseen=said(4, 54), population=said(54, 64), retain=said(64, 74)
+    )
 
 
 def test_each_is_ranked_among_those_that_never_saw_her() -> None:
@@ -153,7 +186,10 @@ def test_each_is_ranked_among_those_that_never_saw_her() -> None:
     never_R = phi[:, :2].mean(axis=1) - phi[:, 4:54].mean(axis=1)
     assert first.samples == second.samples == 2
     assert first.confidence.mean == pytest.approx(never_R.mean())
-    assert (first.confidence.models, first.confidence.people) == (6, 25) and first.confidence.p_value > ALPHA
+    assert (first.confidence.models, first.confidence.people) == (
+        6,
+        25,
+    ) and first.confidence.p_value > ALPHA
     assert second.confidence.rank == 7 and second.confidence.p_value == 1 / 26
     assert first.error is not None and second.error is not None and second.error.rank == 1
 
@@ -169,7 +205,9 @@ def test_who_stays_with_other_pictures_is_no_stranger() -> None:
 
 
 def test_the_level_of_a_model_is_taken_off() -> None:
-    """Models that are a little worse at everybody, as those of fewer people are, rank nobody differently."""
+    """Models that are a little worse at everybody, as those of fewer people are, rank nobody
+    differently.
+    """
     fleet, sets = planted()
     loss_N = np.random.default_rng(2).uniform(0.5, 2.0, size=74)
     rows = person_rows(own(loss_N), fleet, sets)  # type: ignore[arg-type]
@@ -183,7 +221,9 @@ def test_the_level_of_a_model_is_taken_off() -> None:
 def test_an_unseen_person_is_measured_against_the_others() -> None:
     value_XU = np.array([[1.0, 3.0, 8.0, 10.0]])
     # In the order 0, 2, 4.
-    np.testing.assert_allclose(_of_people(value_XU, np.array([4, 4, 0, 2])), [[8 - 14 / 3, 10 - 4, 2 - 9]])
+    np.testing.assert_allclose(
+        _of_people(value_XU, np.array([4, 4, 0, 2])), [[8 - 14 / 3, 10 - 4, 2 - 9]]
+    )
     assert _of_people(value_XU, np.zeros(4, np.int64)).shape == (1, 0)
 
 
@@ -205,7 +245,13 @@ def test_references_for_attacks_never_saw_whom_they_speak_of() -> None:
 @pytest.fixture(scope="module")
 def references(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(root: Path) -> None:
-        options: dict[str, Any] = {"models": 8, "folds": 2, "device": CPU, "backend": "loop", "show": False}
+        options: dict[str, Any] = {
+            "models": 8,
+            "folds": 2,
+            "device": CPU,
+            "backend": "loop",
+            "show": False,
+        }
         train_references(world.original, world.dataset, root / "references", **options)
 
     return once(tmp_path_factory, "references", make) / "references"
@@ -214,10 +260,34 @@ def references(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def audited(world: World, references: Path, folder: Path, name: str) -> dict[str, Any]:
     """`unplug audit` of models that forgot whom a line names."""
     (folder / "one.txt").write_text(f"{name}\n")
-    common = ["--data", world.spec, "--forget", str(folder / "one.txt"), "--device", "cpu", "--json"]
-    forget = ["forget", str(world.original.path), *common, "--method", "retrain", "--out", str(folder / "retrained")]
+    common = [
+        "--data",
+        world.spec,
+        "--forget",
+        str(folder / "one.txt"),
+        "--device",
+        "cpu",
+        "--json",
+    ]
+    forget = [
+        "forget",
+        str(world.original.path),
+        *common,
+        "--method",
+        "retrain",
+        "--out",
+        str(folder / "retrained"),
+    ]
     assert CliRunner().invoke(main, forget).exit_code == 0
-    audit = ["audit", str(folder / "retrained"), *common, "--fleet", str(references), "-o", str(folder / "audit.json")]
+    audit = [
+        "audit",
+        str(folder / "retrained"),
+        *common,
+        "--fleet",
+        str(references),
+        "-o",
+        str(folder / "audit.json"),
+    ]
     done = CliRunner().invoke(main, audit)
     assert done.exit_code == 0, done.stderr
     return dict(json.loads(done.stdout))
@@ -228,29 +298,51 @@ def test_one_person(world: World, references: Path, tmp_path: Path) -> None:
     whose = {sample.id: sample.subject for sample in world.dataset.samples}
     report = audited(world, references, tmp_path, f"subject:{whose[world.forget_ids[0]]}")
     assert report["forget"] == {"samples": 3, "subjects": 1}
-    assert report["settings"]["fleet"]["never_saw"] == 4 and report["settings"]["fleet"]["models"] == 8
-    assert [model["name"] for model in report["models"] if not model["people"]] == ["never saw them"]  # the fleet itself
+    assert (
+        report["settings"]["fleet"]["never_saw"] == 4 and report["settings"]["fleet"]["models"] == 8
+    )
+    # the fleet itself
+    assert [model["name"] for model in report["models"] if not model["people"]] == [
+        "never saw them"
+    ]
     for model in report["models"][:-1]:
         (row,) = model["people"]
-        assert row["samples"] == 3 and row["confidence"]["models"] == 4 and row["error"]["models"] == 4
+        assert (
+            row["samples"] == 3 and row["confidence"]["models"] == 4 and row["error"]["models"] == 4
+        )
         assert {"rmia", "lira", "error-lira"} <= set(model["attacks"])
-    done = CliRunner().invoke(main, ["report", str(tmp_path / "audit.json"), "-o", str(tmp_path / "r.html")])
+    done = CliRunner().invoke(
+        main, ["report", str(tmp_path / "audit.json"), "-o", str(tmp_path / "r.html")]
+    )
     assert done.exit_code == 0, done.stderr
     assert "among models that never saw her" in (tmp_path / "r.html").read_text()
 
 
 def test_one_photo_of_somebody_who_stays(world: World, references: Path, tmp_path: Path) -> None:
     report = audited(world, references, tmp_path, world.forget_ids[0])
-    assert report["forget"]["samples"] == 1 and not any(model["people"] for model in report["models"])
+    assert report["forget"]["samples"] == 1 and not any(
+        model["people"] for model in report["models"]
+    )
     assert "other pictures that stay" in report["skipped"]["people"]
 
 
 def test_a_fleet_that_is_none(world: World, tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text(f"{world.forget_ids[0]}\n")
-    common = ["--data", world.spec, "--forget", str(tmp_path / "one.txt"), "--fleet", str(tmp_path), "--device", "cpu"]
+    common = [
+        "--data",
+        world.spec,
+        "--forget",
+        str(tmp_path / "one.txt"),
+        "--fleet",
+        str(tmp_path),
+        "--device",
+        "cpu",
+    ]
     for words in (
         ["audit", str(world.original.path), "-o", str(tmp_path / "a.json")],
         ["release", str(world.original.path), "-o", str(tmp_path / "b")],
     ):
         done = CliRunner().invoke(main, [*words[:2], *common, *words[2:]])
-        assert done.exit_code == 2 and "there is no references.json in it" in done.stderr, done.output
+        assert done.exit_code == 2 and "there is no references.json in it" in done.stderr, (
+            done.output
+        )

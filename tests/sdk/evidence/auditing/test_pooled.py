@@ -1,4 +1,6 @@
-"""Many small requests, pooled: numbers by hand, and how often the verdict is wrong where the truth is known."""
+"""Many small requests, pooled: numbers by hand, and how often the verdict is wrong where the truth
+is known.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,12 @@ ROUNDS = 8
 Array = NDArray[np.float64]
 
 
-def world(requests: int, people: int, seed: int, *, shown: float = 1.2) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
-    """Strangers of every person around a mean of her own, a model as theirs, an original that knows her, what may be used."""
+def world(
+    requests: int, people: int, seed: int, *, shown: float = 1.2
+) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
+    """Strangers of every person around a mean of her own, a model as theirs, an original that knows
+    her, what may be used.
+    """
     rng = np.random.default_rng(seed)
     count, kinds = requests * people, len(NAMES)
     mean_KS = rng.normal(0.0, 2.0, size=(count, kinds))
@@ -28,35 +34,52 @@ def world(requests: int, people: int, seed: int, *, shown: float = 1.2) -> tuple
 
 
 def test_by_hand() -> None:
-    """Two people, two strangers each: above both, and above one and equal to the other: (1 + 1 + 1 + .5) / 4 - .5."""
+    """Two people, two strangers each: above both, and above one and equal to the other: (1 + 1 + 1
+    + .5) / 4 - .5.
+    """
     never_KQS = np.array([[[0.0], [1.0]], [[0.0], [1.0]]])
     own_KS, use_KQ = np.array([[2.0], [1.0]]), np.ones((2, 2), bool)
     found = judge(own_KS, own_KS, never_KQS, use_KQ, 1, MARGIN)
     assert found.leaks["confidence"].auc.value == 0.375 and found.removed.value == 0.0
     use_KQ[1, 1] = False
     assert judge(own_KS, own_KS, never_KQS, use_KQ, 1, MARGIN).leaks["confidence"].auc.value == 0.5
-    # gaps 1.5 and 0.5, variance within people 0.5: shift 1 / sqrt(.5), spread^2 = .25 / (.5 (1 + 1/2))
+    # gaps 1.5 and 0.5, variance within people 0.5: shift 1 / sqrt(.5), spread^2 = .25 / (.5 (1 +
+    # 1/2))
     leak = judge(own_KS, own_KS, never_KQS, np.ones((2, 2), bool), 1, MARGIN).leaks["confidence"]
-    assert leak.shift.value == pytest.approx(1.0 / np.sqrt(0.5)) and leak.spread.value == pytest.approx(np.sqrt(0.25 / 0.75))
+    assert leak.shift.value == pytest.approx(
+        1.0 / np.sqrt(0.5)
+    ) and leak.spread.value == pytest.approx(np.sqrt(0.25 / 0.75))
 
 
 @pytest.mark.parametrize(("requests", "people"), [(40, 1), (200, 1), (40, 5), (20, 50)])
 def test_an_untouched_original_is_never_certified(requests: int, people: int) -> None:
-    """At any size of a request: of one that shows something that is refused or open, of one that shows nothing it is open."""
+    """At any size of a request: of one that shows something that is refused or open, of one that
+    shows nothing it is open.
+    """
     for seed in range(20):
         for shown in (0.0, 0.15, 1.2):
             _, before_KS, never_KQS, use_KQ = world(requests, people, seed, shown=shown)
-            assert judge(before_KS, before_KS, never_KQS, use_KQ, people, MARGIN, replicates=200).verdict != "certified"
+            assert (
+                judge(
+                    before_KS, before_KS, never_KQS, use_KQ, people, MARGIN, replicates=200
+                ).verdict
+                != "certified"
+            )
 
 
 @pytest.mark.parametrize(("requests", "people"), [(500, 1), (100, 5)])
-def test_an_exact_method_is_certified_where_there_is_evidence_enough(requests: int, people: int) -> None:
+def test_an_exact_method_is_certified_where_there_is_evidence_enough(
+    requests: int, people: int
+) -> None:
     found = []
     for seed in range(20):
         exact_KS, before_KS, never_KQS, use_KQ = world(requests, people, seed)
         judged = judge(exact_KS, before_KS, never_KQS, use_KQ, people, MARGIN, replicates=200)
         found.append(judged.verdict)
-        assert abs(judged.leaks["error"].shift.value) < 0.35 and 0.8 < judged.leaks["error"].spread.value < 1.25
+        assert (
+            abs(judged.leaks["error"].shift.value) < 0.35
+            and 0.8 < judged.leaks["error"].spread.value < 1.25
+        )
     assert found.count("certified") >= 18 and "refused" not in found[:10]
     assert exact_passes(never_KQS, use_KQ, before_KS, people, MARGIN, draws=20) >= 0.9
 

@@ -1,4 +1,6 @@
-"""Populations of models: uLiRA, RMIA, KLoM, relearn time; by hand, against loops, at chance where there is nothing to find."""
+"""Populations of models: uLiRA, RMIA, KLoM, relearn time; by hand, against loops, at chance where
+there is nothing to find.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,14 @@ Array = NDArray[np.float64]
 
 
 def test_lira_online_by_hand_and_with_too_few_models() -> None:
-    # In: 3 and 5 (mean 4, variance 2); out: -1 and 1 (mean 0, variance 2). NaN is on the other side.
+    # In: 3 and 5 (mean 4, variance 2); out: -1 and 1 (mean 0, variance 2). NaN is on the other
+    # side.
     nan = math.nan
-    score = lira_online(np.array([3.0]), np.array([[3.0], [5.0], [nan], [nan]]), np.array([[nan], [nan], [-1.0], [1.0]]))
+    score = lira_online(
+        np.array([3.0]),
+        np.array([[3.0], [5.0], [nan], [nan]]),
+        np.array([[nan], [nan], [-1.0], [1.0]]),
+    )
     by_hand = math.log(NormalDist(4, math.sqrt(2)).pdf(3) / NormalDist(0, math.sqrt(2)).pdf(3))
     np.testing.assert_allclose(score, [by_hand])
     with pytest.raises(InputError, match="fewer than two models"):
@@ -41,13 +48,17 @@ def test_lira_online_by_hand_and_with_too_few_models() -> None:
 
 
 def slow_pairs(own: Array, other: Array) -> tuple[float, float]:
-    """One sample, all pairs: refit without both, then ask which is which. Variance is the sample's own: the only sample."""
+    """One sample, all pairs: refit without both, then ask which is which. Variance is the sample's
+    own: the only sample.
+    """
     wins = right = 0.0
     for u in range(len(own)):
         for v in range(len(other)):
             one, two = np.delete(own, u), np.delete(other, v)
             fits = NormalDist(one.mean(), one.std(ddof=1)), NormalDist(two.mean(), two.std(ddof=1))
-            p_u, p_v = (fits[0].pdf(x) / (fits[0].pdf(x) + fits[1].pdf(x)) for x in (own[u], other[v]))
+            p_u, p_v = (
+                fits[0].pdf(x) / (fits[0].pdf(x) + fits[1].pdf(x)) for x in (own[u], other[v])
+            )
             wins += (p_u > p_v) + 0.5 * (p_u == p_v)
             right += ((p_u > 0.5) + (p_v <= 0.5)) / 2
     return wins / len(own) / len(other), right / len(own) / len(other)
@@ -62,7 +73,9 @@ def test_held_out_pairs_equal_the_loop(seed: int) -> None:
 
 @pytest.mark.long
 def test_ulira_is_at_chance_on_equal_populations() -> None:
-    """Leaving out one model at a time would give about .4 here; pairs give .5, and the intervals hold it."""
+    """Leaving out one model at a time would give about .4 here; pairs give .5, and the intervals
+    hold it.
+    """
     values, covered = [], 0
     for seed in range(30):
         rng = np.random.default_rng([seed, 3])
@@ -80,13 +93,20 @@ def test_ulira_rises_with_what_is_left_and_sees_a_narrower_population() -> None:
     rng = np.random.default_rng(4)
     base, never = rng.normal(size=(32, 40)), rng.normal(size=(32, 40))
     curve = [ulira(base + shift, never, replicates=20) for shift in (0.5, 1.0, 2.0, 4.0)]
-    assert [item.auc.unlearned.value for item in curve] == sorted(item.auc.unlearned.value for item in curve)
+    assert [item.auc.unlearned.value for item in curve] == sorted(
+        item.auc.unlearned.value for item in curve
+    )
     last = curve[2]
     assert last.auc.unlearned.value == pytest.approx(NormalDist().cdf(2 / math.sqrt(2)), abs=0.03)
     assert last.accuracy.unlearned.value == pytest.approx(NormalDist().cdf(1.0), abs=0.03)
     assert last.auc.unlearned.low is not None and last.auc.oracle.high is not None
     assert last.auc.unlearned.low > last.auc.oracle.high
-    assert (last.auc.models, last.auc.oracle_models, last.auc.samples, last.per_side) == (32, 32, 40, 16)
+    assert (last.auc.models, last.auc.oracle_models, last.auc.samples, last.per_side) == (
+        32,
+        32,
+        40,
+        16,
+    )
     # Over-forgetting to one fixed answer: an attack on means alone finds nothing.
     rng = np.random.default_rng(5)
     found = ulira(rng.normal(0, 0.2, (32, 30)), rng.normal(0, 1, (32, 30)), replicates=10)
@@ -95,7 +115,9 @@ def test_ulira_rises_with_what_is_left_and_sees_a_narrower_population() -> None:
         ulira(np.zeros((5, 3)), np.zeros((9, 3)))
     twice = rng.normal(0, 1, (32, 30))
     twice[7] = twice[2]
-    with pytest.raises(InputError, match="numbers 3 and 8 say the same of every sample: one model given twice"):
+    with pytest.raises(
+        InputError, match="numbers 3 and 8 say the same of every sample: one model given twice"
+    ):
         ulira(rng.normal(0, 1, (32, 30)), twice, replicates=10)
 
 
@@ -107,7 +129,12 @@ def test_halves_and_their_weights() -> None:
         return np.zeros(one.shape[1])
 
     retrained = np.arange(9.0)[:, None]
-    assert draw_halves(note, 100.0 + np.arange(20.0)[:, None], retrained, None, draws=10, seed=0).per_side == 4
+    assert (
+        draw_halves(
+            note, 100.0 + np.arange(20.0)[:, None], retrained, None, draws=10, seed=0
+        ).per_side
+        == 4
+    )
     for own, null in zip(seen[::2], seen[1::2], strict=True):
         assert min(own[0]) >= 100 and own[1] == null[1] and not null[0] & null[1]
         assert len(own[0]) == len(own[1]) == len(null[0]) == 4
@@ -127,7 +154,12 @@ def model(seed: int, shift: float = 0.0) -> Signals:
         base = np.random.default_rng([1, number]).normal(0, 2, count)
         return says(base + gain + np.random.default_rng([seed, number, 5]).normal(0, 0.5, count))
 
-    return Signals(forget=part(0, F, shift), unseen=part(1, U, 0), population=part(2, 90, 0), retain=part(3, 50, 1))
+    return Signals(
+        forget=part(0, F, shift),
+        unseen=part(1, U, 0),
+        population=part(2, 90, 0),
+        retain=part(3, 50, 1),
+    )
 
 
 def leave_one_out(models: Sequence[Signals]) -> list[float]:
@@ -138,10 +170,19 @@ def test_rmia_population_golden_and_ordered() -> None:
     retrained = [model(n) for n in range(4)]
     unlearned = [model(10 + n, 0.5) for n in range(3)]
     found = rmia_population(
-        unlearned, retrained, np.arange(F), np.arange(U), original=[model(30, 3.0)], replicates=60, seed=1
-    )  # fmt: skip
+        unlearned,
+        retrained,
+        np.arange(F),
+        np.arange(U),
+        original=[model(30, 3.0)],
+        replicates=60,
+        seed=1,
+    )
     assert found.oracle.value == pytest.approx(np.mean(leave_one_out(retrained)))
-    by_hand = [auc(*RMIA()(item, [*retrained[:n], *retrained[n + 1 :]])) for n, item in enumerate(unlearned)]
+    by_hand = [
+        auc(*RMIA()(item, [*retrained[:n], *retrained[n + 1 :]]))
+        for n, item in enumerate(unlearned)
+    ]
     assert found.unlearned.value == pytest.approx(np.mean(by_hand))
     assert found.original is not None
     assert found.oracle.value < found.unlearned.value < found.original.value
@@ -173,21 +214,34 @@ def test_divergence_equals_the_loop(seed: int) -> None:
     rng = np.random.default_rng(seed)
     own, oracle = rng.normal(seed, 1 + seed, 30), rng.normal(0, 1, 30)
     own[0] = 1e4 if seed % 2 else 0.0
-    assert divergence(own[:, None], oracle[:, None])[0] == pytest.approx(slow_divergence(own, oracle))
+    assert divergence(own[:, None], oracle[:, None])[0] == pytest.approx(
+        slow_divergence(own, oracle)
+    )
 
 
 def test_goldens_of_divergence_and_years() -> None:
-    # Two models a side, in the first and in the last bin: (2.05 ln(2.05/.05) + .05 ln(.05/2.05)) / 3.
+    # Two models a side, in the first and in the last bin: (2.05 ln(2.05/.05) + .05 ln(.05/2.05)) /
+    # 3.
     by_hand = (2.05 * math.log(41) - 0.05 * math.log(41)) / 3
-    assert divergence(np.array([[0.0], [0.0]]), np.array([[1.0], [1.0]]))[0] == pytest.approx(by_hand)
+    assert divergence(np.array([[0.0], [0.0]]), np.array([[1.0], [1.0]]))[0] == pytest.approx(
+        by_hand
+    )
     assert divergence(np.ones((3, 1)), np.ones((3, 1)))[0] == 0.0
-    # Retrained models say 28, 30, 32 and 34; halves of two have means from 29 to 33. Unlearned ones say 40.
+    # Retrained models say 28, 30, 32 and 34; halves of two have means from 29 to 33. Unlearned ones
+    # say 40.
     oracle = np.array([[28.0], [30.0], [32.0], [34.0]]).repeat(3, axis=1)
     found = years_from_oracle(np.full((4, 3), 40.0), oracle, replicates=300)
     assert found.unlearned.value == pytest.approx(9.0, abs=0.3)  # 40 - 31, over random halves
-    # Against the other half {a, b} of mean m: |28-31| ... for the three ways to split: 4, 2 and 2, 4 years a side.
+    # Against the other half {a, b} of mean m: |28-31| ... for the three ways to split: 4, 2 and 2,
+    # 4 years a side.
     splits = [((28, 30), (32, 34)), ((28, 32), (30, 34)), ((28, 34), (30, 32))]
-    by_hand = np.mean([np.abs(np.array(one) - np.mean(two)).mean() for pair in splits for one, two in (pair, pair[::-1])])
+    by_hand = np.mean(
+        [
+            np.abs(np.array(one) - np.mean(two)).mean()
+            for pair in splits
+            for one, two in (pair, pair[::-1])
+        ]
+    )
     assert found.oracle.value == pytest.approx(by_hand, abs=0.25)
     with pytest.raises(InputError, match="not numbers"):
         years_from_oracle(np.full((4, 3), np.nan), np.zeros((4, 3)))
@@ -202,9 +256,15 @@ def test_klom_is_its_null_grows_with_the_shift_and_finds_the_few() -> None:
     assert same.mean.unlearned.low < same.mean.oracle.value < same.mean.unlearned.high
     assert same.mean.oracle.value > 0.05, "the plug-in KL of few models is not 0"
     values = [klom(own + shift, oracle, replicates=10) for shift in (0.5, 1.0, 2.0)]
-    assert [item.mean.unlearned.value for item in values] == sorted(item.mean.unlearned.value for item in values)
+    assert [item.mean.unlearned.value for item in values] == sorted(
+        item.mean.unlearned.value for item in values
+    )
     last = values[-1].mean
-    assert last.unlearned.low is not None and last.oracle.high is not None and last.unlearned.low > last.oracle.high + 0.5
+    assert (
+        last.unlearned.low is not None
+        and last.oracle.high is not None
+        and last.unlearned.low > last.oracle.high + 0.5
+    )
     assert same.per_side == 20 and (same.mean.models, same.mean.samples) == (40, 60)
     rng = np.random.default_rng(1)
     own, oracle = rng.normal(size=(40, 100)), rng.normal(size=(40, 100))
@@ -231,9 +291,10 @@ def pictures(count: int = 24, seed: int = 0) -> ImageSet:
     return ImageSet(
         ids=tuple(str(number) for number in range(count)),
         image_NCHW=torch.randint(0, 256, (count, 3, 4, 4), dtype=torch.uint8, generator=generator),
-        age_N=torch.full((count,), float("nan")), group_N=torch.randint(0, 4, (count,), generator=generator),
+        age_N=torch.full((count,), float("nan")),
+        group_N=torch.randint(0, 4, (count,), generator=generator),
         subject_N=np.arange(count),
-    )  # fmt: skip
+    )
 
 
 FORGET, TASK = pictures(), ClassTask.of(Recipe(size="resnet18", loss="ce"), classes=4)
@@ -262,12 +323,16 @@ def test_forget_loss_and_student_interval_by_hand() -> None:
     model = Tiny(1)
     model.eval()
     batch = FORGET.batch(torch.arange(24))
-    by_hand = float(nn.functional.cross_entropy(model(batch.image_BCHW)["logits"], FORGET.group_N).detach())
+    by_hand = float(
+        nn.functional.cross_entropy(model(batch.image_BCHW)["logits"], FORGET.group_N).detach()
+    )
     model.train()
     assert forget_loss(model, FORGET, TASK) == pytest.approx(by_hand, rel=1e-6)
     assert model.training, "the mode is put back"
     # Two models, one seed each: t(.975, 1) = 12.706, cut at 0.
-    found = relearn([Tiny(2), Tiny(3)], FORGET, TASK, target_loss=0.6, seeds=(0,), lr=0.02, batch_size=8)
+    found = relearn(
+        [Tiny(2), Tiny(3)], FORGET, TASK, target_loss=0.6, seeds=(0,), lr=0.02, batch_size=8
+    )
     assert isinstance(found, RelearnTime)
     one, two = found.passes
     half = 12.7062 * abs(one - two) / math.sqrt(2) / math.sqrt(2)
@@ -281,11 +346,19 @@ def test_an_original_needs_nothing_and_a_trace_saves_time(original: nn.Module) -
     with torch.no_grad():
         trace.get_submodule("linear").weight.mul_(0.1)  # type: ignore[operator]
     at_once, soon, late = (run(model, target) for model in (original, trace, stranger))
-    assert isinstance(at_once, RelearnTime) and isinstance(soon, RelearnTime) and isinstance(late, RelearnTime)
+    assert (
+        isinstance(at_once, RelearnTime)
+        and isinstance(soon, RelearnTime)
+        and isinstance(late, RelearnTime)
+    )
     assert at_once.passes == (0, 0, 0)
     assert 0 < soon.mean.value < late.mean.value
     assert len(late.passes) == 3 and all(item % 8 == 0 for item in late.passes)
-    assert late.mean.low is not None and late.mean.high is not None and late.mean.low <= late.mean.value <= late.mean.high
+    assert (
+        late.mean.low is not None
+        and late.mean.high is not None
+        and late.mean.low <= late.mean.value <= late.mean.high
+    )
 
 
 def test_models_are_left_alone_seeds_repeat_and_bad_settings_are_refused() -> None:
@@ -313,5 +386,7 @@ def test_the_cap_gives_a_reason_instead_of_a_number(original: nn.Module) -> None
     assert stopped.passes == (None, None) and stopped.cap == 48
     assert "2 of 2 runs" in stopped.reason and "48 sample passes" in stopped.reason
     target = forget_loss(original, FORGET, TASK)
-    mixed = relearn([original, Tiny(5)], FORGET, TASK, target_loss=target, seeds=(0,), lr=1e-6, max_epochs=1)
+    mixed = relearn(
+        [original, Tiny(5)], FORGET, TASK, target_loss=target, seeds=(0,), lr=1e-6, max_epochs=1
+    )
     assert isinstance(mixed, Censored) and mixed.passes == (0, None)

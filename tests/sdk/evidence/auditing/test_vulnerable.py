@@ -1,4 +1,6 @@
-"""The people whom models remember most: chosen by other models, told from strangers where the average is not."""
+"""The people whom models remember most: chosen by other models, told from strangers where the
+average is not.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ class Fleet:
         rng = np.random.default_rng(seed)
         self.rows_of = np.arange(2 * (PEOPLE + STRANGERS))
         seen_MP = np.concatenate(
-            [rng.permuted(np.tile(np.arange(M) % 2 == 0, (PEOPLE, 1)), axis=1).T, np.zeros((M, STRANGERS), bool)], 1
+            [
+                rng.permuted(np.tile(np.arange(M) % 2 == 0, (PEOPLE, 1)), axis=1).T,
+                np.zeros((M, STRANGERS), bool),
+            ],
+            1,
         )
         self.seen_MN = np.repeat(seen_MP, 2, axis=1)
         self.level_N = rng.normal(0.0, 2.0, 2 * (PEOPLE + STRANGERS))
@@ -52,15 +58,20 @@ def world(fleet: Fleet, knows: float, seed: int) -> tuple[Signals, Any]:
     people = np.arange(2 * (PEOPLE + STRANGERS)) // 2
     sets = SimpleNamespace(
         forget=SimpleNamespace(ids=tuple(range(2 * PEOPLE)), subject_N=people[: 2 * PEOPLE]),
-        test=SimpleNamespace(ids=tuple(range(2 * PEOPLE, 2 * (PEOPLE + STRANGERS))), subject_N=people[2 * PEOPLE :]),
-    )  # fmt: skip
+        test=SimpleNamespace(
+            ids=tuple(range(2 * PEOPLE, 2 * (PEOPLE + STRANGERS))), subject_N=people[2 * PEOPLE :]
+        ),
+    )
     return Signals(forget=forget, unseen=test, population=test, retain=test), sets
 
 
 def test_the_most_memorised_are_those_that_models_learned_by_heart() -> None:
     fleet: Any = Fleet()
     gap_J, people = memorised(fleet, range(2 * PEOPLE), np.arange(2 * PEOPLE) // 2)
-    assert people.tolist() == list(range(PEOPLE)) and gap_J[:REMEMBERED].min() > 2.0 > np.abs(gap_J[REMEMBERED:]).max()
+    assert (
+        people.tolist() == list(range(PEOPLE))
+        and gap_J[:REMEMBERED].min() > 2.0 > np.abs(gap_J[REMEMBERED:]).max()
+    )
     chosen = most_memorised(fleet, range(2 * PEOPLE), np.arange(2 * PEOPLE) // 2, REMEMBERED)
     assert sorted(chosen.tolist()) == list(range(REMEMBERED))
     with pytest.raises(InputError, match="41 wanted of 40"):
@@ -74,7 +85,12 @@ def test_a_model_that_keeps_the_most_remembered_alone_is_found() -> None:
     keeps, sets = world(fleet, 4.0, 1)
     never, _ = world(fleet, 0.0, 2)
     found = vulnerable(keeps, never, fleet, sets)
-    assert not isinstance(found, NotGiven) and found.people == 10 and found.of == 40 and found.gap > 2.0
+    assert (
+        not isinstance(found, NotGiven)
+        and found.people == 10
+        and found.of == 40
+        and found.gap > 2.0
+    )
     assert found.auc.value > 0.9 and found.minus_retrained is not None
     assert found.minus_retrained.low is not None and found.minus_retrained.low > 0.2
     clean = [vulnerable(world(fleet, 0.0, 10 + seed)[0], never, fleet, sets) for seed in range(20)]
@@ -90,6 +106,10 @@ def test_a_model_that_keeps_the_most_remembered_alone_is_found() -> None:
 def test_too_few_people_are_refused_with_the_number() -> None:
     fleet: Any = Fleet()
     own, sets = world(fleet, 0.0, 1)
-    few = SimpleNamespace(forget=SimpleNamespace(ids=tuple(range(12)), subject_N=np.arange(12) // 2), test=sets.test)
+    few = SimpleNamespace(
+        forget=SimpleNamespace(ids=tuple(range(12)), subject_N=np.arange(12) // 2), test=sets.test
+    )
     refused = vulnerable(own, None, fleet, few)  # type: ignore[arg-type]
-    assert isinstance(refused, NotGiven) and "needs 20 forgotten people, and has 6" in refused.reason
+    assert (
+        isinstance(refused, NotGiven) and "needs 20 forgotten people, and has 6" in refused.reason
+    )

@@ -1,4 +1,6 @@
-"""Job functions on the path, as a module of a user would be; tiny data and families, in float64 to compare last digits."""
+"""Job functions on the path, as a module of a user would be; tiny data and families, in float64 to
+compare last digits.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def jobs_on_path() -> Iterator[None]:
 
 
 EDGES = tuple(map(float, AGE_EDGES))
-SHORT = Size(stem=8, stages=(Stage(channels=8, blocks=1, expand=1), Stage(channels=12, blocks=2)), head=32)
+SHORT = Size(
+    stem=8, stages=(Stage(channels=8, blocks=1, expand=1), Stage(channels=12, blocks=2)), head=32
+)
 """A nano with all its kinds of layer and few of each: float64 convolutions are slow."""
 
 
@@ -35,20 +39,36 @@ def faces(count: int, seed: int = 0) -> ImageSet:
     """Noise that is lighter the older it is."""
     generator = torch.Generator().manual_seed(seed)
     group_N = torch.randint(0, 10, (count,), generator=generator)
-    noise = torch.rand(count, 3, 32, 32, generator=generator) * 128 + group_N[:, None, None, None] * 12
+    noise = (
+        torch.rand(count, 3, 32, 32, generator=generator) * 128 + group_N[:, None, None, None] * 12
+    )
     return ImageSet(
         ids=tuple(f"face {number}" for number in range(count)),
         image_NCHW=noise.to(torch.uint8).contiguous(memory_format=torch.channels_last),
-        age_N=group_N * 9.0 + 3.0, group_N=group_N, subject_N=np.arange(count),
-    )  # fmt: skip
+        age_N=group_N * 9.0 + 3.0,
+        group_N=group_N,
+        subject_N=np.arange(count),
+    )
 
 
 def age_task(kind: type[AgeTask] = AgeTask, **recipe: Any) -> AgeTask:
-    return kind(recipe=Recipe(**{"size": "nano", "image_size": 32, "epochs": 2, "batch_size": 16, **recipe}), edges=EDGES)
+    return kind(
+        recipe=Recipe(
+            **{"size": "nano", "image_size": 32, "epochs": 2, "batch_size": 16, **recipe}
+        ),
+        edges=EDGES,
+    )
 
 
 def class_task(kind: type[ClassTask] = ClassTask, **recipe: Any) -> ClassTask:
-    settings = {"size": "resnet18", "loss": "ce", "image_size": 32, "epochs": 2, "batch_size": 16, **recipe}
+    settings = {
+        "size": "resnet18",
+        "loss": "ce",
+        "image_size": 32,
+        "epochs": 2,
+        "batch_size": 16,
+        **recipe,
+    }
     return kind.of(Recipe(**settings), classes=10, width=8)
 
 
@@ -68,7 +88,11 @@ class WideAgeTask(AgeTask):
     def build(self, train: SampleSet) -> nn.Module:
         with patch.dict(SIZES, nano=SHORT):
             model = WideAge(
-                size="nano", image_size=32, age_edges=EDGES, age_centers=self._centers(train), dropout=self.recipe.dropout
+                size="nano",
+                image_size=32,
+                age_edges=EDGES,
+                age_centers=self._centers(train),
+                dropout=self.recipe.dropout,
             )
         return model.double()
 

@@ -1,4 +1,6 @@
-"""Job functions for the tests: workers import this module by name, so the tests put its folder on their path."""
+"""Job functions for the tests: workers import this module by name, so the tests put its folder on
+their path.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def add(context: int, x: float, nap: float = 0.0) -> Result:
     print("this must not get into the pipe")
     time.sleep(nap)
     values = np.full((2, 3), context + x, np.float32)
-    return Result(tensors={"values": values, "turned": values.T, "one": np.array(7)}, facts={"x": x, "pid": os.getpid()})
+    return Result(
+        tensors={"values": values, "turned": values.T, "one": np.array(7)},
+        facts={"x": x, "pid": os.getpid()},
+    )
 
 
 def note_and_add(context: int, x: float, log: str, nap: float = 0.0) -> Result:
@@ -72,4 +77,6 @@ def misbehave(context: int, how: str, mark: str = "") -> Any:
 def threads(context: int) -> Result:
     import torch
 
-    return Result(facts={"torch": torch.get_num_threads(), "omp": os.environ.get("OMP_NUM_THREADS")})
+    return Result(
+        facts={"torch": torch.get_num_threads(), "omp": os.environ.get("OMP_NUM_THREADS")}
+    )

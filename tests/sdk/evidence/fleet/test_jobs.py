@@ -1,4 +1,6 @@
-"""Runs of jobs: what is written, skipped, refused and failed, on each backend of this machine and on Ray."""
+"""Runs of jobs: what is written, skipped, refused and failed, on each backend of this machine and
+on Ray.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,16 @@ import numpy as np
 import pytest
 
 from unplug.core import DataError, InputError, MissingExtraError, OutputError, TrainingError, errors
-from unplug.sdk.evidence.fleet import BACKENDS, Context, FleetJob, fit_many, has_result, job_fingerprint, read_result, run_jobs
+from unplug.sdk.evidence.fleet import (
+    BACKENDS,
+    Context,
+    FleetJob,
+    fit_many,
+    has_result,
+    job_fingerprint,
+    read_result,
+    run_jobs,
+)
 from unplug.sdk.evidence.fleet.backend import describe, revive
 from unplug.sdk.evidence.fleet.backends.cluster import _share
 
@@ -28,11 +39,16 @@ THREE = Context(target="fleet_jobs:number", arguments={"start": 3})
 
 
 def adds(count: int, **more: Any) -> list[FleetJob]:
-    return [FleetJob(name=f"add-{x}", target="fleet_jobs:add", arguments={"x": x, **more}) for x in range(count)]
+    return [
+        FleetJob(name=f"add-{x}", target="fleet_jobs:add", arguments={"x": x, **more})
+        for x in range(count)
+    ]
 
 
 def misbehaving(how: str, **more: Any) -> FleetJob:
-    return FleetJob(name=how.replace(" ", "-"), target="fleet_jobs:misbehave", arguments={"how": how, **more})
+    return FleetJob(
+        name=how.replace(" ", "-"), target="fleet_jobs:misbehave", arguments={"how": how, **more}
+    )
 
 
 def run(jobs: list[FleetJob], out: Path, context: Context | None = THREE, **settings: Any) -> Any:
@@ -57,11 +73,17 @@ def test_results_are_the_functions_own(backend: str, tmp_path: Path) -> None:
     summary = run(adds(3), tmp_path, backend=backend)
     assert (summary.done, summary.skipped, summary.failed) == (3, 0, {})
     assert summary.seconds > 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"add-{x}.safetensors" for x in range(3)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"add-{x}.safetensors" for x in range(3)
+    ]
     for x in range(3):
         result = read_result(tmp_path, f"add-{x}")
         assert np.array_equal(result.tensors["values"], np.full((2, 3), 3 + x, np.float32))
-        assert result.tensors["turned"].shape == (3, 2)  # a transposed view is written as it reads, not as it lies
+        # a transposed view is written as it reads, not as it lies
+        assert result.tensors["turned"].shape == (
+            3,
+            2,
+        )
         assert result.tensors["one"].shape == () and result.tensors["one"] == 7
         assert result.facts["x"] == x and result.refused is None
         assert (result.facts["pid"] == os.getpid()) is (backend == "loop")
@@ -69,7 +91,9 @@ def test_results_are_the_functions_own(backend: str, tmp_path: Path) -> None:
 
 def test_a_context_is_built_once_a_worker(tmp_path: Path) -> None:
     (tmp_path / "marks").mkdir()
-    context = Context(target="fleet_jobs:number", arguments={"start": 1, "mark": str(tmp_path / "marks")})
+    context = Context(
+        target="fleet_jobs:number", arguments={"start": 1, "mark": str(tmp_path / "marks")}
+    )
     run(adds(6, nap=0.05), tmp_path / "out", context, backend="processes")
     built = Counter(path.name.partition("-")[0] for path in (tmp_path / "marks").iterdir())
     ran = {str(read_result(tmp_path / "out", f"add-{x}").facts["pid"]) for x in range(6)}
@@ -78,7 +102,9 @@ def test_a_context_is_built_once_a_worker(tmp_path: Path) -> None:
 
 
 def test_workers_compute_with_one_thread_and_need_no_context(tmp_path: Path) -> None:
-    run([FleetJob(name="threads", target="fleet_jobs:threads")], tmp_path, None, backend="processes")
+    run(
+        [FleetJob(name="threads", target="fleet_jobs:threads")], tmp_path, None, backend="processes"
+    )
     assert read_result(tmp_path, "threads").facts == {"torch": 1, "omp": "1"}
 
 
@@ -90,11 +116,15 @@ def test_finished_jobs_are_skipped_and_changed_ones_run_again(tmp_path: Path) ->
     assert (tmp_path / "add-1.safetensors").stat().st_mtime_ns == before
     for changed in (
         {"fingerprint": "data 2"},
-        {"fingerprint": "data 2", "context": Context(target="fleet_jobs:number", arguments={"start": 4})},
+        {
+            "fingerprint": "data 2",
+            "context": Context(target="fleet_jobs:number", arguments={"start": 4}),
+        },
     ):
         assert run(adds(3), tmp_path, backend="loop", **changed).done == 3
     assert read_result(tmp_path, "add-0").tensors["values"][0, 0] == 4
-    assert run(adds(1, nap=0.001), tmp_path, backend="loop", fingerprint="data 2").done == 1  # other arguments
+    # other arguments
+    assert run(adds(1, nap=0.001), tmp_path, backend="loop", fingerprint="data 2").done == 1
 
 
 def test_has_result_knows_both_fingerprints(tmp_path: Path) -> None:
@@ -110,7 +140,10 @@ def test_has_result_knows_both_fingerprints(tmp_path: Path) -> None:
         assert type(revived) is type(error) and str(revived) == str(error)
     extra = revive(describe(MissingExtraError("ray", "cluster")))
     assert str(extra) == str(MissingExtraError("ray", "cluster"))
-    assert type(revive({"kind": "annotations", "what": "a", "why": "", "fix": ""})) is errors.UnplugError
+    assert (
+        type(revive({"kind": "annotations", "what": "a", "why": "", "fix": ""}))
+        is errors.UnplugError
+    )
 
 
 @pytest.mark.parametrize("backend", LOCAL)
@@ -118,7 +151,12 @@ def test_a_typed_error_is_a_refusal(backend: str, tmp_path: Path) -> None:
     summary = run([misbehaving("refuse"), *adds(1)], tmp_path, backend=backend)
     assert (summary.done, summary.failed) == (2, {})
     result = read_result(tmp_path, "refuse")
-    assert result.refused == {"kind": "BudgetExceeded", "what": "method", "why": "too dear", "fix": "Pay more"}
+    assert result.refused == {
+        "kind": "BudgetExceeded",
+        "what": "method",
+        "why": "too dear",
+        "fix": "Pay more",
+    }
     assert result.tensors == {}
     assert run([misbehaving("refuse")], tmp_path, backend=backend).skipped == 1
 
@@ -151,7 +189,10 @@ def test_a_killed_worker_is_replaced_and_its_job_tried_once_more(tmp_path: Path)
     jobs = [misbehaving("die once", mark=str(tmp_path / "mark")), misbehaving("die"), *adds(4)]
     summary = run(jobs, tmp_path / "out", backend="processes")
     assert summary.done == 5 and list(summary.failed) == ["die"]
-    assert "its worker process died 2 times, the last with: its child process was killed by SIGKILL" in summary.failed["die"]
+    assert (
+        "its worker process died 2 times, the last with: its child process was killed by SIGKILL"
+        in summary.failed["die"]
+    )
 
 
 @pytest.mark.long
@@ -186,7 +227,15 @@ def test_bad_requests(tmp_path: Path) -> None:
             read_result(tmp_path, name)
         with pytest.raises(InputError, match="job name"):
             has_result(tmp_path, name, "")
-    for target in ("json", "json:", ":dumps", "json:dumps()", "os;x:y", "json:dumps:loads", "a b:c"):
+    for target in (
+        "json",
+        "json:",
+        ":dumps",
+        "json:dumps()",
+        "os;x:y",
+        "json:dumps:loads",
+        "a b:c",
+    ):
         with pytest.raises(InputError, match="target"):
             FleetJob(name="a", target=target)
         with pytest.raises(InputError, match="target"):
@@ -212,7 +261,10 @@ def test_ray_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         run(adds(1), tmp_path, backend="ray")
 
 
-@pytest.mark.parametrize(("gpus", "actors", "share"), [(0, 4, 0.0), (1, 8, 0.125), (1, 3, 0.333), (4, 2, 2.0), (3, 2, 1.0)])
+@pytest.mark.parametrize(
+    ("gpus", "actors", "share"),
+    [(0, 4, 0.0), (1, 8, 0.125), (1, 3, 0.333), (4, 2, 2.0), (3, 2, 1.0)],
+)
 def test_gpus_are_dealt_out(gpus: float, actors: int, share: float) -> None:
     assert _share(gpus, actors) == share
     assert share * actors <= gpus
@@ -233,18 +285,28 @@ print(run_jobs(jobs, context, root / "out", workers=2, show=False))
 def driver(root: Path) -> subprocess.Popen[str]:
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     return subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(root)], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", DRIVER, str(root)],
+        env=env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 
 def results(root: Path) -> set[str]:
-    return {path.stem for path in (root / "out").glob("j*.safetensors")} if (root / "out").is_dir() else set()
+    return (
+        {path.stem for path in (root / "out").glob("j*.safetensors")}
+        if (root / "out").is_dir()
+        else set()
+    )
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_run_goes_on_and_loses_what_was_in_flight(how: signal.Signals, tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_and_loses_what_was_in_flight(
+    how: signal.Signals, tmp_path: Path
+) -> None:
     (tmp_path / "marks").mkdir()
     process = driver(tmp_path)
     wait_for(lambda: len(results(tmp_path)) >= 3)
@@ -272,22 +334,34 @@ def test_a_killed_run_goes_on_and_loses_what_was_in_flight(how: signal.Signals, 
 @pytest.fixture(scope="module")
 def ray(jobs_on_path: None) -> Iterator[Any]:
     library = pytest.importorskip("ray", reason="needs the extra [cluster]")
-    library.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    library.init(
+        address="local",
+        num_cpus=1,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
     yield library
     library.shutdown()
 
 
 @pytest.mark.long
 def test_all_that_can_become_of_a_job(ray: Any, tmp_path: Path) -> None:
-    jobs = [FleetJob(name=f"add-{x}", target="fleet_jobs:add", arguments={"x": x}) for x in range(3)]
+    jobs = [
+        FleetJob(name=f"add-{x}", target="fleet_jobs:add", arguments={"x": x}) for x in range(3)
+    ]
     for how in ("refuse", "raise", "die", "die once"):
         arguments = {"how": how, "mark": str(tmp_path / "mark")}
-        jobs.append(FleetJob(name=how.replace(" ", "-"), target="fleet_jobs:misbehave", arguments=arguments))
+        jobs.append(
+            FleetJob(name=how.replace(" ", "-"), target="fleet_jobs:misbehave", arguments=arguments)
+        )
     context, out = Context(target="fleet_jobs:number", arguments={"start": 3}), tmp_path / "out"
     summary = run_jobs(jobs, context, out, backend="ray", workers=1, show=False)
     assert summary.done == 5
     for x in range(3):
-        assert np.array_equal(read_result(out, f"add-{x}").tensors["values"], np.full((2, 3), 3 + x, np.float32))
+        assert np.array_equal(
+            read_result(out, f"add-{x}").tensors["values"], np.full((2, 3), 3 + x, np.float32)
+        )
     refused = read_result(out, "refuse").refused
     assert refused is not None and refused["kind"] == "BudgetExceeded"
     assert summary.failed.keys() == {"raise", "die"}
@@ -302,7 +376,11 @@ def test_a_context_that_refuses_stops_the_run(ray: Any, tmp_path: Path) -> None:
     context = Context(target="fleet_jobs:bad_context", arguments={"kind": "typed"})
     with pytest.raises(DataError, match="data: none"):
         run_jobs(
-            [FleetJob(name="a", target="fleet_jobs:add", arguments={"x": 1})], context, tmp_path, backend="ray", show=False
+            [FleetJob(name="a", target="fleet_jobs:add", arguments={"x": 1})],
+            context,
+            tmp_path,
+            backend="ray",
+            show=False,
         )
     assert list(tmp_path.iterdir()) == []
 
@@ -310,7 +388,9 @@ def test_a_context_that_refuses_stops_the_run(ray: Any, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_models_are_trained_without_a_shared_disk(ray: Any, tmp_path: Path) -> None:
     task = class_task(epochs=1, batch_size=6)
-    (model,) = fit_many(task, faces(12), faces(4, seed=1), (3,), tmp_path / "ray", backend="ray", workers=1)
+    (model,) = fit_many(
+        task, faces(12), faces(4, seed=1), (3,), tmp_path / "ray", backend="ray", workers=1
+    )
     (other,) = fit_many(task, faces(12), faces(4, seed=1), (3,), tmp_path / "loop", backend="loop")
     pairs = zip(model.state_dict().values(), other.state_dict().values(), strict=True)
     assert all(bool((a == b).all()) for a, b in pairs)
@@ -319,12 +399,20 @@ def test_models_are_trained_without_a_shared_disk(ray: Any, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("cluster", "error", "words"),
     [
-        ("nowhere:1", ConnectionError("no route"), r"Ray cluster nowhere:1: it cannot be reached \(no route\)"),
+        (
+            "nowhere:1",
+            ConnectionError("no route"),
+            r"Ray cluster nowhere:1: it cannot be reached \(no route\)",
+        ),
         (None, RuntimeError("not here"), "Ray cluster on this machine"),
     ],
 )
 def test_where_ray_is_looked_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cluster: str | None, error: Exception, words: str
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    cluster: str | None,
+    error: Exception,
+    words: str,
 ) -> None:
     library = pytest.importorskip("ray", reason="needs the extra [cluster]")
     calls: list[dict[str, Any]] = []

@@ -1,4 +1,6 @@
-"""References that left people out: who saw whom, what is kept, and whatever else may lie in their folder."""
+"""References that left people out: who saw whom, what is kept, and whatever else may lie in their
+folder.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,15 @@ MODELS, FOLDS = 8, 2
 def folder(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(root: Path) -> None:
         train_references(
-            world.original, world.dataset, root / "references",
-            models=MODELS, folds=FOLDS, device=CPU, backend="loop", show=False,
-        )  # fmt: skip
+            world.original,
+            world.dataset,
+            root / "references",
+            models=MODELS,
+            folds=FOLDS,
+            device=CPU,
+            backend="loop",
+            show=False,
+        )
 
     return once(tmp_path_factory, "references", make) / "references"
 
@@ -47,7 +55,9 @@ def copied(folder: Path, tmp_path: Path) -> Path:
 
 def read(world: World, folder: Path, **changes: Any) -> References:
     given: dict[str, Any] = {"original": world.original, "dataset": world.dataset} | changes
-    return load_references(folder, given["original"], task_of(given["original"], device=CPU), given["dataset"])
+    return load_references(
+        folder, given["original"], task_of(given["original"], device=CPU), given["dataset"]
+    )
 
 
 def named(folder: Path) -> None:
@@ -57,10 +67,19 @@ def named(folder: Path) -> None:
     (folder / "references.json").write_text(json.dumps(record))
 
 
-@given(st.lists(st.integers(0, 12), min_size=8, max_size=60), st.integers(2, 5), st.integers(0, 3), st.integers(0, 99))
-def test_every_round_leaves_everybody_out_once_and_whole(subjects: list[int], folds: int, turn: int, seed: int) -> None:
+@given(
+    st.lists(st.integers(0, 12), min_size=8, max_size=60),
+    st.integers(2, 5),
+    st.integers(0, 3),
+    st.integers(0, 99),
+)
+def test_every_round_leaves_everybody_out_once_and_whole(
+    subjects: list[int], folds: int, turn: int, seed: int
+) -> None:
     subject_T = np.array(subjects)
-    outside = np.stack([left_out(subject_T, turn * folds + number, folds, seed) for number in range(folds)])
+    outside = np.stack(
+        [left_out(subject_T, turn * folds + number, folds, seed) for number in range(folds)]
+    )
     assert (outside.sum(axis=0) == 1).all()
     for person in set(subjects):
         assert (outside[:, subject_T == person] == outside[:, subject_T == person][:, :1]).all()
@@ -88,9 +107,20 @@ def test_what_is_kept_is_what_a_model_without_them_says(world: World, folder: Pa
     task = AgeTask.open(world.original, device=CPU, base=None)
     world_ = module.reference_context(str(world.original.path), world.spec, "error", None, "cpu")
     number = int(never_R[0])
-    own = world_.sets.train.subset(np.flatnonzero(~left_out(world_.sets.train.subject_N, number, FOLDS, 0)).tolist())
-    assert not {*own.ids} & {name for name, who in zip(train.ids, train.subject_N, strict=True) if who == person}
-    alone = task.fit(own, world_.sets.validation, seed=module.FIRST_SEED + number, state=None, show=False, label="").model
+    own = world_.sets.train.subset(
+        np.flatnonzero(~left_out(world_.sets.train.subject_N, number, FOLDS, 0)).tolist()
+    )
+    assert not {*own.ids} & {
+        name for name, who in zip(train.ids, train.subject_N, strict=True) if who == person
+    }
+    alone = task.fit(
+        own,
+        world_.sets.validation,
+        seed=module.FIRST_SEED + number,
+        state=None,
+        show=False,
+        label="",
+    ).model
     said = predict(alone, train)
     kept = found.said(np.full(len(row_T), number), row_T)
     np.testing.assert_allclose(kept.confidence_N, said.confidence_N, atol=1e-5)
@@ -106,13 +136,19 @@ def test_no_id_and_no_model_is_kept(world: World, folder: Path) -> None:
         assert name == "seen_T" or name.partition("/")[0] in module.PARTS
 
 
-def test_a_killed_run_goes_on_and_more_may_be_added(world: World, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_run_goes_on_and_more_may_be_added(
+    world: World, copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = {path.name: path.read_bytes() for path in copied.glob("model-*")}
     (copied / "references.json").unlink()
     (copied / "model-0003.safetensors").unlink()
     trained: list[int] = []
     job = module.reference_job
-    monkeypatch.setattr(module, "reference_job", lambda *a, **named: trained.append(named["number"]) or job(*a, **named))
+    monkeypatch.setattr(
+        module,
+        "reference_job",
+        lambda *a, **named: trained.append(named["number"]) or job(*a, **named),
+    )
     options: dict[str, Any] = {"folds": FOLDS, "device": CPU, "backend": "loop", "show": False}
     train_references(world.original, world.dataset, copied, models=MODELS, **options)
     assert trained == [3]
@@ -127,21 +163,36 @@ def test_a_killed_run_goes_on_and_more_may_be_added(world: World, copied: Path, 
     train_references(world.original, world.dataset, copied, models=MODELS + FOLDS, **options)
     with pytest.raises(InputError, match="holds 10, and all of them count"):
         train_references(world.original, world.dataset, copied, models=MODELS, **options)
-    assert trained == [3, MODELS, MODELS + 1] and read(world, copied).seen_MN.shape[0] == MODELS + FOLDS
+    assert (
+        trained == [3, MODELS, MODELS + 1]
+        and read(world, copied).seen_MN.shape[0] == MODELS + FOLDS
+    )
 
 
 @pytest.mark.parametrize(
     ("models", "folds", "why"),
-    [(7, 2, "more often"), (4, 1, "more often"), (2, 4, "more often"), (6, 2, "3 never see"), (8192, 2, "never see")],
+    [
+        (7, 2, "more often"),
+        (4, 1, "more often"),
+        (2, 4, "more often"),
+        (6, 2, "3 never see"),
+        (8192, 2, "never see"),
+    ],
 )
-def test_people_left_out_unevenly_or_too_seldom(world: World, tmp_path: Path, models: int, folds: int, why: str) -> None:
+def test_people_left_out_unevenly_or_too_seldom(
+    world: World, tmp_path: Path, models: int, folds: int, why: str
+) -> None:
     with pytest.raises(InputError, match=why):
-        train_references(world.original, world.dataset, tmp_path / "r", models=models, folds=folds, device=CPU)
+        train_references(
+            world.original, world.dataset, tmp_path / "r", models=models, folds=folds, device=CPU
+        )
 
 
 def test_more_folds_than_people(world: World, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="make no 500 folds"):
-        train_references(world.original, world.dataset, tmp_path / "r", models=2000, folds=500, device=CPU)
+        train_references(
+            world.original, world.dataset, tmp_path / "r", models=2000, folds=500, device=CPU
+        )
 
 
 def test_a_folder_of_something_else(world: World, copied: Path, tmp_path: Path) -> None:
@@ -150,17 +201,22 @@ def test_a_folder_of_something_else(world: World, copied: Path, tmp_path: Path) 
     for change in ({"models": 16, "folds": 4}, {"models": MODELS, "folds": FOLDS, "seed": 7}):
         with pytest.raises(OutputError, match="another recipe, split, folds, seed"):
             train_references(world.original, world.dataset, copied, **change, **options)
-        (copied / "references.json").unlink(missing_ok=True)  # of a run that was killed nothing is lost either
+        # of a run that was killed nothing is lost either
+        (copied / "references.json").unlink(missing_ok=True)
     assert {path.name: path.read_bytes() for path in copied.iterdir()} == {
         name: raw for name, raw in before.items() if name != "references.json"
     }
     (tmp_path / "file").write_text("years of work")
     with pytest.raises(OutputError, match="no folder"):
-        train_references(world.original, world.dataset, tmp_path / "file", models=8, folds=2, **options)
+        train_references(
+            world.original, world.dataset, tmp_path / "file", models=8, folds=2, **options
+        )
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     with pytest.raises(OutputError, match="no references"):
-        train_references(world.original, world.dataset, tmp_path / "mine", models=8, folds=2, **options)
+        train_references(
+            world.original, world.dataset, tmp_path / "mine", models=8, folds=2, **options
+        )
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 
@@ -185,7 +241,10 @@ def test_other_data_and_another_recipe(world: World, copied: Path, folder: Path)
         (lambda record: record.update(rows=record["rows"][::-1]), "another split"),
         (lambda record: record.update(models=7), "do not fit together"),
         (lambda record: record.update(trained=10**9), "do not fit together"),
-        (lambda record: record.update(rows=record["rows"][:-1] + record["rows"][:1]), "do not fit together"),
+        (
+            lambda record: record.update(rows=record["rows"][:-1] + record["rows"][:1]),
+            "do not fit together",
+        ),
         (lambda record: record.update(rows=record["rows"][:-1]), "another split"),
         (lambda record: record.update(key="0" * 16), "under the key"),
         (lambda record: record.update(folds="2"), "schema"),
@@ -223,13 +282,17 @@ def test_an_edited_model(world: World, copied: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("train/age_N", lambda array: array * np.nan), ("test/logits_NG", lambda array: array[:, :1]),
-        ("train/true_group_N", lambda array: array + 1000), ("train/true_group_N", lambda array: array - 1000),
-        ("test/logits_NG", lambda array: array[:-1]), ("seen_T", lambda array: array[:-1]),
-        ("seen_T", lambda array: array.astype(np.float32)), ("test/age_N", lambda array: array.astype(np.float64)),
+        ("train/age_N", lambda array: array * np.nan),
+        ("test/logits_NG", lambda array: array[:, :1]),
+        ("train/true_group_N", lambda array: array + 1000),
+        ("train/true_group_N", lambda array: array - 1000),
+        ("test/logits_NG", lambda array: array[:-1]),
+        ("seen_T", lambda array: array[:-1]),
+        ("seen_T", lambda array: array.astype(np.float32)),
+        ("test/age_N", lambda array: array.astype(np.float64)),
         ("validation/age_N", lambda array: np.zeros(())),
     ],
-)  # fmt: skip
+)
 def test_answers_that_are_none(world: World, copied: Path, name: str, change: Any) -> None:
     path = copied / "model-0002.safetensors"
     with safe_open(path, framework="np") as handle:
@@ -260,7 +323,9 @@ def test_people_whom_nobody_left_out(world: World, folder: Path) -> None:
         found.rows(["nobody"])
 
 
-def test_a_model_that_answers_with_no_numbers(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_answers_with_no_numbers(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     true = module.predict
 
     def broken(model: Any, data: Any) -> Any:
@@ -270,5 +335,12 @@ def test_a_model_that_answers_with_no_numbers(world: World, tmp_path: Path, monk
     monkeypatch.setattr(module, "predict", broken)
     with pytest.raises(TrainingError, match="not numbers"):
         train_references(
-            world.original, world.dataset, tmp_path / "r", models=8, folds=2, device=CPU, backend="loop", show=False
+            world.original,
+            world.dataset,
+            tmp_path / "r",
+            models=8,
+            folds=2,
+            device=CPU,
+            backend="loop",
+            show=False,
         )

@@ -14,11 +14,25 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from unplug.core import InputError
-from unplug.sdk.evidence.fleet import FleetJob, Order, Result, has_result, pack, read_result, write_result
+from unplug.sdk.evidence.fleet import (
+    FleetJob,
+    Order,
+    Result,
+    has_result,
+    pack,
+    read_result,
+    write_result,
+)
 from unplug.sdk.evidence.fleet import result as results
 
 ARRAY = {"a": np.arange(6, dtype=np.float32).reshape(2, 3)}
-RECORD = {"schema": "unplug-fleet/1", "name": "job", "fingerprint": "f", "given": "g", "facts": {"x": 1}}
+RECORD = {
+    "schema": "unplug-fleet/1",
+    "name": "job",
+    "fingerprint": "f",
+    "given": "g",
+    "facts": {"x": 1},
+}
 
 
 def packed(result: Any = None, name: str = "job") -> bytes:
@@ -32,10 +46,16 @@ def refused(folder: Path, name: str = "job") -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint8", "uint16", "float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int64", "uint8", "uint16", "float16", "float32", "float64"]
+)
 def test_round_trip(dtype: str, tmp_path: Path) -> None:
     value = np.array([[0, 1], [1, 0]], dtype)
-    write_result(tmp_path, "job", packed(Result(tensors={"a": value, "empty": value[:0]}, facts={"deep": [{"ä": None}]})))
+    write_result(
+        tmp_path,
+        "job",
+        packed(Result(tensors={"a": value, "empty": value[:0]}, facts={"deep": [{"ä": None}]})),
+    )
     back = read_result(tmp_path, "job")
     assert back.tensors["a"].dtype == value.dtype and np.array_equal(back.tensors["a"], value)
     assert back.tensors["empty"].shape == (0, 2)
@@ -70,13 +90,21 @@ def test_absent_irregular_and_renamed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "metadata",
     [
-        None, {"other": "x"}, {"unplug": "not JSON"}, {"unplug": "[" * 100_000}, {"unplug": "null"}, {"unplug": "[]"},
-        *({"unplug": json.dumps({**RECORD, key: value})} for key, value in [("schema", "x/1"), ("facts", []), ("given", 3)]),
+        None,
+        {"other": "x"},
+        {"unplug": "not JSON"},
+        {"unplug": "[" * 100_000},
+        {"unplug": "null"},
+        {"unplug": "[]"},
+        *(
+            {"unplug": json.dumps({**RECORD, key: value})}
+            for key, value in [("schema", "x/1"), ("facts", []), ("given", 3)]
+        ),
         *({"unplug": json.dumps({**RECORD, "name": value})} for value in ("other", None, 1)),
         {"unplug": json.dumps({key: value for key, value in RECORD.items() if key != "facts"})},
         {"unplug": json.dumps({**RECORD, "more": 1})},
     ],
-)  # fmt: skip
+)
 def test_metadata_of_another_form(metadata: dict[str, str] | None, tmp_path: Path) -> None:
     (tmp_path / "job.safetensors").write_bytes(save(ARRAY, metadata))
     assert "job.safetensors" in refused(tmp_path)
@@ -90,14 +118,17 @@ def test_numbers_that_numpy_lacks(tmp_path: Path) -> None:
     raw = save_torch({"a": torch.zeros(3, dtype=torch.bfloat16)}, {"unplug": json.dumps(RECORD)})
     (tmp_path / "job.safetensors").write_bytes(raw)
     try:
-        assert read_result(tmp_path, "job").tensors["a"].shape == (3,)  # where ml_dtypes gives numpy the type
+        # where ml_dtypes gives numpy the type
+        assert read_result(tmp_path, "job").tensors["a"].shape == (3,)
     except InputError as error:
         assert "not a whole result" in str(error)
 
 
 @settings(max_examples=150)
 @given(st.data())
-def test_broken_bytes_are_a_typed_error_or_the_result(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_broken_bytes_are_a_typed_error_or_the_result(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     folder = tmp_path_factory.getbasetemp() / "fuzz"
     folder.mkdir(exist_ok=True)
     raw = bytearray(packed())

@@ -1,4 +1,6 @@
-"""Stacked training and repair, and many models by each backend, against the slow oracle: one model after the other."""
+"""Stacked training and repair, and many models by each backend, against the slow oracle: one model
+after the other.
+"""
 
 from __future__ import annotations
 
@@ -40,23 +42,32 @@ from unplug.sdk.learning.training.augment import augment
 from .conftest import WideAgeTask, WideClassTask, age_task, class_task, faces
 
 DOUBLE_TOLERANCE = 1e-9
-"""Of weights, relative to the largest of their tensor or to 1. float64 sums in another order differ by 1e-16; AdamW divides by
-the size of a gradient and so enlarges that over some steps. Another order of samples, another mask or view, another learning
-rate or a batch norm over all models changes the first digit. (Measured: 0 on one make of CPU. On another 1e-12, which is all
-that there is of biases in front of another batch norm: their gradient is rounding's alone.)"""
+"""Of weights, relative to the largest of their tensor or to 1. float64 sums in another order differ
+by 1e-16; AdamW divides by the size of a gradient and so enlarges that over some steps. Another
+order of samples, another mask or view, another learning rate or a batch norm over all models
+changes the first digit. (Measured: 0 on one make of CPU. On another 1e-12, which is all that there
+is of biases in front of another batch norm: their gradient is rounding's alone.)
+"""
 
 SINGLE_FACTOR = 20.0
-"""In float32 the sums' rounding grows the same way, so the yardstick is the loop itself, begun with weights that are off by
-one rounding (2^-23): a stack may be this many times as far from the loop as that is. (Measured: 0.1 to 2.)"""
+"""In float32 the sums' rounding grows the same way, so the yardstick is the loop itself, begun with
+weights that are off by one rounding (2^-23): a stack may be this many times as far from the loop as
+that is. (Measured: 0.1 to 2.)
+"""
 
 SEEDS = (3, 1)
 TRAIN, VALIDATION = faces(35), faces(8, seed=1)  # batches of 16, 16 and 3
 
 
 def distance(ours: nn.Module, theirs: nn.Module, least: float = 1e-12) -> float:
-    """Largest difference of a weight or a running statistic, relative to the largest of its tensor or to `least`."""
+    """Largest difference of a weight or a running statistic, relative to the largest of its tensor
+    or to `least`.
+    """
     pairs = zip(ours.state_dict().values(), theirs.state_dict().values(), strict=True)
-    return max(float((a.double() - b.double()).abs().max() / b.double().abs().max().clamp(min=least)) for a, b in pairs)
+    return max(
+        float((a.double() - b.double()).abs().max() / b.double().abs().max().clamp(min=least))
+        for a, b in pairs
+    )
 
 
 def looped(task: Task) -> list[nn.Module]:
@@ -72,13 +83,19 @@ SETTINGS = [
     {"augment": "none", "dropout": 0.0},
     {"augment": "flip", "dropout": 0.3, "schedule": "cosine", "ema": 0.0},
     {"augment": "standard", "dropout": 0.3, "weight_decay": 0.5},
-    {"augment": "standard", "dropout": 0.0, "batch_size": 17},  # a last batch of one joins the one before
+    {
+        "augment": "standard",
+        "dropout": 0.0,
+        "batch_size": 17,
+    },  # a last batch of one joins the one before
 ]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("recipe", SETTINGS)
-@pytest.mark.parametrize("make", [lambda **r: age_task(WideAgeTask, **r), lambda **r: class_task(WideClassTask, **r)])
+@pytest.mark.parametrize(
+    "make", [lambda **r: age_task(WideAgeTask, **r), lambda **r: class_task(WideClassTask, **r)]
+)
 def test_a_stack_trains_as_the_loop_does(make: Any, recipe: dict[str, Any]) -> None:
     task = make(**recipe)
     ours, theirs = fit_stacked(task, TRAIN, VALIDATION, seeds=SEEDS), looped(task)
@@ -116,7 +133,10 @@ def test_stack_and_unstack_are_inverse_and_width_changes_nothing() -> None:
     task = age_task(WideAgeTask, epochs=1, dropout=0.2)
     at_once = fit_stacked(task, TRAIN, VALIDATION, seeds=(5, 6, 7))
     in_parts = fit_stacked(task, TRAIN, VALIDATION, seeds=(5, 6, 7), width=2)
-    assert all(distance(a, b, least=1.0) <= DOUBLE_TOLERANCE for a, b in zip(at_once, in_parts, strict=True))
+    assert all(
+        distance(a, b, least=1.0) <= DOUBLE_TOLERANCE
+        for a, b in zip(at_once, in_parts, strict=True)
+    )
     assert fit_stacked(task, TRAIN, VALIDATION, seeds=()) == []
 
 
@@ -127,9 +147,14 @@ def looped_repair(model: nn.Module, task: Task, repair: Repair, seed: int, steps
     cost = RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e9), source="test")
     with seeded(seed, -2) as generator:
         problem = ForgetProblem(
-            retain=TRAIN, forget=TRAIN.subset([]), validation=VALIDATION, task=task,
-            meter=Meter(cost, None), seed=seed, generator=generator,
-        )  # fmt: skip
+            retain=TRAIN,
+            forget=TRAIN.subset([]),
+            validation=VALIDATION,
+            task=task,
+            meter=Meter(cost, None),
+            seed=seed,
+            generator=generator,
+        )
         return repair(model, problem)
 
 
@@ -138,14 +163,20 @@ def looped_repair(model: nn.Module, task: Task, repair: Repair, seed: int, steps
     ("repair", "recipe"),
     [
         (Repair(lr=3e-3, batch_size=8), {"augment": "standard", "dropout": 0.3}),
-        (Repair(lr=1e-2, shape="up-down", batch_size=16, optimizer="sgd"), {"augment": "flip", "dropout": 0.0}),
+        (
+            Repair(lr=1e-2, shape="up-down", batch_size=16, optimizer="sgd"),
+            {"augment": "flip", "dropout": 0.0},
+        ),
         (Repair(lr=1e-3, shape="constant", batch_size=64), {"augment": "none", "dropout": 0.3}),
     ],
 )
 def test_a_stack_repairs_as_the_loop_does(repair: Repair, recipe: dict[str, Any]) -> None:
     task = age_task(WideAgeTask, **recipe)
     harmed = [new_model(task, TRAIN, seed) for seed in (11, 12)]
-    theirs = [looped_repair(copy.deepcopy(model), task, repair, seed, 6) for model, seed in zip(harmed, SEEDS, strict=True)]
+    theirs = [
+        looped_repair(copy.deepcopy(model), task, repair, seed, 6)
+        for model, seed in zip(harmed, SEEDS, strict=True)
+    ]
     before = copy.deepcopy(harmed)
     ours = repair_stacked(harmed, TRAIN, task, repair, SEEDS, steps=6)
     for mine, other, model, old in zip(ours, theirs, harmed, before, strict=True):
@@ -184,7 +215,9 @@ def test_outputs_and_gradients_are_the_models_own(make: Any, matmul: bool) -> No
     outputs = net(*side_by_side([image], 3))
     own = [model(image[4 * number : 4 * number + 4]) for number, model in enumerate(models)]
     for key, value in outputs.items():
-        assert torch.allclose(value, torch.cat([output[key] for output in own]), rtol=1e-4, atol=1e-5), key
+        assert torch.allclose(
+            value, torch.cat([output[key] for output in own]), rtol=1e-4, atol=1e-5
+        ), key
         value.square().sum().backward(retain_graph=True)
         for output in own:
             output[key].square().sum().backward(retain_graph=True)
@@ -195,11 +228,15 @@ def test_outputs_and_gradients_are_the_models_own(make: Any, matmul: bool) -> No
         assert (parameter.grad - wanted).abs().max() <= 1e-3 * wanted.abs().max() + 1e-6, name
     for name, value in net.named_buffers():  # batch norm counted each model's batch alone
         if "running" in name:
-            assert torch.allclose(value, torch.cat([dict(model.named_buffers())[name] for model in models]), atol=1e-5)
+            assert torch.allclose(
+                value, torch.cat([dict(model.named_buffers())[name] for model in models]), atol=1e-5
+            )
 
 
 def test_draws_are_those_of_the_loop() -> None:
-    """Order and views of seed 4 in epoch 2, and the masks that dropout itself would draw, beside another model's."""
+    """Order and views of seed 4 in epoch 2, and the masks that dropout itself would draw, beside
+    another model's.
+    """
     task = age_task(dropout=0.5)
     sites = dropout_sites(new_model(task, TRAIN, 0), TRAIN)
     assert [(site.name, site.shape, site.p) for site in sites] == [("dropout", (384,), 0.5)]
@@ -252,7 +289,9 @@ def test_the_width_is_halved_when_memory_ends(fits: int, monkeypatch: pytest.Mon
     assert len(told) == (1 if fits == 2 else 2)
 
 
-def test_the_estimate_counts_weights_and_activations_and_gives_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_estimate_counts_weights_and_activations_and_gives_the_width(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     net = nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU())
     # 16 parameters six times; two outputs of 4 x 32 x 32 floats for each of 5 samples, three times
     assert model_bytes(net, TRAIN, 5) == 6 * 16 * 4 + 3 * 5 * 2 * 4 * 32 * 32 * 4
@@ -302,7 +341,10 @@ def test_the_models_are_those_of_the_loop(backend: FitBackend, tmp_path: Path) -
     models = fit_many(TASK, FEW, LITTLE, (4, 2), tmp_path, backend=backend, workers=1)
     for model, seed in zip(models, (4, 2), strict=True):
         assert equal(model, fit_new(TASK, FEW, LITTLE, seed=seed).model) and not model.training
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-2.safetensors", "seed-4.safetensors"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "seed-2.safetensors",
+        "seed-4.safetensors",
+    ]
     assert read_result(tmp_path, "seed-4").facts["seed"] == 4
 
 
@@ -316,18 +358,28 @@ def test_an_age_task_is_written_down_and_read_again(tmp_path: Path) -> None:
     for ours, theirs in ((work.train, FEW), (work.validation, LITTLE)):
         assert ours.ids == theirs.ids and (ours.subject_N == theirs.subject_N).all()
         assert ours.image_NCHW.stride() == theirs.image_NCHW.stride()
-        assert all(torch.equal(getattr(ours, name), getattr(theirs, name)) for name in ("image_NCHW", "age_N", "group_N"))
+        assert all(
+            torch.equal(getattr(ours, name), getattr(theirs, name))
+            for name in ("image_NCHW", "age_N", "group_N")
+        )
 
 
-def test_finished_models_are_read_by_any_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_models_are_read_by_any_backend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = fit_many(TASK, FEW, LITTLE, (0, 1), tmp_path, backend="stacked", width=1)
     trained: list[int] = []
-    monkeypatch.setattr(many, "fit_new", lambda *args, seed, **more: trained.append(seed) or fit_new(*args, seed=seed, **more))
+    monkeypatch.setattr(
+        many,
+        "fit_new",
+        lambda *args, seed, **more: trained.append(seed) or fit_new(*args, seed=seed, **more),
+    )
     again = fit_many(TASK, FEW, LITTLE, (1, 5, 0), tmp_path, backend="loop")
     assert trained == [5]
     assert equal(again[0], first[1]) and equal(again[2], first[0])
     fit_many(TASK, faces(12, seed=3), LITTLE, (1,), tmp_path, backend="loop")  # other data
-    fit_many(class_task(epochs=1, batch_size=4), FEW, LITTLE, (1,), tmp_path, backend="loop")  # another recipe
+    # another recipe
+    fit_many(class_task(epochs=1, batch_size=4), FEW, LITTLE, (1,), tmp_path, backend="loop")
     assert trained == [5, 1, 1]
 
 
@@ -365,10 +417,14 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         fit_many(task, FEW, LITTLE, (1,), tmp_path, backend="clouds")  # type: ignore[arg-type]
 
 
-def test_weights_of_another_network_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_of_another_network_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def forge(jobs: Any, context: Any, out: Path, *, fingerprint: str, **_: Any) -> Any:
         for job in jobs:
-            write_result(out, job.name, pack(Result(), Order(job=job, fingerprint="", given=fingerprint)))
+            write_result(
+                out, job.name, pack(Result(), Order(job=job, fingerprint="", given=fingerprint))
+            )
         return type("Summary", (), {"failed": {}})
 
     monkeypatch.setattr(many, "run_jobs", forge)

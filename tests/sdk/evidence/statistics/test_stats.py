@@ -35,7 +35,9 @@ from unplug.sdk.learning.training import ClassPredictions
 
 Array = NDArray[np.float64]
 
-SCORES = st.lists(st.integers(-3, 3).map(float) | st.floats(-1e6, 1e6), min_size=1, max_size=25).map(np.array)
+SCORES = st.lists(
+    st.integers(-3, 3).map(float) | st.floats(-1e6, 1e6), min_size=1, max_size=25
+).map(np.array)
 """Few distinct integers among floats: many ties."""
 
 
@@ -52,7 +54,9 @@ def test_auc_equals_all_pairs(forget_F: Array, unseen_U: Array) -> None:
 
 
 @given(SCORES, SCORES)
-def test_roc_rises_from_corner_to_corner_and_holds_the_auc(forget_F: Array, unseen_U: Array) -> None:
+def test_roc_rises_from_corner_to_corner_and_holds_the_auc(
+    forget_F: Array, unseen_U: Array
+) -> None:
     false, true = roc(forget_F, unseen_U)
     assert (false[0], true[0], false[-1], true[-1]) == (0.0, 0.0, 1.0, 1.0)
     assert (np.diff(false) >= 0).all() and (np.diff(true) >= 0).all()
@@ -71,12 +75,17 @@ def test_tpr_by_hand_and_refused_where_the_sample_cannot_support_it() -> None:
     assert tpr_at(forget_F, np.linspace(0, 1, 100), 0.1) is not None
     assert tpr_at(forget_F, unseen_U, 0.001) is None
     refused = tpr_or_reason(np.arange(50.0), np.arange(999.0), 0.01)
-    assert isinstance(refused, NotGiven) and "at least 1000 unseen samples, 999 given" in refused.reason
+    assert (
+        isinstance(refused, NotGiven)
+        and "at least 1000 unseen samples, 999 given" in refused.reason
+    )
 
 
 def test_threshold_accuracy_on_noise_on_separable_scores_and_on_gaussians() -> None:
     rng = np.random.default_rng(0)
-    noise = [threshold_accuracy(rng.normal(size=200), rng.normal(size=300), seed=n) for n in range(20)]
+    noise = [
+        threshold_accuracy(rng.normal(size=200), rng.normal(size=300), seed=n) for n in range(20)
+    ]
     assert abs(np.mean([value for value in noise if value is not None]) - 0.5) < 0.02
     assert threshold_accuracy(rng.normal(5, 0.1, size=40), rng.normal(-5, 0.1, size=60)) == 1.0
     # Balanced: an attack that calls everybody a member of a large forget set wins nothing.
@@ -104,9 +113,17 @@ def naive_bootstrap(forget_F: Array, unseen_U: Array, draws: Resamples) -> Array
 @pytest.mark.parametrize("seed", range(2))
 def test_bootstrap_auc_equals_the_loop(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    forget_F, unseen_U = rng.integers(0, 6, 14).astype(float), rng.integers(0, 6, 17).astype(float)  # many ties
+    # many ties
+    forget_F, unseen_U = (
+        rng.integers(0, 6, 14).astype(float),
+        rng.integers(0, 6, 17).astype(float),
+    )
     draws = resamples(rng.integers(0, 6, 14), rng.integers(0, 9, 17), replicates=30, seed=seed)
-    np.testing.assert_allclose(bootstrap_auc(forget_F, unseen_U, draws), naive_bootstrap(forget_F, unseen_U, draws), atol=1e-12)
+    np.testing.assert_allclose(
+        bootstrap_auc(forget_F, unseen_U, draws),
+        naive_bootstrap(forget_F, unseen_U, draws),
+        atol=1e-12,
+    )
 
 
 def test_resampling_keeps_subjects_together_and_follows_from_the_seed() -> None:
@@ -116,28 +133,36 @@ def test_resampling_keeps_subjects_together_and_follows_from_the_seed() -> None:
         columns = draws.forget_RF[:, subjects_F == person]
         assert (columns == columns[:, :1]).all()
     assert len(np.unique(draws.forget_RF[:, 0])) > 1
-    # As many people as there are, drawn with replacement: one column of each adds up to their number.
+    # As many people as there are, drawn with replacement: one column of each adds up to their
+    # number.
     people = draws.forget_RF[:, [0, 3, 4, 6]]
     assert (people.sum(axis=1) == 4).all()
     assert (draws.unseen_RU.sum(axis=1) == 5).all()
     assert people.mean() == pytest.approx(1.0)
-    one, same, other = (resamples(np.arange(9), np.arange(9), replicates=20, seed=seed) for seed in (1, 1, 2))
+    one, same, other = (
+        resamples(np.arange(9), np.arange(9), replicates=20, seed=seed) for seed in (1, 1, 2)
+    )
     assert (one.forget_RF == same.forget_RF).all() and (one.unseen_RU == same.unseen_RU).all()
     assert (one.forget_RF != other.forget_RF).any()
     assert (one.forget_RF != one.unseen_RU).any(), "both sides share their draws"
-    # Ten copies of each person hold no more information than one: the interval must not shrink with them.
+    # Ten copies of each person hold no more information than one: the interval must not shrink with
+    # them.
     rng = np.random.default_rng(5)
     forget_F, unseen_U = rng.normal(size=30), rng.normal(size=30)
     single = interval(bootstrap_auc(forget_F, unseen_U, resamples(np.arange(30), np.arange(30))))
     copies = np.repeat(np.arange(30), 10)
-    repeated = interval(bootstrap_auc(np.repeat(forget_F, 10), np.repeat(unseen_U, 10), resamples(copies, copies)))
+    repeated = interval(
+        bootstrap_auc(np.repeat(forget_F, 10), np.repeat(unseen_U, 10), resamples(copies, copies))
+    )
     assert repeated == pytest.approx(single, abs=1e-9)
 
 
 def test_confidence_and_intervals_by_hand() -> None:
     # p = (.5, .3, .2): ln(.5 / .5) = 0 for the first class, ln(.2 / .8) for the last.
     rows = [list(np.log([0.5, 0.3, 0.2]) + 7.0)] * 2
-    np.testing.assert_allclose(of_logits(rows, [0, 2]).confidence_N, [0.0, math.log(0.25)], atol=1e-12)
+    np.testing.assert_allclose(
+        of_logits(rows, [0, 2]).confidence_N, [0.0, math.log(0.25)], atol=1e-12
+    )
     phi = of_logits([[900.0, 0.0, 0.0], [-900.0, 0.0, 0.0]], [0, 0]).confidence_N
     np.testing.assert_allclose(phi, [900.0 - math.log(2), -900.0 - math.log(2)])
     with pytest.raises(InputError, match="no second class"):
@@ -147,23 +172,35 @@ def test_confidence_and_intervals_by_hand() -> None:
     values_N = np.random.default_rng(7).normal(3.0, 2.0, size=400)
     low, high = mean_interval(values_N, np.arange(400))
     error = 1.96 * values_N.std() / 20
-    assert (low, high) == pytest.approx((values_N.mean() - error, values_N.mean() + error), abs=0.05)
+    assert (low, high) == pytest.approx(
+        (values_N.mean() - error, values_N.mean() + error), abs=0.05
+    )
     values = np.arange(8.0)
-    few, many = mean_estimate(values, np.array([1, 1, 1, 1, 2, 2, 3, 4]), 0), mean_estimate(values, np.arange(8), 0)
+    few, many = (
+        mean_estimate(values, np.array([1, 1, 1, 1, 2, 2, 3, 4]), 0),
+        mean_estimate(values, np.arange(8), 0),
+    )
     assert (few.value, few.low, few.high) == (3.5, None, None)
     assert many.low is not None and many.high is not None and many.low < 3.5 < many.high
 
 
 def test_auc_interval_covers_the_truth_with_people_of_three_pictures() -> None:
-    """Scores share a person's own offset. Resampling pictures instead of people covers far less often."""
-    truth = 0.5 * (1 + math.erf(1.0 / 2 / math.sqrt(2)))  # difference of two N(., 2), shifted by 1: Phi(1 / 2)
+    """Scores share a person's own offset. Resampling pictures instead of people covers far less
+    often.
+    """
+    # difference of two N(., 2), shifted by 1: Phi(1 / 2)
+    truth = 0.5 * (1 + math.erf(1.0 / 2 / math.sqrt(2)))
     rng, covered, naive = np.random.default_rng(12), 0, 0
     people = np.repeat(np.arange(40), 3)
     for number in range(80):
         person_F, person_U = rng.normal(size=40)[people], rng.normal(size=40)[people]
         forget_F, unseen_U = 1.0 + person_F + rng.normal(size=120), person_U + rng.normal(size=120)
         for subjects in (people, np.arange(120)):
-            low, high = interval(bootstrap_auc(forget_F, unseen_U, resamples(subjects, subjects, replicates=300, seed=number)))
+            low, high = interval(
+                bootstrap_auc(
+                    forget_F, unseen_U, resamples(subjects, subjects, replicates=300, seed=number)
+                )
+            )
             if subjects is people:
                 covered += low <= truth <= high
             else:
@@ -174,7 +211,9 @@ def test_auc_interval_covers_the_truth_with_people_of_three_pictures() -> None:
 
 def of_logits(logits: list[list[float]], groups: list[int]) -> ClassPredictions:
     none = np.full(len(groups), np.nan)
-    return ClassPredictions(logits_NG=np.array(logits), age_N=none, true_age_N=none, true_group_N=np.array(groups))
+    return ClassPredictions(
+        logits_NG=np.array(logits), age_N=none, true_age_N=none, true_group_N=np.array(groups)
+    )
 
 
 def test_logistic_fit_minimizes_its_objective_and_stays_finite() -> None:
@@ -185,7 +224,10 @@ def test_logistic_fit_minimizes_its_objective_and_stays_finite() -> None:
     c = np.r_[np.full(40, 130 / 80), np.full(90, 130 / 180)]
 
     def objective(theta: Array) -> float:
-        return float((c * np.logaddexp(0, -t * (theta[0] + theta[1] * x))).sum() + 0.5 * (theta[1] * x.std()) ** 2)
+        return float(
+            (c * np.logaddexp(0, -t * (theta[0] + theta[1] * x))).sum()
+            + 0.5 * (theta[1] * x.std()) ** 2
+        )
 
     best = minimize(objective, np.zeros(2), tol=1e-12)
     np.testing.assert_allclose(fit_logistic(one, zero), best.x, atol=1e-4)
@@ -195,14 +237,20 @@ def test_logistic_fit_minimizes_its_objective_and_stays_finite() -> None:
 
 
 def test_logistic_accuracy_interval_covers_and_small_sides_are_refused() -> None:
-    truth, covered = 0.5 * (1 + math.erf(0.5 / math.sqrt(2))), 0  # N(0, 1) against N(1, 1): Phi(1 / 2)
+    # N(0, 1) against N(1, 1): Phi(1 / 2)
+    truth, covered = (
+        0.5 * (1 + math.erf(0.5 / math.sqrt(2))),
+        0,
+    )
     rng, draws = np.random.default_rng(4), resamples(np.arange(80), np.arange(80), replicates=200)
     for _ in range(60):
         found = logistic_accuracy(rng.normal(0, 1, 80), rng.normal(1, 1, 80), draws)
         assert not isinstance(found, NotGiven) and found.low is not None and found.high is not None
         covered += found.low <= truth <= found.high
     assert covered >= 50  # of 60; 53 or more are likely at 95 %
-    small = logistic_accuracy(np.zeros(9), np.zeros(50), resamples(np.arange(9), np.arange(50), replicates=5))
+    small = logistic_accuracy(
+        np.zeros(9), np.zeros(50), resamples(np.arange(9), np.arange(50), replicates=5)
+    )
     assert isinstance(small, NotGiven) and "10 folds" in small.reason
 
 
@@ -224,14 +272,18 @@ def test_intervals_of_rates_hold_the_value_and_of_several_attacks_are_wider() ->
     twins = simultaneous({"a": (0.0, one), "b": (0.0, 2 * one)})
     both = simultaneous({"a": (0.0, one), "b": (0.0, other)})["a"]
     assert alone.high == pytest.approx(1.96, abs=0.08)
-    assert twins["a"].high == pytest.approx(alone.high) and twins["b"].high == pytest.approx(2 * (alone.high or 0))
+    assert twins["a"].high == pytest.approx(alone.high) and twins["b"].high == pytest.approx(
+        2 * (alone.high or 0)
+    )
     assert both.high == pytest.approx(2.236, abs=0.09)  # (2 Phi(q) - 1)^2 = 0.95
     assert simultaneous({"a": (0.0, np.zeros(9))})["a"] == Estimate(value=0.0, low=0.0, high=0.0)
 
 
 @pytest.mark.parametrize("people", [5, 8, 12, 30])
 def test_intervals_over_few_people_cover_what_they_claim(people: int) -> None:
-    """The mean of n Gaussian people; without the widening an interval over few of them covers less than it claims."""
+    """The mean of n Gaussian people; without the widening an interval over few of them covers less
+    than it claims.
+    """
     rng, covered, plain = np.random.default_rng(people), 0, 0
     for _ in range(600):
         drawn = rng.normal(size=people)

@@ -43,9 +43,8 @@ def call(*words: str, code: int = 0) -> str:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("UNPLUG_KEY", str(tmp_path / "config" / "key"))
-    monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    )  # child processes import it
+    # child processes import it
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     save_file(small(4).state_dict(), "mine.safetensors")
@@ -55,8 +54,18 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_weights_from_elsewhere_become_a_checkpoint(here: Path) -> None:
     told = json.loads(
-        call("adopt", *SMALL, "--weights", "mine.safetensors", "--split", "split.json", "--out", "mine", "--json")
-    )  # fmt: skip
+        call(
+            "adopt",
+            *SMALL,
+            "--weights",
+            "mine.safetensors",
+            "--split",
+            "split.json",
+            "--out",
+            "mine",
+            "--json",
+        )
+    )
     made = load_checkpoint("mine", expect="age")
     assert told["sha256"] == made.sha256 and told["metrics"]["test"]["n"] == 12
     assert made.record["cost"]["device"] == "trained elsewhere"
@@ -68,7 +77,18 @@ def test_weights_from_elsewhere_become_a_checkpoint(here: Path) -> None:
 
 @pytest.mark.long
 def test_the_journey_of_an_adopted_network(here: Path) -> None:
-    call("adopt", *SMALL, "--epochs", "9", "--weights", "mine.safetensors", "--split", "split.json", "--out", "mine")
+    call(
+        "adopt",
+        *SMALL,
+        "--epochs",
+        "9",
+        "--weights",
+        "mine.safetensors",
+        "--split",
+        "split.json",
+        "--out",
+        "mine",
+    )
     call("data", "pick-forget", "mine", "--data", DATA, "--fraction", "0.2", "--out", "forget.txt")
     request = ("--data", DATA, "--forget", "forget.txt")
     call("forget", "mine", *request, "--method", "msg", "--budget", "1", "--out", "unlearned")
@@ -78,10 +98,21 @@ def test_the_journey_of_an_adopted_network(here: Path) -> None:
     assert unlearned.record["forget"]["cost"]["compute_fraction"] <= 1
     call("export", "unlearned", "--to", "onnx", "--precision", "fp32", "--out", "files")
     call("parity", "files/age.fp32.onnx", "--checkpoint", "unlearned")
-    told = json.loads(call(
-        "audit", "unlearned", "files/age.fp32.onnx", *request, "--retrained", "retrained", "--train-references", "0", "--out",
-        "audit.json", "--json",
-    ))  # fmt: skip
+    told = json.loads(
+        call(
+            "audit",
+            "unlearned",
+            "files/age.fp32.onnx",
+            *request,
+            "--retrained",
+            "retrained",
+            "--train-references",
+            "0",
+            "--out",
+            "audit.json",
+            "--json",
+        )
+    )
     assert told
 
 
@@ -94,14 +125,20 @@ def test_it_is_trained_here_where_it_has_no_weights(here: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (("--weights", "mine.safetensors"), "nobody said which of these pictures trained the network"),
-        (("--weights", "none.safetensors", "--split", "split.json"), "none.safetensors: no such file"),
+        (
+            ("--weights", "mine.safetensors"),
+            "nobody said which of these pictures trained the network",
+        ),
+        (
+            ("--weights", "none.safetensors", "--split", "split.json"),
+            "none.safetensors: no such file",
+        ),
         (("--edges", "0,18,100"), "it answers a picture with [4] where the borders make 2 groups"),
         (("--edges", "0,adult"), "it is no list of years"),
         (("--mean", "1,2"), "it is not three numbers"),
         (("--argument", "nonsense=1"), "unexpected keyword"),
     ],
-)  # fmt: skip
+)
 def test_one_line_where_it_cannot_be(here: Path, more: tuple[str, ...], why: str) -> None:
     told = call("adopt", *SMALL, "--out", "mine", *more, code=2)
     assert why in told and told.count("\n") == 1 and not Path("mine").exists()
@@ -117,21 +154,61 @@ def test_only_what_passed_its_check_is_trusted(here: Path, monkeypatch: pytest.M
         ("endless", "groups=4", "not done after 4 s"),
     ):
         monkeypatch.setenv("UNPLUG_CHILD_SECONDS", "4" if name == "endless" else "120")
-        words = (f"tests.networks:{name}", "--argument", argument, "--data", "csv:nowhere.csv", "--edges", EDGES)
+        words = (
+            f"tests.networks:{name}",
+            "--argument",
+            argument,
+            "--data",
+            "csv:nowhere.csv",
+            "--edges",
+            EDGES,
+        )
         told = call("adopt", *words, "--image-size", "32", "--out", "mine", code=2)
         assert why in told and told.count("\n") == 1, told
         assert not factories_file().exists()
-    told = call("adopt", *SMALL[:1], "--data", "csv:nowhere.csv", *SMALL[3:], "--out", "mine", code=2)
-    assert "nowhere.csv" in told and factories_file().read_text() == "tests.networks:small?groups=4\n"
+    told = call(
+        "adopt", *SMALL[:1], "--data", "csv:nowhere.csv", *SMALL[3:], "--out", "mine", code=2
+    )
+    assert (
+        "nowhere.csv" in told and factories_file().read_text() == "tests.networks:small?groups=4\n"
+    )
 
 
 def test_weights_of_another_network(here: Path) -> None:
     save_file({"last.weight": torch.zeros(4, 4)}, "other.safetensors")
-    told = call("adopt", *SMALL, "--weights", "other.safetensors", "--split", "split.json", "--out", "mine", code=2)
+    told = call(
+        "adopt",
+        *SMALL,
+        "--weights",
+        "other.safetensors",
+        "--split",
+        "split.json",
+        "--out",
+        "mine",
+        code=2,
+    )
     assert "features.0.bias" in told and "save_file(network.state_dict()" in told
 
 
 def test_a_network_that_says_one_number(here: Path) -> None:
-    words = ("tests.networks:says_one_number", "--data", DATA, "--image-size", "32", "--out", "mine")
-    told = call("adopt", *words, "--edges", EDGES, "--weights", "mine.safetensors", "--split", "split.json", code=2)
+    words = (
+        "tests.networks:says_one_number",
+        "--data",
+        DATA,
+        "--image-size",
+        "32",
+        "--out",
+        "mine",
+    )
+    told = call(
+        "adopt",
+        *words,
+        "--edges",
+        EDGES,
+        "--weights",
+        "mine.safetensors",
+        "--split",
+        "split.json",
+        code=2,
+    )
     assert "a network that says one number has no groups to decide by" in told

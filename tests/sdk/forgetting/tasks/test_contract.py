@@ -15,7 +15,14 @@ from unplug.plugins import load_checkpoint, save_checkpoint
 from unplug.sdk.cli import main
 from unplug.sdk.drawing.diffusion import base_digest
 from unplug.sdk.forgetting.tasks.plugin import PluginTask
-from unplug.sdk.forgetting.unlearning import METHODS, Cost, RetrainCost, apply_method, build_method, forget
+from unplug.sdk.forgetting.unlearning import (
+    METHODS,
+    Cost,
+    RetrainCost,
+    apply_method,
+    build_method,
+    forget,
+)
 
 from .conftest import CPU, PluginWorld
 
@@ -25,13 +32,17 @@ REFUSED = sorted(set(METHODS) - set(WORKING))
 BUDGET = 0.9
 NO_BATCH = {"retrain", "ssd", "iau"}
 EXACT = {"iau", "ssd"}
-"""One pass over a set: they may spend less than the budget, and their seed decides nothing once a set is read whole."""
+"""One pass over a set: they may spend less than the budget, and their seed decides nothing once a
+set is read whole.
+"""
 
 
 Applied = tuple[nn.Module, Cost, RetrainCost]
 
 
-def apply(world: PluginWorld, name: str, *, budget: float | None = BUDGET, seed: int = 0) -> Applied:
+def apply(
+    world: PluginWorld, name: str, *, budget: float | None = BUDGET, seed: int = 0
+) -> Applied:
     """The method as `unplug forget` runs it, with a wall time that stops nobody."""
     passes = world.task.recipe.passes(len(world.sets.train))
     whole = RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e6), source="test")
@@ -39,9 +50,14 @@ def apply(world: PluginWorld, name: str, *, budget: float | None = BUDGET, seed:
     if name == "ssd":  # so few samples that no weight matters as much more as its default asks for
         options = {"alpha": "1.2"}
     model, cost = apply_method(
-        build_method(name, options), world.task.network(world.original.model), world.sets, world.task, whole,
-        None if name == "retrain" else budget, seed=seed,
-    )  # fmt: skip
+        build_method(name, options),
+        world.task.network(world.original.model),
+        world.sets,
+        world.task,
+        whole,
+        None if name == "retrain" else budget,
+        seed=seed,
+    )
     return model, cost, whole
 
 
@@ -83,7 +99,9 @@ def test_contract(plugin_world: PluginWorld, tmp_path: Path, name: str) -> None:
     model, cost, whole = apply(world, name)
     assert not model.training and all(parameter.requires_grad for parameter in model.parameters())
     assert base_digest(world.pipe) == base, "the frozen base was changed"
-    assert all(torch.equal(value, before[key]) for key, value in world.original.model.state_dict().items())
+    assert all(
+        torch.equal(value, before[key]) for key, value in world.original.model.state_dict().items()
+    )
     stored = world.task.stored(model)
     assert any(not torch.equal(value, before[key]) for key, value in stored.state_dict().items())
     spent = cost.compute / whole.cost.compute
@@ -115,6 +133,12 @@ def test_refused_before_anything_is_computed(
     monkeypatch.setattr(PluginTask, "footprint", never)
     with pytest.raises(InputError, match=r"it needs .*--without 'ages' --without 'class logits'"):
         forget(
-            plugin_world.original, plugin_world.dataset, plugin_world.forget_ids, name, tmp_path / "out", device=CPU, show=False
+            plugin_world.original,
+            plugin_world.dataset,
+            plugin_world.forget_ids,
+            name,
+            tmp_path / "out",
+            device=CPU,
+            show=False,
         )
     assert list(tmp_path.iterdir()) == []

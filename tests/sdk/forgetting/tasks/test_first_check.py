@@ -1,4 +1,6 @@
-"""The first check of an adopted network: what no step could work with is met before any data are read, and said in one line."""
+"""The first check of an adopted network: what no step could work with is met before any data are
+read, and said in one line.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def call(*words: str, code: int = 0) -> str:
 @pytest.mark.parametrize("name", ["Usual", "InPlace", "ZeroHead", "Shared"])
 def test_of_these_there_is_nothing_to_say(name: str) -> None:
     found = checked(name)
-    assert found.notes == () and found.model.adopted is not None and not found.model.adopted.contiguous
+    assert (
+        found.notes == () and found.model.adopted is not None and not found.model.adopted.contiguous
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,9 +72,16 @@ def test_of_these_there_is_nothing_to_say(name: str) -> None:
         ("Tanh", "each answer is held between -1 and 1 (a tanh?)"),
         ("SoftmaxLater", "it answers with probabilities (they add up to 1 and are never below 0)"),
         ("SoftmaxFirst", "it answers with probabilities while it trains"),
-        ("BatchStatistics", "beside other pictures, also in evaluation; suspect is its layer norm (BatchNorm2d)"),
+        (
+            "BatchStatistics",
+            "beside other pictures, also in evaluation; suspect is its layer norm (BatchNorm2d)",
+        ),
         ("MinusOthers", "suspect is what its forward does in front of its layer head (Linear)"),
-        ("Dropping", "the same pictures twice have two answers, also in evaluation; suspect is what its forward does in front"),
+        (
+            "Dropping",
+            "the same pictures twice have two answers, also in evaluation; suspect is what its "
+            "forward does in front",
+        ),
         ("Remembers", "asking it changes seen, also in evaluation"),
         ("Keeps", "it keeps what it computed of pictures (inner.kept)"),
         ("NaNInTraining", "what it answers while it trains is no number"),
@@ -80,7 +91,11 @@ def test_of_these_there_is_nothing_to_say(name: str) -> None:
         ("OneSize", "Give `image_size=48`, which it takes"),
         ("Squeezed", "it answers one picture with [13] instead of [1, 13]"),
         ("FourAtATime", "with 1 picture at a time it raised RuntimeError"),
-        ("Losses", "it answers a picture while it trains with dict of loss where the borders make 13 groups"),
+        (
+            "Losses",
+            "it answers a picture while it trains with dict of loss where the borders make 13 "
+            "groups",
+        ),
         ("Wide", "it answers a picture while it trains with [26] where"),
         ("Reads", "Tensor.item() cannot be called on meta tensors"),
         ("Half", "its parameter a.weight is torch.float16"),
@@ -99,16 +114,27 @@ def test_what_no_step_could_work_with(name: str, why: str) -> None:
         ("Frozen", ["2 parameters of it are frozen (first: a.weight) and stay as they are"]),
         ("Deviation", ["of a picture of one colour its answer is no number"]),
         *[
-            (name, [f"it answers more than logits ({kind}): the logits are taken", "get no gradient (first: aux.weight)"])
+            (
+                name,
+                [
+                    f"it answers more than logits ({kind}): the logits are taken",
+                    "get no gradient (first: aux.weight)",
+                ],
+            )
             for name, kind in (
-                ("Auxiliary", "tuple"), ("AuxiliaryNamed", "Named"), ("AuxiliaryMapping", "OrderedDict"),
+                ("Auxiliary", "tuple"),
+                ("AuxiliaryNamed", "Named"),
+                ("AuxiliaryMapping", "OrderedDict"),
                 ("AuxiliaryOutput", "Output"),
             )
         ],
-        ("ViewsBackwards", ["it does not take channels-last (RuntimeError: view size is not compatible"]),
+        (
+            "ViewsBackwards",
+            ["it does not take channels-last (RuntimeError: view size is not compatible"],
+        ),
         ("Strided", ["it does not take channels-last (its answers or gradients are others there)"]),
     ],
-)  # fmt: skip
+)
 def test_what_its_owner_is_told(name: str, notes: list[str]) -> None:
     found = checked(name)
     assert len(found.notes) == len(notes)
@@ -128,7 +154,9 @@ def test_weights_that_were_trained_are_asked() -> None:
         network.head.bias.fill_(3.0)
     save_file(network.state_dict(), "mine.safetensors")
     model = checked("Usual", weights=Path("mine.safetensors")).model
-    assert model.network is not None and torch.equal(model.network.inner.head.bias, network.head.bias)  # type: ignore[union-attr, arg-type]
+    assert model.network is not None and torch.equal(
+        model.network.inner.head.bias, network.head.bias
+    )  # type: ignore[union-attr, arg-type]
     with torch.no_grad():
         network.b.weight.fill_(1e38)
     save_file(network.state_dict(), "broken.safetensors")
@@ -142,23 +170,49 @@ def contiguous(model: AgePredictor) -> bool:
     return all(item.is_contiguous() for item in model.network.inner.parameters())
 
 
-def test_the_case_of_a_view_trains_and_forgets_as_in_plain_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_case_of_a_view_trains_and_forgets_as_in_plain_pytorch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     case("adopt-view-flatten", monkeypatch)
-    told = call("adopt", "net:Net", "--data", DATA, "--image-size", "48", "--epochs", "3", "--out", "o")
+    told = call(
+        "adopt", "net:Net", "--data", DATA, "--image-size", "48", "--epochs", "3", "--out", "o"
+    )
     assert "note: it computes in contiguous memory" in told
     found = load_checkpoint("o")
     assert found.model.adopted.contiguous and contiguous(found.model)
     data = load_dataset(DATA, 48, show=False)
     names = [make_split(data).retain[0]]
     Path("names.txt").write_text(names[0])
-    told = call("forget", "o", "--data", DATA, "--forget", "names.txt", "--method", "msg", "--budget", "1", "--out", "u")
-    assert "note: it computes in contiguous memory" in told and contiguous(load_checkpoint("u").model)
+    told = call(
+        "forget",
+        "o",
+        "--data",
+        DATA,
+        "--forget",
+        "names.txt",
+        "--method",
+        "msg",
+        "--budget",
+        "1",
+        "--out",
+        "u",
+    )
+    assert "note: it computes in contiguous memory" in told and contiguous(
+        load_checkpoint("u").model
+    )
 
 
-def test_the_case_of_probabilities_is_refused_before_data_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_case_of_probabilities_is_refused_before_data_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     case("adopt-probabilities", monkeypatch)
-    told = call("adopt", "net:Net", "--data", "csv:nowhere.csv", "--image-size", "32", "--out", "o", code=2)
-    assert "it answers with probabilities (they add up to 1 and are never below 0)" in told and told.count("\n") == 1
+    told = call(
+        "adopt", "net:Net", "--data", "csv:nowhere.csv", "--image-size", "32", "--out", "o", code=2
+    )
+    assert (
+        "it answers with probabilities (they add up to 1 and are never below 0)" in told
+        and told.count("\n") == 1
+    )
     assert not Path("o").exists()
 
 
@@ -174,7 +228,19 @@ def test_the_case_of_auxiliary_answers(weights: bool, monkeypatch: pytest.Monkey
         save_file(Aux().state_dict(), "aux.safetensors")
         call("data", "split", DATA, "--size", "32", "--out", "split.json")
         more = ("--weights", "aux.safetensors", "--split", "split.json", "--edges", BORDERS)
-    words = ("adopt", "net:Aux", "--data", DATA, "--image-size", "32", "--epochs", "3", "--out", "o", *more)
+    words = (
+        "adopt",
+        "net:Aux",
+        "--data",
+        DATA,
+        "--image-size",
+        "32",
+        "--epochs",
+        "3",
+        "--out",
+        "o",
+        *more,
+    )
     assert "note: while it trains it answers more than logits (tuple)" in call(*words)
     told = call(*words, code=2)
     assert "o: something is there already" in told and told.count("\n") == 1
@@ -182,7 +248,18 @@ def test_the_case_of_auxiliary_answers(weights: bool, monkeypatch: pytest.Monkey
     if weights:
         assert load_checkpoint("o").record["adopted"]["weights_sha256"]
     for method in ("retrain", "msg"):
-        asked = ("--data", DATA, "--forget", "names.txt", "--method", method, "--budget", "1", "--out", method)
+        asked = (
+            "--data",
+            DATA,
+            "--forget",
+            "names.txt",
+            "--method",
+            method,
+            "--budget",
+            "1",
+            "--out",
+            method,
+        )
         assert "auxiliary losses are" in " ".join(call("forget", "o", *asked).split())
     same = load_checkpoint("retrain")
     (gate,) = Equality().judge(ReleaseEvidence(results={"unlearned": same, "retrained": same}))
@@ -194,7 +271,11 @@ def trained(name: str, out: Path) -> Any:
     recipe = Recipe(size="adopted", dropout=0.0, image_size=32, epochs=3)
     adopted = Adopted(factory=f"tests.unusual_networks:{name}").to_dict()
     split = make_split(data)
-    return data, split, train_age(data, split, recipe, out, seed=0, device=CPU, show=False, adopted=adopted)
+    return (
+        data,
+        split,
+        train_age(data, split, recipe, out, seed=0, device=CPU, show=False, adopted=adopted),
+    )
 
 
 def test_python_meets_it_as_well(tmp_path: Path) -> None:
@@ -209,9 +290,15 @@ def test_python_meets_it_as_well(tmp_path: Path) -> None:
 def test_methods_address_the_head_that_answers(method: str, tmp_path: Path) -> None:
     data, split, made = trained("Auxiliary", tmp_path / "o")
     assert classifier(made.model) is made.model.network.inner.head
-    done = forget(made, data, split.retain[:5], method, tmp_path / "u", budget=5.0, device=CPU, show=False)
+    done = forget(
+        made, data, split.retain[:5], method, tmp_path / "u", budget=5.0, device=CPU, show=False
+    )
     before, after = (item.model.network.inner for item in (made, done))
-    moved = {name for name, item in before.state_dict().items() if not torch.equal(item, after.state_dict()[name])}
+    moved = {
+        name
+        for name, item in before.state_dict().items()
+        if not torch.equal(item, after.state_dict()[name])
+    }
     assert moved and not {"aux.weight", "aux.bias"} & moved
 
 
@@ -225,7 +312,16 @@ def test_layers_that_share_a_weight_are_saved_and_forgotten_with(tmp_path: Path)
 def test_a_batch_norm_that_needs_two_pictures(tmp_path: Path) -> None:
     data, split, made = trained("NormBehind", tmp_path / "o")
     with pytest.raises(InputError, match="cannot train on one picture alone"):
-        forget(made, data, split.retain[:1], "neggrad", tmp_path / "u", budget=1.0, device=CPU, show=False)
+        forget(
+            made,
+            data,
+            split.retain[:1],
+            "neggrad",
+            tmp_path / "u",
+            budget=1.0,
+            device=CPU,
+            show=False,
+        )
     forget(made, data, split.retain[:1], "msg", tmp_path / "v", budget=1.0, device=CPU, show=False)
 
 

@@ -40,7 +40,9 @@ def test_confidence_is_the_log_odds_of_exp_minus_loss() -> None:
     found = said(LOSSES).confidence_N
     assert found[1] == pytest.approx(0.0, abs=1e-12)
     assert found[2] == pytest.approx(-math.log(math.e - 1.0), rel=1e-12)
-    assert found == pytest.approx([-loss - math.log(-math.expm1(-loss)) for loss in LOSSES], rel=1e-9)
+    assert found == pytest.approx(
+        [-loss - math.log(-math.expm1(-loss)) for loss in LOSSES], rel=1e-9
+    )
 
 
 def test_a_loss_of_zero_stays_finite() -> None:
@@ -84,10 +86,21 @@ def test_attacks_that_need_ages_are_left_out_with_the_reason() -> None:
     assert set(found[0]) == set(found[1]) == {"loss", "gain", "rmia", "lira"}
     assert unable.pop("person") == "nothing says who is in which picture"
     assert unable.pop("entropy") == "it says no class logits"
-    further = {"views", "best-view", "other-pictures", "two-versions", "features", "head-difference"}
+    further = {
+        "views",
+        "best-view",
+        "other-pictures",
+        "two-versions",
+        "features",
+        "head-difference",
+    }
     assert all(unable.pop(name) for name in further)
-    assert unable == dict.fromkeys(("error", "error-lira", "task-loss"), "the model or the data has no ages")
-    assert all(np.isfinite(side).all() for scores in found for pair in scores.values() for side in pair)
+    assert unable == dict.fromkeys(
+        ("error", "error-lira", "task-loss"), "the model or the data has no ages"
+    )
+    assert all(
+        np.isfinite(side).all() for scores in found for pair in scores.values() for side in pair
+    )
 
 
 def test_gain_needs_the_loss_without_the_plugin(world: World) -> None:

@@ -1,4 +1,6 @@
-"""A kind of model from another package, with nothing of pictures or ages in it: sentences that are for or against."""
+"""A kind of model from another package, with nothing of pictures or ages in it: sentences that are
+for or against.
+"""
 
 from __future__ import annotations
 
@@ -76,9 +78,11 @@ class SentenceSet(LabelledSet):
     def subset(self, index: Sequence[int] | Tensor) -> SentenceSet:
         where = torch.as_tensor(index, dtype=torch.long)
         return SentenceSet(
-            ids=tuple(self.ids[place] for place in where), subject_N=self.subject_N[where.numpy()],
-            token_NL=self.token_NL[where], group_N=self.group_N[where],
-        )  # fmt: skip
+            ids=tuple(self.ids[place] for place in where),
+            subject_N=self.subject_N[where.numpy()],
+            token_NL=self.token_NL[where],
+            group_N=self.group_N[where],
+        )
 
     def relabelled(self, group_N: Tensor, edges: tuple[float, ...]) -> SentenceSet:
         return replace(self, group_N=group_N)
@@ -110,7 +114,9 @@ class SentenceTask(StoredTask):
     error_digits: ClassVar[int] = 3
 
     @classmethod
-    def open(cls, checkpoint: Checkpoint, *, device: torch.device, base: str | None) -> SentenceTask:
+    def open(
+        cls, checkpoint: Checkpoint, *, device: torch.device, base: str | None
+    ) -> SentenceTask:
         return cls(recipe=Recipe(**checkpoint.record["recipe"]), edges=(0.0, 1.0, 2.0))
 
     # How a model is trained
@@ -126,7 +132,14 @@ class SentenceTask(StoredTask):
         pass
 
     def fit(
-        self, train: SampleSet, validation: SampleSet, *, seed: int, state: StateFile | None, show: bool, label: str
+        self,
+        train: SampleSet,
+        validation: SampleSet,
+        *,
+        seed: int,
+        state: StateFile | None,
+        show: bool,
+        label: str,
     ) -> Fit:
         return fit_new(self, train, validation, seed=seed, state=state, show=show, label=label)
 
@@ -145,7 +158,9 @@ class SentenceTask(StoredTask):
     def image_size(self) -> int:
         return 0
 
-    def sets(self, dataset: Dataset, split: Split, device: torch.device, *, show: bool = False) -> Sets:
+    def sets(
+        self, dataset: Dataset, split: Split, device: torch.device, *, show: bool = False
+    ) -> Sets:
         raise InputError(f"data {dataset.spec}", "it holds pictures", "Give sentences")
 
     def network(self, model: nn.Module) -> nn.Module:
@@ -176,7 +191,12 @@ class SentenceTask(StoredTask):
         return {"preprocessing": {"words": WORDS}, "postprocessing": {}}
 
     def footprint(self, network: nn.Module, device: torch.device) -> Footprint:
-        return footprint_of(network, lambda count: (torch.zeros(count, LENGTH, dtype=torch.long),), 8 * LENGTH, device)
+        return footprint_of(
+            network,
+            lambda count: (torch.zeros(count, LENGTH, dtype=torch.long),),
+            8 * LENGTH,
+            device,
+        )
 
     def resident(self, samples: int) -> int:
         return 8 * samples * (LENGTH + 1)
@@ -193,13 +213,25 @@ def sentences(count: int, seed: int) -> SentenceSet:
     wrong_N = torch.rand(count, generator=draw) < 0.2
     group_N = torch.where(wrong_N, 1 - group_N, group_N)
     return SentenceSet(
-        ids=tuple(f"{seed}-{n}" for n in range(count)), subject_N=np.arange(count), token_NL=token_NL, group_N=group_N
+        ids=tuple(f"{seed}-{n}" for n in range(count)),
+        subject_N=np.arange(count),
+        token_NL=token_NL,
+        group_N=group_N,
     )
 
 
 def checkpoint(model: nn.Module, name: str) -> Checkpoint:
-    recipe = {"epochs": 30, "batch_size": 8, "lr": 0.02, "augment": "none", "ema": 0.0, "dropout": 0.0}
-    return Checkpoint(path=Path(name), model_type="sentences", model=model, sha256=name, record={"recipe": recipe})
+    recipe = {
+        "epochs": 30,
+        "batch_size": 8,
+        "lr": 0.02,
+        "augment": "none",
+        "ema": 0.0,
+        "dropout": 0.0,
+    }
+    return Checkpoint(
+        path=Path(name), model_type="sentences", model=model, sha256=name, record={"recipe": recipe}
+    )
 
 
 @pytest.fixture
@@ -207,7 +239,11 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The kind, as its package's entry point brings it."""
 
     def found(*, group: str) -> list[EntryPoint]:
-        return [EntryPoint("sentences", f"{__name__}:SentenceTask", group)] if group == "unplug.tasks" else []
+        return (
+            [EntryPoint("sentences", f"{__name__}:SentenceTask", group)]
+            if group == "unplug.tasks"
+            else []
+        )
 
     monkeypatch.setattr(registry, "entry_points", found)
     monkeypatch.setattr(stored, "TASKS", Registry("task", {}, group="unplug.tasks"))
@@ -217,7 +253,10 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_it_is_trained_forgotten_with_and_audited(opened: Any) -> None:
     whole = sentences(72, 0)
     sets = Sets(
-        train=whole.subset(range(48)), forget=whole.subset(range(48, 72)), validation=sentences(24, 2), test=sentences(24, 3)
+        train=whole.subset(range(48)),
+        forget=whole.subset(range(48, 72)),
+        validation=sentences(24, 2),
+        test=sentences(24, 3),
     )
     models = {
         "original": fit_new(opened, whole, sets.validation, seed=0).model,
@@ -232,24 +271,38 @@ def test_it_is_trained_forgotten_with_and_audited(opened: Any) -> None:
         "ssd": {"alpha": "1"},
     }.items():
         method = build_method(name, options)
-        models[name], spent = apply_method(method, models["original"], sets, opened, cost, 50.0, seed=0)
+        models[name], spent = apply_method(
+            method, models["original"], sets, opened, cost, 50.0, seed=0
+        )
         assert spent.forward > 0
         before, after = (model.state_dict() for model in (models["original"], models[name]))
         assert any(not torch.equal(before[key], after[key]) for key in before)
     roles = {"original": "original", "retrained": "retrained"}
     predictors: Any = [
-        CheckpointPredictor(name=name, role=roles.get(name, "unlearned"), checkpoint=checkpoint(model, name), task=opened)  # type: ignore[arg-type]
+        CheckpointPredictor(
+            name=name,
+            role=roles.get(name, "unlearned"),
+            checkpoint=checkpoint(model, name),
+            task=opened,
+        )  # type: ignore[arg-type]
         for name, model in models.items()
     ]
     split: Any = SimpleNamespace(sha256="split", subject_disjoint=True, forget=())
     report = audit(predictors, sets, split, edges=(0.0, 1.0), data={}, show=False)
     found = {model.name: model.attacks["loss"].auc.value for model in report.models}
-    assert found["original"] > 0.6 > found["retrained"] - 0.1 and found["neggrad+"] < found["original"]
+    assert (
+        found["original"] > 0.6 > found["retrained"] - 0.1 and found["neggrad+"] < found["original"]
+    )
     assert report.skipped["error"] == "the model or the data has no ages"
 
 
 def test_a_method_that_needs_pictures_or_ages_says_so(opened: Any) -> None:
-    sets = Sets(train=sentences(16, 0), forget=sentences(8, 1), validation=sentences(8, 2), test=sentences(8, 3))
+    sets = Sets(
+        train=sentences(16, 0),
+        forget=sentences(8, 1),
+        validation=sentences(8, 2),
+        test=sentences(8, 3),
+    )
     model = BagOfWords()
     cost = estimate_retraining(model, sets, opened)
     with pytest.raises(InputError, match="its samples are no pictures"):

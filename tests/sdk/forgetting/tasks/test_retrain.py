@@ -19,8 +19,16 @@ from .conftest import CPU, RECIPE, PluginWorld
 
 def retrain(world: PluginWorld, out: Path, *, seed: int = 0, **more: Any) -> Checkpoint:
     return forget(
-        world.original, world.dataset, world.forget_ids, "retrain", out, seed=seed, device=CPU, show=False, **more
-    )  # fmt: skip
+        world.original,
+        world.dataset,
+        world.forget_ids,
+        "retrain",
+        out,
+        seed=seed,
+        device=CPU,
+        show=False,
+        **more,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -33,22 +41,38 @@ def same(one: Checkpoint, other: Checkpoint) -> bool:
     return all(torch.equal(value, theirs[name]) for name, value in one.model.state_dict().items())
 
 
-def test_retrain_is_train_plugin_on_the_retain_set(plugin_world: PluginWorld, retrained: Checkpoint, tmp_path: Path) -> None:
+def test_retrain_is_train_plugin_on_the_retain_set(
+    plugin_world: PluginWorld, retrained: Checkpoint, tmp_path: Path
+) -> None:
     world = plugin_world
     base = load_base(str(world.base), device=CPU)
     split = world.split.with_forget(world.forget_ids)
     trained = train_plugin(
-        base, str(world.base), world.dataset, split, "canny", tmp_path / "trained", RECIPE, seed=0, device=CPU,
-        sample_every=0, show=False, role="retrained",
-    )  # fmt: skip
+        base,
+        str(world.base),
+        world.dataset,
+        split,
+        "canny",
+        tmp_path / "trained",
+        RECIPE,
+        seed=0,
+        device=CPU,
+        sample_every=0,
+        show=False,
+        role="retrained",
+    )
     assert same(retrained, trained)
     assert not same(retrained, world.original)
-    assert retrained.record["metrics"]["test"]["loss"] == pytest.approx(trained.record["metrics"]["test"]["loss"], rel=1e-6)
+    assert retrained.record["metrics"]["test"]["loss"] == pytest.approx(
+        trained.record["metrics"]["test"]["loss"], rel=1e-6
+    )
     check_oracle(trained, split, RECIPE)  # so it serves as an oracle as well
     world.task.check_twin(trained)
 
 
-def test_the_record_says_what_a_plugins_must(plugin_world: PluginWorld, retrained: Checkpoint) -> None:
+def test_the_record_says_what_a_plugins_must(
+    plugin_world: PluginWorld, retrained: Checkpoint
+) -> None:
     record, original = retrained.record, plugin_world.original.record
     assert record["schema"] == "unplug-plugin/1" and record["role"] == "retrained"
     for key in ("base", "condition", "captions", "parameters", "image_size", "recipe", "data"):
@@ -57,7 +81,11 @@ def test_the_record_says_what_a_plugins_must(plugin_world: PluginWorld, retraine
     assert record["history"][-1]["step"] == RECIPE.steps
     assert record["cost"]["forward"] == RECIPE.steps * RECIPE.batch_size
     assert record["forget"]["cost"]["compute_fraction"] == 1.0
-    assert {name: row["n"] for name, row in record["metrics"].items()} == {"retain": 18, "forget": 10, "test": 12}
+    assert {name: row["n"] for name, row in record["metrics"].items()} == {
+        "retain": 18,
+        "forget": 10,
+        "test": 12,
+    }
     card = (retrained.path / "README.md").read_text()
     assert "retrained" in card and "10 samples" in card
 
@@ -69,7 +97,10 @@ def test_another_seed_sees_the_same_prompts(plugin_world: PluginWorld, tmp_path:
 
 
 def test_a_killed_retraining_goes_on_to_the_same_weights(
-    plugin_world: PluginWorld, retrained: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plugin_world: PluginWorld,
+    retrained: Checkpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[int] = []
 
@@ -86,7 +117,9 @@ def test_a_killed_retraining_goes_on_to_the_same_weights(
         retrain(plugin_world, tmp_path / "out")
     assert seen == list(range(10)) and not (tmp_path / "out").exists()
     assert (tmp_path / ".out.training" / "state.safetensors").is_file()
-    with pytest.raises(CheckpointError, match="an unfinished run of another recipe, data or seed is there"):
+    with pytest.raises(
+        CheckpointError, match="an unfinished run of another recipe, data or seed is there"
+    ):
         retrain(plugin_world, tmp_path / "out", seed=1)
     seen.clear()
     monkeypatch.setattr(steps, "update_average", lambda *given: watched(*given, last=99))
@@ -96,7 +129,9 @@ def test_a_killed_retraining_goes_on_to_the_same_weights(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_an_unfinished_run_can_be_dropped(plugin_world: PluginWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_run_can_be_dropped(
+    plugin_world: PluginWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = tmp_path / ".out.training" / "state.safetensors"
     state.parent.mkdir()
     state.write_bytes(b"of something else")

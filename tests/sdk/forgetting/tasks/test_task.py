@@ -33,7 +33,9 @@ def frame_of(part: Any) -> Any:
 
 
 def written_out(world: PluginWorld, place: int, level: int) -> float:
-    """|v - v'(sqrt(a) x + sqrt(1 - a) e, t, c; plugin)|^2 with v = sqrt(a) e - sqrt(1 - a) x, from the arrays alone."""
+    """|v - v'(sqrt(a) x + sqrt(1 - a) e, t, c; plugin)|^2 with v = sqrt(a) e - sqrt(1 - a) x, from
+    the arrays alone.
+    """
     part, pipe = world.sets.forget, world.pipe
     assert isinstance(part, NoiseSet)
     data, row = part.control_set, part.control_set.rows[place]
@@ -46,7 +48,9 @@ def written_out(world: PluginWorld, place: int, level: int) -> float:
     condition = torch.from_numpy(np.array(data.condition[row])).permute(2, 0, 1).float() / 255.0
     with torch.no_grad():
         residuals = world.original.model(condition[None])
-        guess = pipe.unet(noisy[None], step, text[None], down_intrablock_additional_residuals=residuals).sample[0]
+        guess = pipe.unet(
+            noisy[None], step, text[None], down_intrablock_additional_residuals=residuals
+        ).sample[0]
     velocity = share.sqrt() * noise - (1.0 - share).sqrt() * clean
     return float((guess - velocity).square().mean())
 
@@ -77,13 +81,26 @@ def test_predictions_do_not_depend_on_batches_and_leave_the_mode(plugin_world: P
     assert isinstance(part, NoiseSet)
     whole = predict(model.train(), part).error_N
     assert model.training
-    single = np.concatenate([predict(model, part.subset([place])).error_N for place in range(len(part))])
+    single = np.concatenate(
+        [predict(model, part.subset([place])).error_N for place in range(len(part))]
+    )
     assert whole == pytest.approx(single, rel=SAME_SUM)
-    small = losses(part.frame.control, model.network, part.frame.base, part.control_set, device=CPU, batch_size=3)
-    assert whole == pytest.approx(level_mean(small, part.frame.base, part.frame.weighting).numpy(), rel=SAME_SUM)
+    small = losses(
+        part.frame.control,
+        model.network,
+        part.frame.base,
+        part.control_set,
+        device=CPU,
+        batch_size=3,
+    )
+    assert whole == pytest.approx(
+        level_mean(small, part.frame.base, part.frame.weighting).numpy(), rel=SAME_SUM
+    )
 
 
-def test_the_bare_base_is_measured_once(plugin_world: PluginWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bare_base_is_measured_once(
+    plugin_world: PluginWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     part = plugin_world.sets.test.subset([0, 1])
     calls: list[object] = []
 
@@ -105,7 +122,9 @@ def test_a_batch_is_the_data_at_fixed_noise(plugin_world: PluginWorld) -> None:
     index_B = torch.tensor([1, 4])
     batch = part.batch(index_B)
     assert sum(value[0].numel() for value in batch.inputs) == part.frame.floats
-    assert [value.shape for value in part.frame.example(2, CPU)] == [value.shape for value in batch.inputs]
+    assert [value.shape for value in part.frame.example(2, CPU)] == [
+        value.shape for value in batch.inputs
+    ]
     clean = part.control_set.batch(index_B, CPU)
     assert all(torch.equal(getattr(batch, name), value) for name, value in clean.items())
     assert batch.step_B.tolist() == [fixed_steps(1000)[1], fixed_steps(1000)[4]]
@@ -123,23 +142,35 @@ def test_a_view_changes_noise_level_and_some_prompts_alone(plugin_world: PluginW
     assert all(torch.equal(one, two) for one, two in zip(seen.inputs, again.inputs, strict=True))
     assert not torch.equal(seen.noise_Bchw, other.noise_Bchw)
     assert seen.latent_Bchw is batch.latent_Bchw and seen.condition_BCHW is batch.condition_BCHW
-    assert len({float(item[0, 0, 0]) for item in seen.noise_Bchw}) == len(part) and len(set(seen.step_B.tolist())) > 5
+    assert (
+        len({float(item[0, 0, 0]) for item in seen.noise_Bchw}) == len(part)
+        and len(set(seen.step_B.tolist())) > 5
+    )
     assert bool(((seen.step_B >= 0) & (seen.step_B < 1000)).all())
     empty = torch.from_numpy(np.array(part.control_set.empty)).float()
     left_out = [torch.equal(item, empty) for item in seen.text_BLD]
-    kept = [torch.equal(item, whole) for item, whole in zip(seen.text_BLD, batch.text_BLD, strict=True)]
+    kept = [
+        torch.equal(item, whole) for item, whole in zip(seen.text_BLD, batch.text_BLD, strict=True)
+    ]
     assert all(gone != stays for gone, stays in zip(left_out, kept, strict=True))
 
 
 def test_subsets_keep_order_and_subjects(plugin_world: PluginWorld) -> None:
     part = plugin_world.sets.train
-    assert part.subset([]).ids == () and len(part.subset([]).batch(torch.zeros(0, dtype=torch.long))) == 0
+    assert (
+        part.subset([]).ids == ()
+        and len(part.subset([]).batch(torch.zeros(0, dtype=torch.long))) == 0
+    )
     some = part.subset(torch.tensor([5, 2]))
     assert some.ids == (part.ids[5], part.ids[2])
     assert some.subject_N.tolist() == [part.subject_N[5], part.subject_N[2]]
     people = {sample.id: sample.subject for sample in plugin_world.dataset.samples}
     number = dict(zip(part.ids, part.subject_N.tolist(), strict=True))
-    same = {(people[one] == people[other]) == (number[one] == number[other]) for one in part.ids for other in part.ids}
+    same = {
+        (people[one] == people[other]) == (number[one] == number[other])
+        for one in part.ids
+        for other in part.ids
+    }
     assert same == {True}
     assert part.holds() == {"labels"} and part.shown(labels=False, ages=False) is part
 
@@ -150,7 +181,11 @@ def test_a_copy_has_its_own_plugin_and_the_same_base(plugin_world: PluginWorld) 
     assert twin.network is not model.network and twin.frozen[0].base is model.frozen[0].base
     assert all(name.startswith("network.") for name in model.state_dict())
     wanted = sum(value.numel() for value in plugin_world.original.model.parameters())
-    assert sum(value.numel() for value in model.parameters()) == wanted == plugin_world.original.record["parameters"]
+    assert (
+        sum(value.numel() for value in model.parameters())
+        == wanted
+        == plugin_world.original.record["parameters"]
+    )
 
 
 def test_gradients_reach_the_plugin_and_never_the_base(plugin_world: PluginWorld) -> None:

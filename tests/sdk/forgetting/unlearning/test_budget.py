@@ -33,7 +33,9 @@ def test_a_backward_pass_counts_twice_and_a_charge_refuses_before_the_work() -> 
     meter = Meter(retraining(), 0.05, Clock())  # 150 forward passes
     meter.charge(forward=50, backward=50)  # exactly the budget
     worked = False
-    with pytest.raises(BudgetExceeded, match=r"compute cost \(151\.0 forward passes\) is over 0\.05 of retraining"):
+    with pytest.raises(
+        BudgetExceeded, match=r"compute cost \(151\.0 forward passes\) is over 0\.05 of retraining"
+    ):
         meter.charge(forward=1, backward=0)
         worked = True
     assert not worked
@@ -44,7 +46,9 @@ def test_a_backward_pass_counts_twice_and_a_charge_refuses_before_the_work() -> 
 
 
 def test_wall_time_is_told_and_decides_nothing() -> None:
-    """A text search beside a demo ended it with 7.2 s of 42.9 s; everything it had computed was lost."""
+    """A text search beside a demo ended it with 7.2 s of 42.9 s; everything it had computed was
+    lost.
+    """
     clock, whole = Clock(), retraining(wall_s=1000.0)
     meter = Meter(whole, 0.05, clock)  # 50 s, and 5 s of which nothing is said
     clock.now += 54.9
@@ -53,7 +57,8 @@ def test_wall_time_is_told_and_decides_nothing() -> None:
     clock.now += 945.1
     meter.charge(forward=1, backward=1)
     assert slow_clock(summary(meter.spent, whole, 0.05)) == (
-        "warning: 16 min 40 s is 100 % of the wall time of retraining (16 min 40 s), and the compute 0.2 %: "
+        "warning: 16 min 40 s is 100 % of the wall time of retraining (16 min 40 s), and the "
+        "compute 0.2 %: "
         "the machine was busy, or the method does more than its passes"
     )
 
@@ -74,8 +79,15 @@ def test_bad_budgets(budget: float) -> None:
         Meter(retraining(), budget)
 
 
-@given(budget=st.floats(1e-4, 5.0), passes=st.integers(1, 20_000), spent=st.integers(0, 5_000), batch=st.integers(1, 512))
-def test_a_plan_of_training_passes_stays_within_the_budget(budget: float, passes: int, spent: int, batch: int) -> None:
+@given(
+    budget=st.floats(1e-4, 5.0),
+    passes=st.integers(1, 20_000),
+    spent=st.integers(0, 5_000),
+    batch=st.integers(1, 512),
+)
+def test_a_plan_of_training_passes_stays_within_the_budget(
+    budget: float, passes: int, spent: int, batch: int
+) -> None:
     meter = Meter(retraining(passes), budget, Clock())
     try:
         meter.charge(forward=spent, backward=spent)
@@ -98,8 +110,22 @@ def test_summary_golden() -> None:
     facts = summary(Cost(forward=40, backward=30, wall_s=100.0), whole, 0.05)
     assert facts["compute_fraction"] == pytest.approx(100 / 3000)
     assert facts["wall_fraction"] == pytest.approx(0.1)
-    assert (facts["forward"], facts["backward"], facts["wall_s"], facts["budget"]) == (40, 30, 100.0, 0.05)
+    assert (facts["forward"], facts["backward"], facts["wall_s"], facts["budget"]) == (
+        40,
+        30,
+        100.0,
+        0.05,
+    )
     assert facts["retrain"] == {
-        "forward": 1000, "backward": 1000, "wall_s": 1000.0, "source": "test", "recorded_wall_s": 1234.0
-    }  # fmt: skip
-    assert summary(Cost(forward=1, backward=1, wall_s=1.0), retraining(wall_s=0.0), 0.05)["wall_fraction"] is None
+        "forward": 1000,
+        "backward": 1000,
+        "wall_s": 1000.0,
+        "source": "test",
+        "recorded_wall_s": 1234.0,
+    }
+    assert (
+        summary(Cost(forward=1, backward=1, wall_s=1.0), retraining(wall_s=0.0), 0.05)[
+            "wall_fraction"
+        ]
+        is None
+    )

@@ -19,7 +19,13 @@ from unplug.core import InsufficientMemoryError
 from unplug.plugins import AgePredictor
 from unplug.sdk.forgetting.tasks import Footprint, footprint
 from unplug.sdk.forgetting.unlearning import build_method, forget
-from unplug.sdk.forgetting.unlearning.memory import check_memory, estimate_memory, free_memory, gib, memory_record
+from unplug.sdk.forgetting.unlearning.memory import (
+    check_memory,
+    estimate_memory,
+    free_memory,
+    gib,
+    memory_record,
+)
 from unplug.sdk.forgetting.unlearning.methods.acu import ACU
 from unplug.sdk.forgetting.unlearning.methods.finetune import Finetune
 from unplug.sdk.forgetting.unlearning.methods.msg import MSG
@@ -27,9 +33,11 @@ from unplug.sdk.forgetting.unlearning.methods.retrain import Retrain
 
 from ...conftest import CPU, RECIPE, World
 
-# Peaks of five models and batch sizes were 0.8 to 1.05 of the estimate; the allocator of another system may keep more.
+# Peaks of five models and batch sizes were 0.8 to 1.05 of the estimate; the allocator of another
+# system may keep more.
 FACTOR = 1.5
-SMALL = replace(RECIPE, batch_size=2)  # so that the method's own batches decide, not those of the timing
+# so that the method's own batches decide, not those of the timing
+SMALL = replace(RECIPE, batch_size=2)
 SAMPLES = 20_000
 
 CHILD = """
@@ -70,7 +78,9 @@ def need(measured: Footprint, batch_size: int, method: Any = None, samples: int 
 
 
 def test_saved_tensors_golden() -> None:
-    """A convolution keeps its input, a ReLU its output, a linear layer its input: counted by hand, in float32."""
+    """A convolution keeps its input, a ReLU its output, a linear layer its input: counted by hand,
+    in float32.
+    """
 
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -91,28 +101,54 @@ def test_measuring_leaves_the_model_alone_and_its_parts_add_up(nano: Footprint) 
     model = AgePredictor(size="nano", image_size=32).eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     footprint(model, 32, CPU)
-    assert not model.training and all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert not model.training and all(
+        torch.equal(value, before[name]) for name, value in model.state_dict().items()
+    )
     found = estimate_memory(nano, Finetune(), SMALL, SAMPLES, 256)
     assert found.phase == "step" and found.batch_size == 256
-    assert (found.weights, found.gradients, found.optimizer) == (2 * nano.weights, nano.trainable, 2 * nano.trainable)
+    assert (found.weights, found.gradients, found.optimizer) == (
+        2 * nano.weights,
+        nano.trainable,
+        2 * nano.trainable,
+    )
     assert found.activations == nano.fixed + 256 * nano.per_sample
     row = memory_record(found, 10**9, CPU)
-    assert row["estimate"]["total"] == found.total == sum(
-        row["estimate"][name] for name in ("data", "weights", "gradients", "optimizer", "copies", "activations", "workspace")
-    )  # fmt: skip
+    assert (
+        row["estimate"]["total"]
+        == found.total
+        == sum(
+            row["estimate"][name]
+            for name in (
+                "data",
+                "weights",
+                "gradients",
+                "optimizer",
+                "copies",
+                "activations",
+                "workspace",
+            )
+        )
+    )
     assert row["measured_peak"] is None and row["free_before"] == 10**9
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="peaks are read the way Linux tells them")
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").is_file(), reason="peaks are read the way Linux tells them"
+)
 def test_the_estimate_is_near_a_measured_peak(nano: Footprint) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, "32", "96"], capture_output=True, text=True, check=True, env=environment
+        [sys.executable, "-c", CHILD, "32", "96"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
     )
     for batch_size, measured in zip((32, 96), json.loads(done.stdout), strict=True):
         found = estimate_memory(nano, Finetune(), SMALL, 128, batch_size)
-        growing = found.activations + found.workspace  # weights, gradients and moments are there before
+        # weights, gradients and moments are there before
+        growing = found.activations + found.workspace
         assert found.phase == "step"
         assert measured / FACTOR < growing < measured * FACTOR, (batch_size, growing, measured)
 
@@ -120,7 +156,8 @@ def test_the_estimate_is_near_a_measured_peak(nano: Footprint) -> None:
 def test_more_needs_more(nano: Footprint) -> None:
     sizes = [need(nano, batch_size) for batch_size in (2, 3, 8, 64, 500, 10_000)]
     assert sizes == sorted(sizes) and len(set(sizes[2:])) == len(sizes[2:])
-    assert need(nano, 64, samples=10**6) - need(nano, 64) == (10**6 - SAMPLES) * (3 * 32 * 32 + 12)  # pixels resident
+    # pixels resident
+    assert need(nano, 64, samples=10**6) - need(nano, 64) == (10**6 - SAMPLES) * (3 * 32 * 32 + 12)
     assert need(nano, 512, MSG()) > 1.5 * need(nano, 512)  # two graphs at once
     assert need(nano, 512, ACU()) < 0.6 * need(nano, 512)  # no gradients
     assert need(nano, 10**9) == need(nano, SAMPLES)  # a batch is not larger than the data
@@ -132,7 +169,8 @@ def test_more_needs_more(nano: Footprint) -> None:
         copies: ClassVar[int] = 3
 
     assert need(nano, 512, Teachers()) - need(nano, 512) == 2 * nano.weights
-    # The timing before the step trains with the recipe's batches, the metrics after it run large ones.
+    # The timing before the step trains with the recipe's batches, the metrics after it run large
+    # ones.
     large = replace(RECIPE, batch_size=4096)
     assert estimate_memory(nano, Finetune(batch_size=4), large, SAMPLES).phase == "timing"
     assert estimate_memory(nano, Finetune(batch_size=2), SMALL, 10**4).phase == "measuring"
@@ -151,15 +189,21 @@ def test_the_refusal_names_the_largest_batch_size_that_fits(nano: Footprint) -> 
     said = refusal(Finetune(batch_size=1024), free)
     found = re.fullmatch(
         r"forget step: needs about (\S+) GiB where (\S+ [GM]iB) are free\. "
-        r"Use `batch_size=(\d+)` \(needs about (\S+ [GM]iB)\)\.", said,
-    )  # fmt: skip
+        r"Use `batch_size=(\d+)` \(needs about (\S+ [GM]iB)\)\.",
+        said,
+    )
     assert found is not None, said
     advised = int(found[3])
     assert advised == 128 and need(nano, advised) <= free < need(nano, 2 * advised)
     assert found[2] == gib(free) and found[4] == gib(need(nano, advised))
     assert f"{need(nano, 1024) / 2**30:.1f}" == found[1]
     needed, told = check_memory(
-        Finetune(batch_size=advised), AgePredictor(size="nano", image_size=32), SMALL, SAMPLES, CPU, free
+        Finetune(batch_size=advised),
+        AgePredictor(size="nano", image_size=32),
+        SMALL,
+        SAMPLES,
+        CPU,
+        free,
     )
     assert needed.total <= free and told == free
 
@@ -167,7 +211,11 @@ def test_the_refusal_names_the_largest_batch_size_that_fits(nano: Footprint) -> 
 def test_the_refusal_says_where_nothing_helps() -> None:
     assert "No batch size fits: free some memory" in refusal(Finetune(), 2**20)
     assert "It has no batch size of its own to lower" in refusal(Retrain(), 2**20)
-    assert [gib(size) for size in (5_583_457_485, 2**30 // 2, 3 * 2**20)] == ["5.2 GiB", "0.5 GiB", "3.0 MiB"]
+    assert [gib(size) for size in (5_583_457_485, 2**30 // 2, 3 * 2**20)] == [
+        "5.2 GiB",
+        "0.5 GiB",
+        "3.0 MiB",
+    ]
     found = free_memory(CPU)
     assert found is None or found > 2**20
 
@@ -188,32 +236,55 @@ GROUP = "sys/fs/cgroup/"
     [
         ({}, None),
         (MEMINFO, 5000 * 1024),
-        ({**MEMINFO, "proc/self/cgroup": "0::/\n", f"{GROUP}memory.max": "max", f"{GROUP}memory.current": "7"}, 5000 * 1024),
-        ({**MEMINFO, "proc/self/cgroup": "0::/\n", f"{GROUP}memory.max": "1000", f"{GROUP}memory.current": "700"}, 300),
+        (
+            {
+                **MEMINFO,
+                "proc/self/cgroup": "0::/\n",
+                f"{GROUP}memory.max": "max",
+                f"{GROUP}memory.current": "7",
+            },
+            5000 * 1024,
+        ),
+        (
+            {
+                **MEMINFO,
+                "proc/self/cgroup": "0::/\n",
+                f"{GROUP}memory.max": "1000",
+                f"{GROUP}memory.current": "700",
+            },
+            300,
+        ),
         (  # the group above it has less left
             {
-                "proc/self/cgroup": "0::/a/b\n", f"{GROUP}a/b/memory.max": "1000", f"{GROUP}a/b/memory.current": "100",
-                f"{GROUP}a/memory.max": "2000", f"{GROUP}a/memory.current": "1800",
+                "proc/self/cgroup": "0::/a/b\n",
+                f"{GROUP}a/b/memory.max": "1000",
+                f"{GROUP}a/b/memory.current": "100",
+                f"{GROUP}a/memory.max": "2000",
+                f"{GROUP}a/memory.current": "1800",
             },
             200,
         ),
         (  # file pages can be dropped
             {
-                "proc/self/cgroup": "0::/x\n", f"{GROUP}memory.max": "1000", f"{GROUP}memory.current": "700",
+                "proc/self/cgroup": "0::/x\n",
+                f"{GROUP}memory.max": "1000",
+                f"{GROUP}memory.current": "700",
                 f"{GROUP}memory.stat": "anon 1\ninactive_file 250\n",
             },
             550,
         ),
         (  # version 1
             {
-                "proc/self/cgroup": "5:cpu:/c\n4:memory:/c\n", f"{GROUP}memory/c/memory.limit_in_bytes": "900",
-                f"{GROUP}memory/c/memory.usage_in_bytes": "1000", f"{GROUP}memory/memory.limit_in_bytes": "9223372036854771712",
+                "proc/self/cgroup": "5:cpu:/c\n4:memory:/c\n",
+                f"{GROUP}memory/c/memory.limit_in_bytes": "900",
+                f"{GROUP}memory/c/memory.usage_in_bytes": "1000",
+                f"{GROUP}memory/memory.limit_in_bytes": "9223372036854771712",
                 f"{GROUP}memory/memory.usage_in_bytes": "1000",
             },
             0,
         ),
     ],
-)  # fmt: skip
+)
 def test_free_memory(tmp_path: Path, files: dict[str, str], free: int | None) -> None:
     assert free_memory(CPU, system(tmp_path, files)) == free
 
@@ -222,14 +293,29 @@ def test_what_does_not_fit_is_refused_before_it_is_loaded(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("unplug.sdk.forgetting.unlearning.memory.free_memory", lambda _: 2**20)
-    monkeypatch.setattr("unplug.sdk.forgetting.tasks.age.load_sets", lambda *_: pytest.fail("data was loaded"))
-    with pytest.raises(InsufficientMemoryError, match=r"needs about \S+ [GM]iB where 1\.0 MiB are free"):
-        forget(world.original, world.dataset, world.forget_ids, "finetune", tmp_path / "out", device=CPU, show=False)
+    monkeypatch.setattr(
+        "unplug.sdk.forgetting.tasks.age.load_sets", lambda *_: pytest.fail("data was loaded")
+    )
+    with pytest.raises(
+        InsufficientMemoryError, match=r"needs about \S+ [GM]iB where 1\.0 MiB are free"
+    ):
+        forget(
+            world.original,
+            world.dataset,
+            world.forget_ids,
+            "finetune",
+            tmp_path / "out",
+            device=CPU,
+            show=False,
+        )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_record_holds_the_estimate(world: World) -> None:
     found = world.unlearned.record["forget"]["memory"]
     measured = footprint(world.original.model, RECIPE.image_size, CPU)
-    assert found["estimate"]["total"] == estimate_memory(measured, build_method("msg"), RECIPE, len(world.dataset)).total
+    assert (
+        found["estimate"]["total"]
+        == estimate_memory(measured, build_method("msg"), RECIPE, len(world.dataset)).total
+    )
     assert found["free_before"] is None or found["free_before"] > found["estimate"]["total"]

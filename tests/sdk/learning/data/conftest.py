@@ -42,7 +42,9 @@ def reasons(dataset: Dataset) -> dict[str, str]:
 
 
 def assert_reasons(dataset: Dataset, expected: dict[str, str], prefix: str = "") -> None:
-    """Every problem is there, and none besides; each reason holds the words that are expected of it."""
+    """Every problem is there, and none besides; each reason holds the words that are expected of
+    it.
+    """
     found = reasons(dataset)
     assert set(found) == {f"{prefix}{name}" for name in expected}
     for name, why in expected.items():

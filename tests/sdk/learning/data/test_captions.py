@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 
 from unplug.core import DataError, InputError
 from unplug.sdk.cli import main
-from unplug.sdk.learning.data import SOURCES, Captioned, Dataset, SynthSource, captions_digest, captions_of, describe
+from unplug.sdk.learning.data import (
+    SOURCES,
+    Captioned,
+    Dataset,
+    SynthSource,
+    captions_digest,
+    captions_of,
+    describe,
+)
 from unplug.sdk.learning.data.captions import WITH_CAPTIONS
 from unplug.sdk.learning.data.prompts import prompt_of
 from unplug.sdk.learning.data.sources import captions as captions_module
@@ -41,16 +49,35 @@ def table(folder: Path, *lines: object, raw: bytes = b"") -> None:
 
 
 def test_tables_caption_images_below_them(draw: Draw, tmp_path: Path) -> None:
-    for name, value in (("d/a.png", 10), ("d/train/b.JPG", 20), ("d/train/deep/c.png", 30), ("d/e.png", 40)):
+    for name, value in (
+        ("d/a.png", 10),
+        ("d/train/b.JPG", 20),
+        ("d/train/deep/c.png", 30),
+        ("d/e.png", 40),
+    ):
         draw(name, value)
     table(
         tmp_path / "d",
         {"file_name": "a.png", "text": " a face,\n  smiling ", "age": 31, "subject": "anna"},
         "",
-        {"file_name": "./train/deep/c.png", "caption": "ein Gesicht, lächelnd", "age": 0.5, "subject": 7},
-        {"file_name": "e.png", "text": None, "caption": "null is no text", "age": None, "subject": None},
+        {
+            "file_name": "./train/deep/c.png",
+            "caption": "ein Gesicht, lächelnd",
+            "age": 0.5,
+            "subject": 7,
+        },
+        {
+            "file_name": "e.png",
+            "text": None,
+            "caption": "null is no text",
+            "age": None,
+            "subject": None,
+        },
     )
-    table(tmp_path / "d" / "train", {"file_name": "b.JPG", "text": "text wins", "caption": "over caption", "width": 12})
+    table(
+        tmp_path / "d" / "train",
+        {"file_name": "b.JPG", "text": "text wins", "caption": "over caption", "width": 12},
+    )
     (tmp_path / "d" / "notes.txt").write_text("where there are tables, text files are not captions")
     dataset = load(f"captions:{tmp_path}/d")
     assert words(dataset) == {
@@ -87,28 +114,59 @@ def test_every_mismatch_in_a_table_is_named(draw: Draw, tmp_path: Path) -> None:
         "10.png": {"file_name": "10.png", "text": "x", "subject": "two\nlines"},
     }
     lines = [good, *bad.values()]
-    table(tmp_path / "d", *lines, {**good, "text": "again"}, {"file_name": "../secret.png", "text": "x"},
-          {"file_name": "/etc/passwd", "text": "x"}, {"text": "x"}, {"file_name": ["a"], "text": "x"}, "[]", "{", "[" * 100_000,
-          {"file_name": "\x1b[31m.png", "text": "x"}, raw=b'{"file_name": "11.png", "text": "\xff"}\n')  # fmt: skip
-    with pytest.raises(DataError, match=r"22 of 23 samples cannot be used \(first: gone.png: metadata.jsonl:2 captions it"):
+    table(
+        tmp_path / "d",
+        *lines,
+        {**good, "text": "again"},
+        {"file_name": "../secret.png", "text": "x"},
+        {"file_name": "/etc/passwd", "text": "x"},
+        {"text": "x"},
+        {"file_name": ["a"], "text": "x"},
+        "[]",
+        "{",
+        "[" * 100_000,
+        {"file_name": "\x1b[31m.png", "text": "x"},
+        raw=b'{"file_name": "11.png", "text": "\xff"}\n',
+    )
+    with pytest.raises(
+        DataError,
+        match=r"22 of 23 samples cannot be used \(first: gone.png: metadata.jsonl:2 captions it",
+    ):
         load(f"captions:{tmp_path}/d")
     dataset = load(f"captions:{tmp_path}/d", "skip")
     assert words(dataset) == {"00.png": "good"}
     expected = {
-        "gone.png": "no such image", "01.png": "empty", "02.png": "4097 characters, more than 4096", "03.png": "not UTF-8",
-        "04.png": "control characters", "05.png": "not a string", "06.png": "neither 'text' nor 'caption'",
-        "07.png": "not plausible", "08.png": "not plausible", "09.png": "not plausible", "10.png": "printable",
-        "00.png": "metadata.jsonl:13 captions it again (metadata.jsonl:1 did)", "metadata.jsonl:14": "leads out",
-        "metadata.jsonl:15": "leads out", "metadata.jsonl:16": "names no file", "metadata.jsonl:17": "names no file",
-        "metadata.jsonl:18": "not a JSON object", "metadata.jsonl:19": "not JSON", "metadata.jsonl:20": "not JSON",
-        "\\x1b[31m.png": "no such image", "metadata.jsonl:22": "not UTF-8", "11.png": "no line of a metadata.jsonl names it",
-    }  # fmt: skip
+        "gone.png": "no such image",
+        "01.png": "empty",
+        "02.png": "4097 characters, more than 4096",
+        "03.png": "not UTF-8",
+        "04.png": "control characters",
+        "05.png": "not a string",
+        "06.png": "neither 'text' nor 'caption'",
+        "07.png": "not plausible",
+        "08.png": "not plausible",
+        "09.png": "not plausible",
+        "10.png": "printable",
+        "00.png": "metadata.jsonl:13 captions it again (metadata.jsonl:1 did)",
+        "metadata.jsonl:14": "leads out",
+        "metadata.jsonl:15": "leads out",
+        "metadata.jsonl:16": "names no file",
+        "metadata.jsonl:17": "names no file",
+        "metadata.jsonl:18": "not a JSON object",
+        "metadata.jsonl:19": "not JSON",
+        "metadata.jsonl:20": "not JSON",
+        "\\x1b[31m.png": "no such image",
+        "metadata.jsonl:22": "not UTF-8",
+        "11.png": "no line of a metadata.jsonl names it",
+    }
     assert_reasons(dataset, expected)
 
 
 def test_what_a_table_may_hold(draw: Draw, tmp_path: Path) -> None:
     draw("d/a.png")
-    table(tmp_path / "d", "\ufeff" + json.dumps({"file_name": "a.png", "text": "é" * MAX_CHARACTERS}))
+    table(
+        tmp_path / "d", "\ufeff" + json.dumps({"file_name": "a.png", "text": "é" * MAX_CHARACTERS})
+    )
     assert words(load(f"captions:{tmp_path}/d")) == {"a.png": "é" * MAX_CHARACTERS}
     draw("linked/a.png")
     (tmp_path / "linked" / "a.txt").write_text("inside")
@@ -143,64 +201,114 @@ def test_text_files_caption_the_image_of_their_name(draw: Draw, tmp_path: Path) 
 
 
 def test_every_mismatch_of_text_files_is_named(draw: Draw, tmp_path: Path) -> None:
-    for name in ("bare", "both", "empty", "good", "huge", "latin", "link", "long", "pipe", "utf16", "utf16be"):
+    for name in (
+        "bare",
+        "both",
+        "empty",
+        "good",
+        "huge",
+        "latin",
+        "link",
+        "long",
+        "pipe",
+        "utf16",
+        "utf16be",
+    ):
         draw(f"d/{name}.png")
     contents = {
-        "good.txt": b"good", "both.txt": b"x", "both.caption": b"y", "empty.txt": b"\n", "long.txt": b"x" * 4097,
-        "huge.txt": b" " * 70_000, "latin.txt": b"l\xe4chelnd", "orphan.txt": b"x", "sub.txt": b"x",
-        "utf16.txt": "face".encode("utf-16"), "utf16be.txt": "face".encode("utf-16-be"),
-    }  # fmt: skip
+        "good.txt": b"good",
+        "both.txt": b"x",
+        "both.caption": b"y",
+        "empty.txt": b"\n",
+        "long.txt": b"x" * 4097,
+        "huge.txt": b" " * 70_000,
+        "latin.txt": b"l\xe4chelnd",
+        "orphan.txt": b"x",
+        "sub.txt": b"x",
+        "utf16.txt": "face".encode("utf-16"),
+        "utf16be.txt": "face".encode("utf-16-be"),
+    }
     for name, content in contents.items():
         (tmp_path / "d" / name).write_bytes(content)
     (tmp_path / "secret.txt").write_text("outside")
     (tmp_path / "d" / "link.txt").symlink_to(tmp_path / "secret.txt")
     os.mkfifo(tmp_path / "d" / "pipe.txt")
-    with pytest.raises(DataError, match=r"12 of 14 samples cannot be used \(first: pipe.txt: it is a device"):
+    with pytest.raises(
+        DataError, match=r"12 of 14 samples cannot be used \(first: pipe.txt: it is a device"
+    ):
         load(f"captions:{tmp_path}/d")
     dataset = load(f"captions:{tmp_path}/d", "skip")
     assert words(dataset) == {"good.png": "good", "link.png": "outside"}
     expected = {
-        "bare.png": "bare.txt", "both.png": "two captions: both.caption and both.txt", "empty.png": "empty",
-        "huge.png": "65536 bytes", "latin.png": "not UTF-8", "pipe.txt": "a device, a pipe", "long.png": "4097 characters",
-        "pipe.png": "no caption", "utf16.png": "not UTF-8", "utf16be.png": "control characters", "orphan.txt": "no image",
+        "bare.png": "bare.txt",
+        "both.png": "two captions: both.caption and both.txt",
+        "empty.png": "empty",
+        "huge.png": "65536 bytes",
+        "latin.png": "not UTF-8",
+        "pipe.txt": "a device, a pipe",
+        "long.png": "4097 characters",
+        "pipe.png": "no caption",
+        "utf16.png": "not UTF-8",
+        "utf16be.png": "control characters",
+        "orphan.txt": "no image",
         "sub.txt": "no image",
-    }  # fmt: skip
+    }
     assert_reasons(dataset, expected)
 
 
 def test_data_without_captions_says_which_have_some(draw: Draw, tmp_path: Path) -> None:
     draw("d/a.png")
-    with pytest.raises(DataError, match=r"no captions \(these have: captions:DIR, .*Put a metadata.jsonl"):
+    with pytest.raises(
+        DataError, match=r"no captions \(these have: captions:DIR, .*Put a metadata.jsonl"
+    ):
         captions_of(load(f"imagefolder:{tmp_path}/d"), seed=0, variants=1)
     assert describe(load(f"imagefolder:{tmp_path}/d"))["captions"] is None
     named = {spec.split(":")[0] for spec in WITH_CAPTIONS.split(", ")}
     assert named == {kind for kind in SOURCES if issubclass(SOURCES.get(kind), Captioned)}
     draw("d/a.png")
-    with pytest.raises(DataError, match=r"of 1 file none can be used .*metadata.jsonl .*\"file_name\""):
+    with pytest.raises(
+        DataError, match=r"of 1 file none can be used .*metadata.jsonl .*\"file_name\""
+    ):
         load(f"captions:{tmp_path}/d")
 
 
 def test_synthetic_faces_have_a_full_prompt_and_a_digest_of_words() -> None:
-    dataset, source = load("synth:n=4,subjects=2,seed=3", size=16), SynthSource("n=4,subjects=2,seed=3")
+    dataset, source = (
+        load("synth:n=4,subjects=2,seed=3", size=16),
+        SynthSource("n=4,subjects=2,seed=3"),
+    )
     found = captions_of(dataset, seed=1, variants=4)
     for index, texts in enumerate(found):
         attributes = attributes_of(source.params(index))
         assert len(texts) == 4 and texts[0] == prompt_of(attributes)
         for text in texts[1:]:  # left out and reordered, never invented
             person, *details = text.split(", ")
-            assert set(details) <= set(texts[0].split(", ")) and person.endswith(texts[0].split(", ")[0].split(" of ")[1])
+            assert set(details) <= set(texts[0].split(", ")) and person.endswith(
+                texts[0].split(", ")[0].split(" of ")[1]
+            )
     assert len({text for texts in found for text in texts}) > 12
     assert captions_of(dataset, seed=1, variants=4) == found
-    assert captions_of(dataset, seed=1, variants=2) == tuple(texts[:2] for texts in found)  # more variants change none
+    # more variants change none
+    assert captions_of(dataset, seed=1, variants=2) == tuple(texts[:2] for texts in found)
     other = captions_of(dataset, seed=2, variants=4)
     assert [texts[0] for texts in other] == [texts[0] for texts in found] and other != found
-    assert captions_of(load("synth:n=3,subjects=2,seed=3", size=16), seed=1, variants=4) == found[:3]
+    assert (
+        captions_of(load("synth:n=3,subjects=2,seed=3", size=16), seed=1, variants=4) == found[:3]
+    )
     for seed, variants in ((-1, 1), (0, 0)):
         with pytest.raises(InputError, match="out of range"):
             captions_of(dataset, seed=seed, variants=variants)
     by_hand = hashlib.sha256(b'["a", "b"]\n["\\u00e9"]\n').hexdigest()
     assert captions_digest((("a", "b"), ("é",))) == by_hand
-    assert len({captions_digest(item) for item in ([["a", "b"]], [["a"], ["b"]], [["b", "a"]], [['a", "b']], [])}) == 5
+    assert (
+        len(
+            {
+                captions_digest(item)
+                for item in ([["a", "b"]], [["a"], ["b"]], [["b", "a"]], [['a", "b']], [])
+            }
+        )
+        == 5
+    )
 
 
 def test_captions_follow_the_samples_that_are_left(draw: Draw, tmp_path: Path) -> None:
@@ -224,12 +332,20 @@ def test_inspect_shows_captions(draw: Draw, tmp_path: Path) -> None:
     assert "captions  2, the first: caption of a" in CliRunner().invoke(main, call).stdout
 
 
-TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=60).filter(lambda text: text.split())
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=60).filter(
+    lambda text: text.split()
+)
 
 
 @settings(max_examples=40)
-@given(captions=st.lists(TEXTS, min_size=1, max_size=6), ascii_only=st.booleans(), key=st.sampled_from(["text", "caption"]))
-def test_a_table_gives_back_what_was_written(captions: list[str], ascii_only: bool, key: str) -> None:
+@given(
+    captions=st.lists(TEXTS, min_size=1, max_size=6),
+    ascii_only=st.booleans(),
+    key=st.sampled_from(["text", "caption"]),
+)
+def test_a_table_gives_back_what_was_written(
+    captions: list[str], ascii_only: bool, key: str
+) -> None:
     with tempfile.TemporaryDirectory() as name:
         for number in range(len(captions)):
             (Path(name) / f"{number}.png").touch()

@@ -1,4 +1,6 @@
-"""Splits with digests for names: the operator finds everybody again, nobody else finds out who was forgotten."""
+"""Splits with digests for names: the operator finds everybody again, nobody else finds out who was
+forgotten.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from pathlib import Path
 import pytest
 
 from unplug.core import InputError, json_sha256, operator_key
-from unplug.sdk.learning.data import Dataset, Split, keyed, keyed_names, load_dataset, make_split, opened
+from unplug.sdk.learning.data import (
+    Dataset,
+    Split,
+    keyed,
+    keyed_names,
+    load_dataset,
+    make_split,
+    opened,
+)
 
 from .conftest import Draw, assert_reasons, load
 
@@ -38,22 +48,37 @@ def test_the_stored_form_names_nobody_and_is_found_again(dataset: Dataset, split
     text = json.dumps(stored.to_dict())
     assert stored.key == operator_key().id and json.loads(text)["schema"] == "unplug-split/2"
     assert not any(name in text for name in dataset.ids)
-    assert all(list(part) == sorted(part) for part in (stored.train, stored.validation, stored.test, stored.forget))
+    assert all(
+        list(part) == sorted(part)
+        for part in (stored.train, stored.validation, stored.test, stored.forget)
+    )
     assert opened(stored, dataset) == split and keyed(stored) == stored
     assert set(stored.retain) == {keyed_names(split)[name] for name in split.retain}
 
 
 def test_who_is_gone_from_the_data_stays_forgotten(dataset: Dataset, split: Split) -> None:
-    left = replace(dataset, samples=tuple(sample for sample in dataset.samples if sample.id not in split.forget))
+    left = replace(
+        dataset,
+        samples=tuple(sample for sample in dataset.samples if sample.id not in split.forget),
+    )
     again = opened(keyed(split), left)
-    assert again.retain == split.retain and len(again.forget) == 2 and all(name.startswith("hmac:") for name in again.forget)
+    assert (
+        again.retain == split.retain
+        and len(again.forget) == 2
+        and all(name.startswith("hmac:") for name in again.forget)
+    )
     next_one = again.with_forget((*again.forget, split.retain[0]))
     assert keyed(next_one) == keyed(split.with_forget((*split.forget, split.retain[0])))
-    assert opened(keyed(next_one), dataset).forget == split.with_forget((*split.forget, split.retain[0])).forget
+    assert (
+        opened(keyed(next_one), dataset).forget
+        == split.with_forget((*split.forget, split.retain[0])).forget
+    )
 
 
 def test_no_hash_in_it_can_be_tried_out(dataset: Dataset, split: Split) -> None:
-    """Who has all names, the split of the original and the code tries every pair, and every plain hash of each name."""
+    """Who has all names, the split of the original and the code tries every pair, and every plain
+    hash of each name.
+    """
     stored = keyed(split)
     text = json.dumps(stored.to_dict()) + stored.forget_sha256
     plain = split.with_forget(split.train[:1])
@@ -61,7 +86,9 @@ def test_no_hash_in_it_can_be_tried_out(dataset: Dataset, split: Split) -> None:
         guess = plain.with_forget(pair)
         assert guess.sha256 not in text and guess.forget_sha256 not in text
     for name in dataset.ids:
-        assert hashlib.sha256(name.encode()).hexdigest() not in text and json_sha256(name) not in text
+        assert (
+            hashlib.sha256(name.encode()).hexdigest() not in text and json_sha256(name) not in text
+        )
 
 
 def test_without_its_key_it_is_one_clear_error(
@@ -89,4 +116,6 @@ def test_ids_that_look_like_digests_are_refused(draw: Draw, tmp_path: Path) -> N
     draw("pets/1.png", 20)
     with (tmp_path / "pets" / "ids.csv").open("a") as table:
         table.write("1.png,fine\n")
-    assert_reasons(load(f"csv:{tmp_path}/pets/ids.csv", on_bad="skip"), {"hmac:12": "would stand for a digest"})
+    assert_reasons(
+        load(f"csv:{tmp_path}/pets/ids.csv", on_bad="skip"), {"hmac:12": "would stand for a digest"}
+    )

@@ -25,14 +25,18 @@ CASES = Path(__file__).parents[3] / "cases"
 
 
 def left_out(dataset: Dataset) -> dict[str, tuple[int, str]]:
-    return {item["reason"]: (item["count"], item["first"]) for item in describe(dataset)["left_out"]}
+    return {
+        item["reason"]: (item["count"], item["first"]) for item in describe(dataset)["left_out"]
+    }
 
 
 def made(case: str, folder: Path, *arguments: str) -> None:
     """Runs the case's own script, with this Python as ``python``."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = ["bash", str(CASES / case / "make.sh"), *arguments]
-    subprocess.run(command, cwd=folder, env={**os.environ, "PATH": path}, check=True, capture_output=True)
+    subprocess.run(
+        command, cwd=folder, env={**os.environ, "PATH": path}, check=True, capture_output=True
+    )
 
 
 def test_what_jupyter_macos_and_a_network_disk_leave_is_no_picture(tmp_path: Path) -> None:
@@ -65,17 +69,39 @@ def test_linked_folders_and_pictures_are_read(draw: Draw, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["Thumbs.db", "desktop.ini", "._0.png", ".0.png.swp", "Icon\r", "notes.txt", "labels.csv", "README"]
+    "name",
+    [
+        "Thumbs.db",
+        "desktop.ini",
+        "._0.png",
+        ".0.png.swp",
+        "Icon\r",
+        "notes.txt",
+        "labels.csv",
+        "README",
+    ],
 )
-def test_a_file_that_programs_or_people_leave_refuses_nothing(draw: Draw, tmp_path: Path, name: str) -> None:
+def test_a_file_that_programs_or_people_leave_refuses_nothing(
+    draw: Draw, tmp_path: Path, name: str
+) -> None:
     draw("d/a/0.png")
     (tmp_path / "d" / "a" / name).write_bytes(b"\0\5\x16\7")
     dataset = load(f"imagefolder:{tmp_path}/d")
-    assert len(dataset) == 1 and [item["first"] for item in describe(dataset)["left_out"]] == [f"a/{name}"]
+    assert len(dataset) == 1 and [item["first"] for item in describe(dataset)["left_out"]] == [
+        f"a/{name}"
+    ]
 
 
 @pytest.mark.parametrize(
-    "folder", ["$RECYCLE.BIN", "lost+found", "#recycle", "@__thumb", ".AppleDouble", "System Volume Information"]
+    "folder",
+    [
+        "$RECYCLE.BIN",
+        "lost+found",
+        "#recycle",
+        "@__thumb",
+        ".AppleDouble",
+        "System Volume Information",
+    ],
 )
 def test_nor_does_a_folder_of_theirs(draw: Draw, tmp_path: Path, folder: str) -> None:
     draw("d/a/0.png")
@@ -92,15 +118,25 @@ def test_what_may_be_meant_and_is_not_read_is_unusable(draw: Draw, tmp_path: Pat
     os.mkfifo(tmp_path / "d" / "a" / "7.png")
     (tmp_path / "d" / "a" / ".8.png.icloud").write_bytes(b"bplist00")
     (tmp_path / "d" / "a" / "9.png.dvc").write_bytes(b"outs:\n- md5: 00\n")
-    (tmp_path / "d" / "a" / "annexed.png").symlink_to("../.git/annex/objects/x/y/SHA256E-s5--ab.png")
+    (tmp_path / "d" / "a" / "annexed.png").symlink_to(
+        "../.git/annex/objects/x/y/SHA256E-s5--ab.png"
+    )
     dataset = load(f"imagefolder:{tmp_path}/d", "skip")
     assert dataset.ids == ("a/0.png", "a/1.jfif", "a/2.JPE")
     expected = {
-        "3.heic": ".heic is not read", "4.tiff": ".tiff is not read", "5.weird": ".weird is not read", "6": "without a suffix",
-        "7.png": "a pipe", "8.png": "iCloud", "9.png": "dvc pull", "annexed.png": "git annex get",
-    }  # fmt: skip
+        "3.heic": ".heic is not read",
+        "4.tiff": ".tiff is not read",
+        "5.weird": ".weird is not read",
+        "6": "without a suffix",
+        "7.png": "a pipe",
+        "8.png": "iCloud",
+        "9.png": "dvc pull",
+        "annexed.png": "git annex get",
+    }
     assert_reasons(dataset, expected, "a/")
-    with pytest.raises(DataError, match=r"8 of 11 samples cannot be used \(first: a/3.heic: .heic is not read"):
+    with pytest.raises(
+        DataError, match=r"8 of 11 samples cannot be used \(first: a/3.heic: .heic is not read"
+    ):
         load(f"imagefolder:{tmp_path}/d")
 
 
@@ -117,7 +153,9 @@ def test_links_to_folders_end_in_no_circle(draw: Draw, tmp_path: Path) -> None:
     assert left_out(dataset) == {"a link to a folder that holds it": (3, "all")}
 
 
-def test_a_folder_that_cannot_be_read_is_named(draw: Draw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_read_is_named(
+    draw: Draw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     draw("d/a/0.png")
     draw("d/b/0.png")
     real = os.scandir
@@ -128,7 +166,10 @@ def test_a_folder_that_cannot_be_read_is_named(draw: Draw, tmp_path: Path, monke
         return real(path)
 
     monkeypatch.setattr("os.scandir", denied)
-    assert_reasons(load(f"imagefolder:{tmp_path}/d", "skip"), {"b": "the folder cannot be read (Permission denied)"})
+    assert_reasons(
+        load(f"imagefolder:{tmp_path}/d", "skip"),
+        {"b": "the folder cannot be read (Permission denied)"},
+    )
 
 
 def test_there_is_a_bound(draw: Draw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,15 +181,29 @@ def test_there_is_a_bound(draw: Draw, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_folder_of_nothing_usable_says_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "d" / "__MACOSX").mkdir(parents=True)
-    with pytest.raises(DataError, match=r"no samples \(1 entry left out, the first: __MACOSX: left behind by macOS\)"):
+    with pytest.raises(
+        DataError,
+        match=r"no samples \(1 entry left out, the first: __MACOSX: left behind by macOS\)",
+    ):
         load(f"imagefolder:{tmp_path}/d")
 
 
 def test_shards_are_read_by_the_same_rule(draw: Draw, tmp_path: Path) -> None:
     raw = draw("0.png").read_bytes()
     places = ("", "__MACOSX/", ".ipynb_checkpoints/", "@eaDir/")
-    files = {f"{place}{name}": content for place in places for name, content in (("0.png", raw), ("0.txt", b"a face"))}
-    files |= {"._0.png": b"", "0.cls": b"1", "1.jfif": raw, "1.txt": b"a face", "2.heic": raw, "Thumbs.db": b""}
+    files = {
+        f"{place}{name}": content
+        for place in places
+        for name, content in (("0.png", raw), ("0.txt", b"a face"))
+    }
+    files |= {
+        "._0.png": b"",
+        "0.cls": b"1",
+        "1.jfif": raw,
+        "1.txt": b"a face",
+        "2.heic": raw,
+        "Thumbs.db": b"",
+    }
     with tarfile.open(tmp_path / "s.tar", "w") as archive:
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
@@ -166,7 +221,9 @@ def test_shards_are_read_by_the_same_rule(draw: Draw, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["61_1_20170109142408075.jpg", "39_1_20170116174525125.jpg.chip.jpg"])
+@pytest.mark.parametrize(
+    "name", ["61_1_20170109142408075.jpg", "39_1_20170116174525125.jpg.chip.jpg"]
+)
 def test_the_files_of_utkface_without_a_race_are_read(name: str) -> None:
     assert parse_age(name) == float(name[:2]) and parse_attributes(name) == {"sex": "female"}
 

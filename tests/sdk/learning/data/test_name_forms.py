@@ -1,4 +1,6 @@
-"""Names in several Unicode forms and what programs did to names in requests: one meaning at every door."""
+"""Names in several Unicode forms and what programs did to names in requests: one meaning at every
+door.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ import pytest
 from tests.sdk.learning.data.conftest import Draw, load, reasons
 
 from unplug.core import DataError
-from unplug.sdk.learning.data import fingerprint_file, make_split, picked, read_forget_file, resolve_names, stored_name
+from unplug.sdk.learning.data import (
+    fingerprint_file,
+    make_split,
+    picked,
+    read_forget_file,
+    resolve_names,
+    stored_name,
+)
 from unplug.sdk.learning.data.people import held_in_cache
 from unplug.sdk.tracing.search import person_in
 
@@ -49,12 +58,16 @@ def test_the_case_is_found(tmp_path: Path, spec: str) -> None:
         json.dumps({"subjects": [f" {MAC}\u00a0"]}),
     ],
 )
-def test_forget_files_of_every_program_mean_the_same(tmp_path: Path, spec: str, raw: str | bytes) -> None:
+def test_forget_files_of_every_program_mean_the_same(
+    tmp_path: Path, spec: str, raw: str | bytes
+) -> None:
     assert asked(tmp_path, raw, spec) == ("1.png",)
 
 
 def test_two_forms_of_one_name_are_one_person(draw: Draw, tmp_path: Path) -> None:
-    """She must not stand on two sides of a split, nor be forgotten by half; the digest of the data stays what it was."""
+    """She must not stand on two sides of a split, nor be forgotten by half; the digest of the data
+    stays what it was.
+    """
     for number in range(1, 7):
         draw(f"{number}.png", 10 * number)
     names = [KEYBOARD, MAC, "ben", "ben", "cleo", "cleo"]
@@ -65,9 +78,17 @@ def test_two_forms_of_one_name_are_one_person(draw: Draw, tmp_path: Path) -> Non
     assert make_split(data, validation=0.3, test=0.3).subject_disjoint
     digest = hashlib.sha256()
     for number, name in enumerate(names, 1):
-        facts = (f"{number}.png", 20.0, None, name, fingerprint_file(tmp_path / f"{number}.png").hex())
+        facts = (
+            f"{number}.png",
+            20.0,
+            None,
+            name,
+            fingerprint_file(tmp_path / f"{number}.png").hex(),
+        )
         digest.update(repr(facts).encode())
-    assert data.digest == digest.hexdigest(), "models that were trained before know their data again"
+    assert data.digest == digest.hexdigest(), (
+        "models that were trained before know their data again"
+    )
 
 
 def test_files_of_a_mac_are_found_by_the_names_that_people_type(draw: Draw, tmp_path: Path) -> None:
@@ -77,7 +98,9 @@ def test_files_of_a_mac_are_found_by_the_names_that_people_type(draw: Draw, tmp_
     (tmp_path / "f" / "t.csv").write_text(f"path,age\nc/{KEYBOARD}.png,20\n")
     assert load(f"csv:{tmp_path}/f/t.csv").ids == (f"c/{KEYBOARD}.png",)
     draw(f"g/{MAC}.png")
-    (tmp_path / "g" / "metadata.jsonl").write_text(json.dumps({"file_name": f"{KEYBOARD}.png", "text": "a face"}))
+    (tmp_path / "g" / "metadata.jsonl").write_text(
+        json.dumps({"file_name": f"{KEYBOARD}.png", "text": "a face"})
+    )
     assert load(f"captions:{tmp_path}/g").ids == (f"{MAC}.png",)
     draw(f"h/{MAC}.png")
     (tmp_path / "h" / f"{KEYBOARD}.txt").write_text("a face")
@@ -95,27 +118,44 @@ def test_two_files_whose_names_only_their_forms_tell_apart(draw: Draw, tmp_path:
     assert list(reasons(found).values()) == ["the id appears twice, in another Unicode form"]
 
 
-def test_models_of_pictures_that_are_gone_are_asked_in_every_form(draw: Draw, tmp_path: Path) -> None:
+def test_models_of_pictures_that_are_gone_are_asked_in_every_form(
+    draw: Draw, tmp_path: Path
+) -> None:
     for number, name in enumerate([MAC, *"abcdefg"]):
         draw(f"f/{name}.png", 10 + number)
     data = load(f"imagefolder:{tmp_path}/f")
-    split = make_split(data, seed=next(seed for seed in range(50) if f"{MAC}.png" in make_split(data, seed=seed).train))
+    split = make_split(
+        data,
+        seed=next(seed for seed in range(50) if f"{MAC}.png" in make_split(data, seed=seed).train),
+    )
     (tmp_path / "f" / f"{MAC}.png").unlink()
     left = load(f"imagefolder:{tmp_path}/f")
-    assert resolve_names([f"{KEYBOARD}.png"], left, "names", split) == (stored_name(split, f"{MAC}.png"),)
+    assert resolve_names([f"{KEYBOARD}.png"], left, "names", split) == (
+        stored_name(split, f"{MAC}.png"),
+    )
 
 
 def test_cache_and_traces_know_her_too(spec: str) -> None:
     load(spec)
-    assert picked(held_in_cache(), people=[f"subject:{KEYBOARD}"]) == picked(held_in_cache(), people=[f"subject:{MAC}"]) != ()
+    assert (
+        picked(held_in_cache(), people=[f"subject:{KEYBOARD}"])
+        == picked(held_in_cache(), people=[f"subject:{MAC}"])
+        != ()
+    )
     for name in (KEYBOARD, MAC):
         person = person_in(spec, f"subject:{name}")
         assert person.ids == {"1.png"} and person.called(KEYBOARD) and person.called(MAC)
 
 
-@pytest.mark.parametrize("name", ["subject:Ben", "subject:\uff42en", "subject:be\u200bn", 'subject:"ben"', "2.PNG"])
-def test_a_name_that_is_nearly_there_is_told_and_not_taken(tmp_path: Path, spec: str, name: str) -> None:
-    with pytest.raises(DataError, match=r"1 unknown names .*is there, which differs only in capital letters"):
+@pytest.mark.parametrize(
+    "name", ["subject:Ben", "subject:\uff42en", "subject:be\u200bn", 'subject:"ben"', "2.PNG"]
+)
+def test_a_name_that_is_nearly_there_is_told_and_not_taken(
+    tmp_path: Path, spec: str, name: str
+) -> None:
+    with pytest.raises(
+        DataError, match=r"1 unknown names .*is there, which differs only in capital letters"
+    ):
         asked(tmp_path, name, spec)
 
 
@@ -136,7 +176,11 @@ def test_what_a_spreadsheet_did_to_a_forget_file_is_refused_with_its_line(
     if not line.startswith("#"):
         people = line.removeprefix("subject:")
         with pytest.raises(DataError, match="name 1, "):
-            asked(tmp_path, json.dumps({"subjects": [people]} if people != line else {"samples": [line]}), spec)
+            asked(
+                tmp_path,
+                json.dumps({"subjects": [people]} if people != line else {"samples": [line]}),
+                spec,
+            )
 
 
 def test_lines_of_signs_are_comments_still(tmp_path: Path, spec: str) -> None:

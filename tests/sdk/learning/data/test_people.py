@@ -29,7 +29,10 @@ def two(draw: Draw, tmp_path: Path) -> tuple[str, str]:
     """Two tables in the cache: anna and bert, and bert's other picture with carla's."""
     for number in range(4):
         draw(f"pets/{number}.png", 10 * number)
-    for name, rows in {"one": ("0.png,anna", "1.png,bert"), "two": ("2.png,bert", "3.png,carla")}.items():
+    for name, rows in {
+        "one": ("0.png,anna", "1.png,bert"),
+        "two": ("2.png,bert", "3.png,carla"),
+    }.items():
         (tmp_path / "pets" / f"{name}.csv").write_text("\n".join(["path,subject", *rows, ""]))
     specs = tuple(f"csv:{tmp_path}/pets/{name}.csv" for name in ("one", "two"))
     for spec in specs:
@@ -40,22 +43,41 @@ def two(draw: Draw, tmp_path: Path) -> tuple[str, str]:
 def test_info_tells_what_is_kept_of_which_data(two: tuple[str, str]) -> None:
     said = unplug("info")
     facts = {entry["data"]: entry for entry in said["entries"]}
-    assert set(facts) == set(two) and said["foreign"] == 0 and said["bytes"] == sum(fact["bytes"] for fact in facts.values())
+    assert (
+        set(facts) == set(two)
+        and said["foreign"] == 0
+        and said["bytes"] == sum(fact["bytes"] for fact in facts.values())
+    )
     for fact in facts.values():
-        assert fact["kind"] == "pictures, 8 px" and fact["samples"] == 2 and fact["modes"] == ["0600"]
-        assert sorted(Path(file).suffix for file in fact["files"]) == [".json", ".npy", ".people"] and fact["since"][:2] == "20"
+        assert (
+            fact["kind"] == "pictures, 8 px" and fact["samples"] == 2 and fact["modes"] == ["0600"]
+        )
+        assert (
+            sorted(Path(file).suffix for file in fact["files"]) == [".json", ".npy", ".people"]
+            and fact["since"][:2] == "20"
+        )
     text = CliRunner().invoke(main, ["cache", "info"]).stdout
     assert two[0] in text and "0600" in text and "2 entries" in text
 
 
 @pytest.mark.parametrize(
     ("names", "gone"),
-    [("subject:anna\n", 1), ("subject:bert\n", 2), ("3.png\n", 1), ('{"subjects": ["carla"]}', 1), ("subject:dora\n", 0)],
+    [
+        ("subject:anna\n", 1),
+        ("subject:bert\n", 2),
+        ("3.png\n", 1),
+        ('{"subjects": ["carla"]}', 1),
+        ("subject:dora\n", 0),
+    ],
 )
-def test_people_are_purged_by_name(two: tuple[str, str], tmp_path: Path, names: str, gone: int) -> None:
+def test_people_are_purged_by_name(
+    two: tuple[str, str], tmp_path: Path, names: str, gone: int
+) -> None:
     (tmp_path / "forget.txt").write_text(names)
     said = unplug("purge", "--forget", tmp_path / "forget.txt", "--yes")
-    assert (len(said["deleted"]), said["left"]) == (gone, 2 - gone) and len(held_in_cache()) == 2 - gone
+    assert (len(said["deleted"]), said["left"]) == (gone, 2 - gone) and len(
+        held_in_cache()
+    ) == 2 - gone
     assert not any(Path(file).exists() for entry in said["deleted"] for file in entry["files"])
 
 
@@ -89,7 +111,9 @@ def test_everything_goes_but_what_is_not_ours(two: tuple[str, str], tmp_path: Pa
         (("--forget", "/nowhere", "--yes"), "No such file"),
     ],
 )
-def test_it_deletes_nothing_unasked(two: tuple[str, str], args: tuple[str, ...], message: str) -> None:
+def test_it_deletes_nothing_unasked(
+    two: tuple[str, str], args: tuple[str, ...], message: str
+) -> None:
     result = CliRunner().invoke(main, ["cache", "purge", *args])
     assert result.exit_code == 2 and result.stderr.startswith("error: ")
     assert re.search(message, result.stderr), result.stderr

@@ -1,4 +1,6 @@
-"""Pictures of a few kilobytes that would keep a decoder busy for minutes, and ordinary ones that look a little like them."""
+"""Pictures of a few kilobytes that would keep a decoder busy for minutes, and ordinary ones that
+look a little like them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from PIL import Image
 
 from unplug.core import DataError
 from unplug.sdk.learning.data.decode import decode_bytes
-from unplug.sdk.learning.data.picture_cost import MAX_CHUNKS, MAX_SCANNED_PIXELS, MAX_SEGMENTS, check_scans
+from unplug.sdk.learning.data.picture_cost import (
+    MAX_CHUNKS,
+    MAX_SCANNED_PIXELS,
+    MAX_SEGMENTS,
+    check_scans,
+)
 
 
 def saved(kind: str, side: int = 64, **options: object) -> bytes:
@@ -45,21 +52,34 @@ def png(name: bytes, count: int) -> bytes:
 def bmp(width: int, height: int, packed: bytes) -> bytes:
     """Eight bits a pixel, run-length encoded."""
     info = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 8, 1, len(packed), 0, 0, 256, 0)
-    return struct.pack("<2sIHHI", b"BM", 1078 + len(packed), 0, 0, 1078) + info + bytes(1024) + packed
+    return (
+        struct.pack("<2sIHHI", b"BM", 1078 + len(packed), 0, 0, 1078) + info + bytes(1024) + packed
+    )
 
 
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
         (lambda: progressive(1 + MAX_SCANNED_PIXELS // 512**2, 512), "scans of 262,144 pixels"),
-        (lambda: jpeg(b"\xff\xfe\x00\x02", MAX_SEGMENTS), "segments"), (lambda: jpeg(b"\xff", MAX_SEGMENTS), "segments"),
-        (lambda: jpeg(b"\x00", MAX_SEGMENTS), "segments"), (lambda: png(b"prVt", MAX_CHUNKS), "chunks"),
+        (lambda: jpeg(b"\xff\xfe\x00\x02", MAX_SEGMENTS), "segments"),
+        (lambda: jpeg(b"\xff", MAX_SEGMENTS), "segments"),
+        (lambda: jpeg(b"\x00", MAX_SEGMENTS), "segments"),
+        (lambda: png(b"prVt", MAX_CHUNKS), "chunks"),
         (lambda: bmp(2000, 2000, b"\x01\x07" * 10), "run-length encoded"),
         (lambda: bmp(2**31 - 1, -1, b"\x00\x01"), "run-length encoded"),
         (lambda: bmp(64, 64, b"\x01\x07" * 2**20), "run-length encoded"),
     ],
-    ids=["scans", "segments", "fill bytes", "junk", "chunks", "large run lengths", "a wide row", "many run lengths"],
-)  # fmt: skip
+    ids=[
+        "scans",
+        "segments",
+        "fill bytes",
+        "junk",
+        "chunks",
+        "large run lengths",
+        "a wide row",
+        "many run lengths",
+    ],
+)
 def test_what_would_keep_a_decoder_busy_is_refused_unopened(
     raw: Callable[[], bytes], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,11 +95,17 @@ def test_what_would_keep_a_decoder_busy_is_refused_unopened(
 @pytest.mark.parametrize(
     "raw",
     [
-        lambda: saved("JPEG"), lambda: saved("JPEG", progressive=True), lambda: progressive(20), lambda: saved("WEBP"),
-        lambda: jpeg(b"\xff\xe5\xff\xff" + bytes(65533), 20), lambda: png(b"prVt", 1000), lambda: saved("BMP"),
-        lambda: bmp(64, 64, b"\x40\x07\x00\x00" * 64 + b"\x00\x01"), lambda: saved("PNG", 900, compress_level=0),
+        lambda: saved("JPEG"),
+        lambda: saved("JPEG", progressive=True),
+        lambda: progressive(20),
+        lambda: saved("WEBP"),
+        lambda: jpeg(b"\xff\xe5\xff\xff" + bytes(65533), 20),
+        lambda: png(b"prVt", 1000),
+        lambda: saved("BMP"),
+        lambda: bmp(64, 64, b"\x40\x07\x00\x00" * 64 + b"\x00\x01"),
+        lambda: saved("PNG", 900, compress_level=0),
     ],
-)  # fmt: skip
+)
 def test_ordinary_pictures_are_decoded(raw: Callable[[], bytes]) -> None:
     assert decode_bytes(raw(), "a", 32).shape == (32, 32, 3)
 

@@ -1,4 +1,6 @@
-"""Files that nobody vouches for become pixels or one typed error, once: the cache, and workers that give the same."""
+"""Files that nobody vouches for become pixels or one typed error, once: the cache, and workers that
+give the same.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from unplug.sdk.learning.data.sources.files import FileSource
 
 from .conftest import Draw
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::PIL.Image.DecompressionBombWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::UserWarning", "ignore::PIL.Image.DecompressionBombWarning"
+)
 JPEG_SLACK = 3  # grey levels; flat areas at quality 95
 
 
@@ -34,7 +38,9 @@ def png(width: int, height: int, rows: bytes = b"", bits: int = 8, colour: int =
     """A PNG written by hand, so that its header can lie."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        return (
+            struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        )
 
     header = struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)
     body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
@@ -42,10 +48,16 @@ def png(width: int, height: int, rows: bytes = b"", bits: int = 8, colour: int =
 
 
 BROKEN = {
-    "zero.jpg": b"", "text.jpg": b"Dear reader, this is no photograph. " * 20, "header.png": b"\x89PNG\r\n\x1a\n",
-    "bomb.png": png(60_000, 60_000), "big.png": png(10_001, 10_000), "short.png": png(12, 12, b"\0" * 30),
-    "gif.png": b"GIF89a" + b"\0" * 50, "svg.png": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "flat.png": png(0, 5),
-}  # fmt: skip
+    "zero.jpg": b"",
+    "text.jpg": b"Dear reader, this is no photograph. " * 20,
+    "header.png": b"\x89PNG\r\n\x1a\n",
+    "bomb.png": png(60_000, 60_000),
+    "big.png": png(10_001, 10_000),
+    "short.png": png(12, 12, b"\0" * 30),
+    "gif.png": b"GIF89a" + b"\0" * 50,
+    "svg.png": b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+    "flat.png": png(0, 5),
+}
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -75,7 +87,9 @@ def test_damage_of_any_kind_is_a_data_error_or_an_image(tmp_path: Path, format_:
     for _ in range(250):
         damaged = bytearray(raw if chance.random() < 0.8 else raw[: chance.randrange(1, len(raw))])
         for _ in range(chance.choice([1, 2, 8])):
-            damaged[int(chance.random() ** 3 * len(damaged))] = chance.choice([0, 255, chance.randrange(256)])
+            damaged[int(chance.random() ** 3 * len(damaged))] = chance.choice(
+                [0, 255, chance.randrange(256)]
+            )
         path.write_bytes(damaged)
         try:
             assert decode_file(path, 8).shape == (8, 8, 3)
@@ -83,7 +97,9 @@ def test_damage_of_any_kind_is_a_data_error_or_an_image(tmp_path: Path, format_:
             assert str(path) in str(error)
 
 
-def test_an_exif_block_that_pillow_stumbles_over_is_a_data_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exif_block_that_pillow_stumbles_over_is_a_data_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Seen in a fuzzing run: struct.error is no ValueError."""
     from unplug.sdk.learning.data import decode
 
@@ -97,16 +113,23 @@ def test_an_exif_block_that_pillow_stumbles_over_is_a_data_error(tmp_path: Path,
         decode_file(path, 8)
 
 
-def test_bad_files_are_counted_and_the_others_stay_with_their_labels(draw: Draw, tmp_path: Path) -> None:
+def test_bad_files_are_counted_and_the_others_stay_with_their_labels(
+    draw: Draw, tmp_path: Path
+) -> None:
     for age in range(1, 9):
         draw(f"faces/{age:02d}_0_0_x.png", 20 * age)
     for number, (name, content) in enumerate(BROKEN.items()):
-        (tmp_path / "faces" / f"{number:02d}_1_1_{name}").write_bytes(content)  # between the good ones
-    with pytest.raises(DataError, match=f"{len(BROKEN)} of {len(BROKEN) + 8} samples cannot be used"):
+        # between the good ones
+        (tmp_path / "faces" / f"{number:02d}_1_1_{name}").write_bytes(content)
+    with pytest.raises(
+        DataError, match=f"{len(BROKEN)} of {len(BROKEN) + 8} samples cannot be used"
+    ):
         load_dataset(f"utkface:{tmp_path}/faces", 8, show=False)
     for _ in range(2):  # decoded, then from the cache
         dataset = load_dataset(f"utkface:{tmp_path}/faces", 8, on_bad="skip", show=False)
-        assert dataset.ages.tolist() == [1, 2, 3, 4, 5, 6, 7, 8] and len(dataset.problems) == len(BROKEN)
+        assert dataset.ages.tolist() == [1, 2, 3, 4, 5, 6, 7, 8] and len(dataset.problems) == len(
+            BROKEN
+        )
         assert (dataset.pixels(range(8)) == (20 * np.arange(1, 9))[:, None, None, None]).all()
         backwards = dataset.pixels([7, 0])
         assert backwards[0, 0, 0, 0] == 160 and backwards[1, 0, 0, 0] == 20
@@ -119,9 +142,15 @@ QUADRANTS = np.array([[0, 1], [2, 3]])  # as displayed
 def test_exif_orientation_is_applied(tmp_path: Path, orientation: int) -> None:
     """The eight stored forms of one picture (EXIF 2.3, tag 0x0112) decode to the same pixels."""
     stored = {
-        1: QUADRANTS, 2: QUADRANTS[:, ::-1], 3: QUADRANTS[::-1, ::-1], 4: QUADRANTS[::-1],
-        5: QUADRANTS.T, 6: np.rot90(QUADRANTS), 7: QUADRANTS[::-1, ::-1].T, 8: np.rot90(QUADRANTS, -1),
-    }[orientation]  # fmt: skip
+        1: QUADRANTS,
+        2: QUADRANTS[:, ::-1],
+        3: QUADRANTS[::-1, ::-1],
+        4: QUADRANTS[::-1],
+        5: QUADRANTS.T,
+        6: np.rot90(QUADRANTS),
+        7: QUADRANTS[::-1, ::-1].T,
+        8: np.rot90(QUADRANTS, -1),
+    }[orientation]
     exif = Image.Exif()
     exif[0x0112] = orientation
     grey = np.kron(stored * 60, np.ones((8, 8))).astype(np.uint8)
@@ -171,7 +200,9 @@ def test_odd_shapes_become_squares(tmp_path: Path, width: int, height: int) -> N
     assert (decode_file(tmp_path / "a.png", 8) == (9, 8, 7)).all()
 
 
-def test_decoding_in_threads_leaves_the_filters_of_warnings_alone(draw: Draw, tmp_path: Path) -> None:
+def test_decoding_in_threads_leaves_the_filters_of_warnings_alone(
+    draw: Draw, tmp_path: Path
+) -> None:
     for number in range(40):
         draw(f"faces/{number}_0_0_x.png", number)
     before = list(warnings.filters)
@@ -216,18 +247,25 @@ def test_the_second_load_decodes_nothing_and_gives_the_same(pets: Path, decoded:
     second = load(pets)
     assert decoded == [] and second.digest == first.digest and second.ids == first.ids
     assert second.pixels(range(4)).tobytes() == first.pixels(range(4)).tobytes()
-    assert [problem.id for problem in second.problems] == ["bad.png"] and second.problems == first.problems
+    assert [problem.id for problem in second.problems] == [
+        "bad.png"
+    ] and second.problems == first.problems
 
 
-def test_changed_content_labels_and_ids_are_seen(pets: Path, draw: Draw, decoded: list[str]) -> None:
+def test_changed_content_labels_and_ids_are_seen(
+    pets: Path, draw: Draw, decoded: list[str]
+) -> None:
     first = load(pets)
     decoded.clear()
     status = (pets / "pets" / "2.png").stat()
     draw("pets/2.png", 99)
-    os.utime(pets / "pets" / "2.png", ns=(status.st_atime_ns, status.st_mtime_ns))  # contents count, not times
+    # contents count, not times
+    os.utime(pets / "pets" / "2.png", ns=(status.st_atime_ns, status.st_mtime_ns))
     second = load(pets)
     assert "2.png" in decoded and second.digest != first.digest
-    assert second.pixels([2]).max() == 99 == second.pixels([2]).min() and first.pixels([2]).max() == 20
+    assert (
+        second.pixels([2]).max() == 99 == second.pixels([2]).min() and first.pixels([2]).max() == 20
+    )
     first = load(pets).digest
     (pets / "pets" / "0.png").rename(pets / "pets" / "renamed.png")
     renamed = load(pets).digest
@@ -239,7 +277,12 @@ def test_changed_content_labels_and_ids_are_seen(pets: Path, draw: Draw, decoded
 def test_two_sizes_coexist(pets: Path, decoded: list[str]) -> None:
     assert (load(pets, 8).size, load(pets, 16).size) == (8, 16)
     decoded.clear()
-    assert load(pets, 8).pixels([1]).shape == (1, 8, 8, 3) and load(pets, 16).pixels([1]).shape == (1, 16, 16, 3)
+    assert load(pets, 8).pixels([1]).shape == (1, 8, 8, 3) and load(pets, 16).pixels([1]).shape == (
+        1,
+        16,
+        16,
+        3,
+    )
     assert decoded == [] and len(cached(".npy")) == 2
 
 
@@ -295,7 +338,9 @@ def test_workers_give_the_pixels_of_this_process_in_its_order(draw: Draw, tmp_pa
     spec = f"synth:n={count},subjects=5"
     source, dataset = parse_spec(spec), load_dataset(f"synth:n={count},subjects=5", 16, show=False)
     for index in (0, 1, CHUNK - 1, CHUNK, count - 1):  # both sides of a border between two workers
-        assert (dataset.pixels([index])[0] == source.decode(source.listing().samples[index], 16)).all()
+        assert (
+            dataset.pixels([index])[0] == source.decode(source.listing().samples[index], 16)
+        ).all()
     for number in range(CHUNK + 8):
         draw(f"pets/{number:03d}.png", number)
     (tmp_path / "pets" / "005.png").write_bytes(b"broken")
@@ -318,5 +363,7 @@ def test_a_script_without_a_main_guard_loads_data(tmp_path: Path) -> None:
         "print('started')\nfrom unplug.sdk.learning.data import load_dataset\n"
         f"print(len(load_dataset('synth:n={SERIAL_BELOW},subjects=4', 16, show=False)))\n"
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=120
+    )
     assert (done.stdout, done.returncode) == (f"started\n{SERIAL_BELOW}\n", 0), done.stderr

@@ -1,4 +1,6 @@
-"""Splits and forget files: laws over random data, official parts, hashes, names, and requests that cannot be done."""
+"""Splits and forget files: laws over random data, official parts, hashes, names, and requests that
+cannot be done.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,20 @@ from unplug.sdk.learning.data.split import PARTS, check_forget
 def dataset_of(samples: list[Sample]) -> Dataset:
     images = np.zeros((len(samples), 8, 8, 3), np.uint8)
     rows = np.arange(len(samples))
-    return Dataset(spec="hand:", images=images, rows=rows, samples=tuple(samples), problems=(), digest="d")
+    return Dataset(
+        spec="hand:", images=images, rows=rows, samples=tuple(samples), problems=(), digest="d"
+    )
 
 
 def people(subjects: list[int | None], **fields: Any) -> Dataset:
     return dataset_of(
         [
-            Sample(id=f"s{row}", payload=row, subject=None if person is None else f"p{person}", **fields)
+            Sample(
+                id=f"s{row}",
+                payload=row,
+                subject=None if person is None else f"p{person}",
+                **fields,
+            )
             for row, person in enumerate(subjects)
         ]
     )
@@ -53,10 +62,14 @@ subject_lists = st.lists(st.none() | st.integers(0, 12), min_size=12, max_size=6
 @pytest.mark.long
 @settings(max_examples=60)
 @given(subject_lists, st.integers(0, 99), st.booleans())
-def test_a_split_covers_everything_once_and_no_subject_twice(subjects: list[int | None], seed: int, by_subject: bool) -> None:
+def test_a_split_covers_everything_once_and_no_subject_twice(
+    subjects: list[int | None], seed: int, by_subject: bool
+) -> None:
     dataset = people(subjects)
     try:
-        split = make_split(dataset, seed=seed, validation=0.2, test=0.2, subject_disjoint=by_subject)
+        split = make_split(
+            dataset, seed=seed, validation=0.2, test=0.2, subject_disjoint=by_subject
+        )
     except DataError as error:  # a few large subjects can leave a set empty, which is said
         assert "set empty" in str(error)
         assume(False)
@@ -69,18 +82,34 @@ def test_a_split_covers_everything_once_and_no_subject_twice(subjects: list[int 
             homes.setdefault(person, set()).add(place[f"s{row}"])
     if by_subject:
         assert all(len(parts) == 1 for parts in homes.values())
-    assert split.subject_disjoint == (None not in subjects and all(len(parts) == 1 for parts in homes.values()))
+    assert split.subject_disjoint == (
+        None not in subjects and all(len(parts) == 1 for parts in homes.values())
+    )
     for part in PARTS:
-        assert list(getattr(split, part)) == [name for name in dataset.ids if place[name] == part], "the data's order"
-    assert split == make_split(dataset, seed=seed, validation=0.2, test=0.2, subject_disjoint=by_subject)
+        assert list(getattr(split, part)) == [
+            name for name in dataset.ids if place[name] == part
+        ], "the data's order"
+    assert split == make_split(
+        dataset, seed=seed, validation=0.2, test=0.2, subject_disjoint=by_subject
+    )
     assert Split.from_dict(json.loads(json.dumps(split.to_dict()))) == split
 
 
 def test_sizes_are_the_fractions_where_subjects_do_not_bind() -> None:
     split = make_split(people([None] * 200), validation=0.1, test=0.25)
     assert (len(split.train), len(split.validation), len(split.test)) == (130, 20, 50)
-    assert make_split(people([None] * 200), seed=1).test != make_split(people([None] * 200), seed=2).test
-    for validation, test in ((0, 0.2), (0.1, 0), (0.5, 0.5), (-0.1, 0.2), (float("nan"), 0.2), (0.1, 1)):
+    assert (
+        make_split(people([None] * 200), seed=1).test
+        != make_split(people([None] * 200), seed=2).test
+    )
+    for validation, test in (
+        (0, 0.2),
+        (0.1, 0),
+        (0.5, 0.5),
+        (-0.1, 0.2),
+        (float("nan"), 0.2),
+        (0.1, 1),
+    ):
         with pytest.raises(DataError, match="leave nothing to train on"):
             make_split(people([None] * 20), validation=validation, test=test)
     for fraction in (0.0, 1.0, -1.0, float("nan")):
@@ -97,7 +126,12 @@ def test_sizes_are_the_fractions_where_subjects_do_not_bind() -> None:
 def parted(*parts: str | None, subjects: bool = False) -> Dataset:
     return dataset_of(
         [
-            Sample(id=f"s{row}", payload=row, partition=part, subject=f"p{row // 2}" if subjects else None)  # type: ignore[arg-type]
+            Sample(
+                id=f"s{row}",
+                payload=row,
+                partition=part,
+                subject=f"p{row // 2}" if subjects else None,
+            )  # type: ignore[arg-type]
             for row, part in enumerate(parts)
         ]
     )
@@ -105,15 +139,24 @@ def parted(*parts: str | None, subjects: bool = False) -> Dataset:
 
 def test_official_parts_are_respected() -> None:
     split = make_split(parted(*["test"] * 3, *["train"] * 5, *["validation"] * 2))
-    assert split.test == ("s0", "s1", "s2") and split.validation == ("s8", "s9") and len(split.train) == 5
+    assert (
+        split.test == ("s0", "s1", "s2")
+        and split.validation == ("s8", "s9")
+        and len(split.train) == 5
+    )
     dataset = parted(*["test"] * 4, *["train"] * 20, subjects=True)
     split = make_split(dataset, validation=0.2)
     assert split.test == ("s0", "s1", "s2", "s3") and len(split.validation) == 4
-    assert {*split.validation, *split.train} == {f"s{row}" for row in range(4, 24)} and split.subject_disjoint
+    assert {*split.validation, *split.train} == {
+        f"s{row}" for row in range(4, 24)
+    } and split.subject_disjoint
     split = make_split(parted(*["train"] * 10, *["test"] * 5, None), test=0.5)
     assert len(split.test) == 8
     dataset = dataset_of(
-        [Sample(id=f"s{row}", payload=row, partition=part, subject="same") for row, part in enumerate(PARTS * 2)]  # type: ignore[arg-type]
+        [
+            Sample(id=f"s{row}", payload=row, partition=part, subject="same")
+            for row, part in enumerate(PARTS * 2)
+        ]  # type: ignore[arg-type]
     )
     assert not make_split(dataset).subject_disjoint
 
@@ -134,7 +177,9 @@ def test_files_and_forget_sets_come_back(split: Split, tmp_path: Path) -> None:
     assert with_forget.sha256 != split.sha256
     with pytest.raises(DataError, match="it is empty"):
         check_forget(split, [])
-    with pytest.raises(DataError, match=r"1 of 2 samples were not trained on \(first: nobody; 0 are held out"):
+    with pytest.raises(
+        DataError, match=r"1 of 2 samples were not trained on \(first: nobody; 0 are held out"
+    ):
         check_forget(split, [split.train[0], "nobody"])
     with pytest.raises(DataError, match=r"2 of 2 samples were not trained on .*2 are held out"):
         check_forget(split, [split.test[0], split.validation[0]])
@@ -153,7 +198,9 @@ def test_who_is_held_out_as_well_leaves_validation_and_test(split: Split) -> Non
     data = people([None] * 40)
     again = split_for(asked, data, [split.train[1], split.test[0]])
     assert again == asked.with_forget(split.train[:2]), "what is in no set any more is done"
-    with pytest.raises(DataError, match=r"1 of 1 samples were not trained on.*`unplug ledger touch`"):
+    with pytest.raises(
+        DataError, match=r"1 of 1 samples were not trained on.*`unplug ledger touch`"
+    ):
         split_for(asked, data, [split.test[1]])
     with pytest.raises(DataError, match="0 are held out"):
         split_for(asked, data, [split.test[0]])
@@ -161,8 +208,13 @@ def test_who_is_held_out_as_well_leaves_validation_and_test(split: Split) -> Non
         split_for(asked, data, [split.train[1], "nobody"])
 
 
-@pytest.mark.parametrize("edit", [{"seed": 9}, {"data_digest": "x"}, {"forget": ["s0"]}, {"test": []}, {"sha256": "0" * 64}])
-def test_an_edited_split_file_is_noticed(split: Split, tmp_path: Path, edit: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "edit",
+    [{"seed": 9}, {"data_digest": "x"}, {"forget": ["s0"]}, {"test": []}, {"sha256": "0" * 64}],
+)
+def test_an_edited_split_file_is_noticed(
+    split: Split, tmp_path: Path, edit: dict[str, Any]
+) -> None:
     (tmp_path / "split.json").write_text(json.dumps(split.to_dict() | edit))
     with pytest.raises(DataError, match="its hash does not match"):
         load_split(tmp_path / "split.json")
@@ -171,12 +223,24 @@ def test_an_edited_split_file_is_noticed(split: Split, tmp_path: Path, edit: dic
 @pytest.mark.parametrize(
     "edit",
     [
-        {"train": 5}, {"seed": "x"}, {"schema": "unplug-split/2"}, {"validation": None}, {"train": "ab"}, {"test": [1, 2]},
-        {"seed": True}, {"subject_disjoint": "no"}, {"data_digest": None}, {"sha256": 7}, {"schema": ["x"] * 10_000},
-        {"forget": ["\ud800"]}, {"train": {"a": 1}},
+        {"train": 5},
+        {"seed": "x"},
+        {"schema": "unplug-split/2"},
+        {"validation": None},
+        {"train": "ab"},
+        {"test": [1, 2]},
+        {"seed": True},
+        {"subject_disjoint": "no"},
+        {"data_digest": None},
+        {"sha256": 7},
+        {"schema": ["x"] * 10_000},
+        {"forget": ["\ud800"]},
+        {"train": {"a": 1}},
     ],
-)  # fmt: skip
-def test_a_file_that_is_no_split_is_refused(split: Split, tmp_path: Path, edit: dict[str, Any]) -> None:
+)
+def test_a_file_that_is_no_split_is_refused(
+    split: Split, tmp_path: Path, edit: dict[str, Any]
+) -> None:
     for content in (json.dumps(split.to_dict() | edit), "[]", "null", "3", "{}"):
         (tmp_path / "split.json").write_text(content)
         with pytest.raises(DataError, match=r"split\.json"):
@@ -192,7 +256,10 @@ def test_a_random_forget_set_is_whole_subjects_of_train(seed: int, fraction: flo
     dataset = people([row // 4 for row in range(80)])
     split = make_split(dataset, seed=seed)
     names = pick_forget(dataset, split, fraction=fraction, seed=seed)
-    assert names == pick_forget(dataset, split, fraction=fraction, seed=seed) and len(set(names)) == len(names) >= 1
+    assert (
+        names == pick_forget(dataset, split, fraction=fraction, seed=seed)
+        and len(set(names)) == len(names) >= 1
+    )
     chosen = {sample.id for sample in dataset.samples if f"subject:{sample.subject}" in names}
     assert chosen <= set(split.train)
     wanted = max(1, round(fraction * len(split.train)))
@@ -200,14 +267,23 @@ def test_a_random_forget_set_is_whole_subjects_of_train(seed: int, fraction: flo
 
 
 SUBJECTS = {
-    "a.png": "anna", "b.png": "bob", "c.png": "anna", "d.png": None, "#1": "eve", "1": "one", "2": "two", "x #1": "12",
+    "a.png": "anna",
+    "b.png": "bob",
+    "c.png": "anna",
+    "d.png": None,
+    "#1": "eve",
+    "1": "one",
+    "2": "two",
+    "x #1": "12",
     "e\u2028f": None,
-}  # fmt: skip
+}
 
 
 @pytest.fixture
 def dataset() -> Dataset:
-    samples = tuple(Sample(id=name, payload=0, subject=subject) for name, subject in SUBJECTS.items())
+    samples = tuple(
+        Sample(id=name, payload=0, subject=subject) for name, subject in SUBJECTS.items()
+    )
     return Dataset(
         spec="hand:",
         images=np.random.default_rng(0).integers(0, 256, (9, 8, 8, 3), np.uint8),
@@ -227,36 +303,58 @@ def read(tmp_path: Path, dataset: Dataset, content: str | bytes) -> tuple[str, .
 @pytest.mark.parametrize(
     ("content", "ids"),
     [
-        ("a.png", ("a.png",)), ("d.png\n\n  a.png  \n# b.png\nd.png\n", ("a.png", "d.png")),
-        ("a.png\r\nb.png\r\n", ("a.png", "b.png")), ("\ufeffa.png\n", ("a.png",)),
-        ("subject:anna\nb.png", ("a.png", "b.png", "c.png")), ("subject: bob", ("b.png",)),
-        ("x #1\ne\u2028f", ("x #1", "e\u2028f")), ("subject:12", ("x #1",)), ('{"samples": ["#1"]}', ("#1",)),
+        ("a.png", ("a.png",)),
+        ("d.png\n\n  a.png  \n# b.png\nd.png\n", ("a.png", "d.png")),
+        ("a.png\r\nb.png\r\n", ("a.png", "b.png")),
+        ("\ufeffa.png\n", ("a.png",)),
+        ("subject:anna\nb.png", ("a.png", "b.png", "c.png")),
+        ("subject: bob", ("b.png",)),
+        ("x #1\ne\u2028f", ("x #1", "e\u2028f")),
+        ("subject:12", ("x #1",)),
+        ('{"samples": ["#1"]}', ("#1",)),
         ('{"samples": ["d.png"], "subjects": ["anna"]}', ("a.png", "c.png", "d.png")),
         (' \n{"subjects": ["bob"]}', ("b.png",)),
     ],
-)  # fmt: skip
-def test_names_become_ids_in_the_datas_order(tmp_path: Path, dataset: Dataset, content: str, ids: tuple[str, ...]) -> None:
+)
+def test_names_become_ids_in_the_datas_order(
+    tmp_path: Path, dataset: Dataset, content: str, ids: tuple[str, ...]
+) -> None:
     assert read(tmp_path, dataset, content) == ids
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", "names nothing"), ("# only a comment\n\n", "names nothing"), ("{}", "names nothing"),
+        ("", "names nothing"),
+        ("# only a comment\n\n", "names nothing"),
+        ("{}", "names nothing"),
         ("a.png\nx.png\ny.png", r"2 unknown names \(x\.png, y\.png\)"),
-        ("6\n7\n8\n9", r"4 unknown names \(6, 7, 8, \.\.\.\)"), ("subject:nobody", r"1 unknown names \(subject:nobody\)"),
-        ("anna", "1 unknown names"), ("subject:x", "1 unknown names"),
-        ("d.png # why", "a comment stands on a line of its own"), ("d.png\u2028a.png", "1 unknown names"),
-        ("#1", "comment and the id of a sample"), ('{"subjects": "12"}', "subjects is not a list of strings"),
-        ('{"samples": ["subject:12"]}', "people stand in subjects"), ('{"subjects": ["o ne"]}', "1 unknown names"),
-        ('{"subjects": [12]}', "subjects is not a list of strings"), ('{"subject": ["12"]}', "a key 'subject'"),
-        ('{"subjects": ["one"], "subjects": ["two"]}', "a key stands in it twice"), ('{"samples": 3}', "not a valid request"),
-        ('{"samples": null}', "not a valid request"), ('{"samples": [', "not a valid request"),
-        ('{"samples": ' + "[" * 100_000, "not a valid request"), (b"\xff\xd8\xff\xe0 a jpeg", "not UTF-8"),
-        (bytes(range(256)), "not UTF-8"), (b"\0\0\0\0", "NUL"), (b'{"samples": ["a.png\\u0000"]}', "NUL"),
+        ("6\n7\n8\n9", r"4 unknown names \(6, 7, 8, \.\.\.\)"),
+        ("subject:nobody", r"1 unknown names \(subject:nobody\)"),
+        ("anna", "1 unknown names"),
+        ("subject:x", "1 unknown names"),
+        ("d.png # why", "a comment stands on a line of its own"),
+        ("d.png\u2028a.png", "1 unknown names"),
+        ("#1", "comment and the id of a sample"),
+        ('{"subjects": "12"}', "subjects is not a list of strings"),
+        ('{"samples": ["subject:12"]}', "people stand in subjects"),
+        ('{"subjects": ["o ne"]}', "1 unknown names"),
+        ('{"subjects": [12]}', "subjects is not a list of strings"),
+        ('{"subject": ["12"]}', "a key 'subject'"),
+        ('{"subjects": ["one"], "subjects": ["two"]}', "a key stands in it twice"),
+        ('{"samples": 3}', "not a valid request"),
+        ('{"samples": null}', "not a valid request"),
+        ('{"samples": [', "not a valid request"),
+        ('{"samples": ' + "[" * 100_000, "not a valid request"),
+        (b"\xff\xd8\xff\xe0 a jpeg", "not UTF-8"),
+        (bytes(range(256)), "not UTF-8"),
+        (b"\0\0\0\0", "NUL"),
+        (b'{"samples": ["a.png\\u0000"]}', "NUL"),
     ],
-)  # fmt: skip
-def test_files_that_name_nothing_known_are_refused(tmp_path: Path, dataset: Dataset, content: str | bytes, words: str) -> None:
+)
+def test_files_that_name_nothing_known_are_refused(
+    tmp_path: Path, dataset: Dataset, content: str | bytes, words: str
+) -> None:
     with pytest.raises(DataError, match=words) as caught:
         read(tmp_path, dataset, content)
     assert "forget.txt" in str(caught.value)
@@ -269,7 +367,9 @@ def test_white_space_that_tells_two_names_apart(tmp_path: Path, dataset: Dataset
     for line in ("a.png", " a.png", "subject:bob", "subject:bob \n", "subject: bob "):
         with pytest.raises(DataError, match="differ in white space alone"):
             read(tmp_path, spaced, line)
-    assert read(tmp_path, spaced, "c.png") == ("c.png",) and read(tmp_path, spaced, " f.png\r\r\n") == (" f.png\r",)
+    assert read(tmp_path, spaced, "c.png") == ("c.png",) and read(
+        tmp_path, spaced, " f.png\r\r\n"
+    ) == (" f.png\r",)
     assert read(tmp_path, spaced, '{"samples": [" a.png"]}') == (" a.png",)
     assert read(tmp_path, spaced, '{"subjects": ["bob"]}') == ("b.png",)
 
@@ -288,8 +388,13 @@ def test_missing_files_folders_and_giants_are_refused(tmp_path: Path, dataset: D
 
 def test_a_request_is_told_in_one_line_with_the_same_pictures(dataset: Dataset) -> None:
     line = describe_request(("a.png", "b.png", "c.png", "d.png"), dataset)
-    assert line == "forgets 4 of 9 pictures: all 2 of subject anna; all 1 of subject bob; d.png without a subject"
-    assert describe_request(("a.png",), dataset) == "forgets 1 of 9 pictures: 1 of 2 of subject anna"
+    assert line == (
+        "forgets 4 of 9 pictures: all 2 of subject anna; all 1 of subject bob; d.png without a "
+        "subject"
+    )
+    assert (
+        describe_request(("a.png",), dataset) == "forgets 1 of 9 pictures: 1 of 2 of subject anna"
+    )
     many = describe_request(dataset.ids, dataset)
     assert many.endswith("and 3 more") and "\u2028" not in many
     dataset.images[1] = dataset.images[0]
@@ -299,11 +404,16 @@ def test_a_request_is_told_in_one_line_with_the_same_pictures(dataset: Dataset) 
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("subject:12.png", "stand for a person"), (os.fsdecode(b"f\xff.png"), "is not UTF-8")]
+    ("name", "reason"),
+    [("subject:12.png", "stand for a person"), (os.fsdecode(b"f\xff.png"), "is not UTF-8")],
 )
 def test_ids_that_no_request_could_name_are_refused(tmp_path: Path, name: str, reason: str) -> None:
     for file in (name, "fine.png"):
-        Image.new("RGB", (8, 8), "red" if file == name else "blue").save(tmp_path / file, format="png")
+        Image.new("RGB", (8, 8), "red" if file == name else "blue").save(
+            tmp_path / file, format="png"
+        )
     with pytest.raises(DataError, match=reason):
         load_dataset(f"imagefolder:{tmp_path}", 8, show=False)
-    assert load_dataset(f"imagefolder:{tmp_path}", 8, on_bad="skip", show=False).ids == ("fine.png",)
+    assert load_dataset(f"imagefolder:{tmp_path}", 8, on_bad="skip", show=False).ids == (
+        "fine.png",
+    )

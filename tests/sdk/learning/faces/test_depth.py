@@ -1,4 +1,6 @@
-"""Exact depth of drawn faces: where it lies against the picture, what is nearer than what, and laws of it."""
+"""Exact depth of drawn faces: where it lies against the picture, what is nearer than what, and laws
+of it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from unplug.sdk.learning.faces.depth.surface import Rays, depth_of
 SIZE = 128
 CLEAR = faces.Camera()
 HALF = 0.9
-"""Of a head's depth above the backdrop: what a pixel has that an outline of the head cuts in halves."""
+"""Of a head's depth above the backdrop: what a pixel has that an outline of the head cuts in
+halves.
+"""
 
 
 def a_face(seed: int, age: float = 34.0, **changed: object) -> faces.FaceParams:
@@ -33,17 +37,26 @@ def a_face(seed: int, age: float = 34.0, **changed: object) -> faces.FaceParams:
 
 
 def shown(params: faces.FaceParams) -> NDArray[np.float64]:
-    """How much of each pixel shows no background (SIZE, SIZE): two pictures that differ by nothing else."""
+    """How much of each pixel shows no background (SIZE, SIZE): two pictures that differ by nothing
+    else.
+    """
     walls = [faces.Background(kind="plain", colour=colour) for colour in ("cream", "navy")]
-    one, two = (faces.render(replace(params, background=wall), SIZE).image.astype(float) for wall in walls)
-    bare = [cv2.resize(paint_background(wall, 2 * SIZE), (SIZE, SIZE), interpolation=cv2.INTER_AREA) for wall in walls]
+    one, two = (
+        faces.render(replace(params, background=wall), SIZE).image.astype(float) for wall in walls
+    )
+    bare = [
+        cv2.resize(paint_background(wall, 2 * SIZE), (SIZE, SIZE), interpolation=cv2.INTER_AREA)
+        for wall in walls
+    ]
     return 1.0 - np.abs(one - two).sum(axis=2) / np.abs(bare[0].astype(float) - bare[1]).sum(axis=2)
 
 
 def plain_head(pose: faces.Pose | None = None) -> faces.FaceParams:
     """A bald grown-up: the same on both sides."""
     person = faces.sample_identity(np.random.default_rng(3))
-    person = replace(person, hair_style="bald", glasses="none", beard=0.0, cue_offsets=(0.0,) * 5, age_offset=0.0)
+    person = replace(
+        person, hair_style="bald", glasses="none", beard=0.0, cue_offsets=(0.0,) * 5, age_offset=0.0
+    )
     return faces.FaceParams(identity=person, age=30.0, pose=pose or faces.Pose())
 
 
@@ -74,13 +87,22 @@ def test_the_surface_goes_through_what_the_features_are_drawn_at(yaw: float) -> 
     skin = rays.head(params, cues)
     for name, row in (("tip", 0), ("base", 0), ("lips", 3), ("lips", 8)):
         point = view.shape.points[name][[row]]
-        assert float(rays.sample(skin, view.project(point))[0]) == pytest.approx(float(depth_of(view, point)[0]), abs=0.06)
+        assert float(rays.sample(skin, view.project(point))[0]) == pytest.approx(
+            float(depth_of(view, point)[0]), abs=0.06
+        )
 
 
 def test_slices_are_met_where_their_rays_meet_them() -> None:
-    """Points on the front of an ellipsoid of slices, put there by hand, project to rays that find their depth again."""
+    """Points on the front of an ellipsoid of slices, put there by hand, project to rays that find
+    their depth again.
+    """
     params = plain_head(faces.Pose(yaw=25.0, pitch=-12.0, roll=10.0))
-    view = View(build_shape(params, age_cues(params.identity, 30.0, params.jitter)), params.pose, params.camera, 512)
+    view = View(
+        build_shape(params, age_cues(params.identity, 30.0, params.jitter)),
+        params.pose,
+        params.camera,
+        512,
+    )
     rays = Rays(view)
     rows = rays.closed_rows
     field = rays.slices(rows)
@@ -88,37 +110,61 @@ def test_slices_are_met_where_their_rays_meet_them() -> None:
         w, zc, d = (float(np.interp(y, rows[:, 0], rows[:, column])) for column in (1, 2, 3))
         for angle in (1.1, 1.6, 2.0):  # all of them face this camera, and lie away from the edge
             point = np.array([[w * np.cos(angle), y, zc + d * np.sin(angle)]], np.float32)
-            assert float(rays.sample(field, view.project(point))[0]) == pytest.approx(float(depth_of(view, point)[0]), abs=0.02)
+            assert float(rays.sample(field, view.project(point))[0]) == pytest.approx(
+                float(depth_of(view, point)[0]), abs=0.02
+            )
 
 
 def test_a_plane_is_met_where_its_points_are() -> None:
     view = View(
         build_shape(plain_head(), age_cues(plain_head().identity, 30.0, faces.AgeJitter())),
-        faces.Pose(yaw=20.0, pitch=15.0, roll=5.0), faces.Camera(zoom=1.05), 256,
-    )  # fmt: skip
+        faces.Pose(yaw=20.0, pitch=15.0, roll=5.0),
+        faces.Camera(zoom=1.05),
+        256,
+    )
     rays = Rays(view)
     points = np.array([(x, y, -0.45) for x in (-1.0, 0.2, 1.0) for y in (-0.7, 0.5)], np.float32)
-    assert np.allclose(rays.sample(rays.plane(-0.45), view.project(points)), depth_of(view, points), atol=0.01)
+    assert np.allclose(
+        rays.sample(rays.plane(-0.45), view.project(points)), depth_of(view, points), atol=0.01
+    )
     flat = rays.flat(points)
     assert np.allclose(rays.sample(flat, view.project(points)), depth_of(view, points), atol=0.05)
-    turned = (points - _PIVOT) @ view.rotation.T  # the definition, with the perspective that `View` draws in
+    turned = (
+        points - _PIVOT
+    ) @ view.rotation.T  # the definition, with the perspective that `View` draws in
     assert np.allclose(
-        (view.project(points) - view.centre) / view.unit * (1 - turned[:, 2:] / _DISTANCE), turned[:, :2], atol=1e-4
+        (view.project(points) - view.centre) / view.unit * (1 - turned[:, 2:] / _DISTANCE),
+        turned[:, :2],
+        atol=1e-4,
     )
 
 
 def test_what_is_nearer_than_what() -> None:
     params = plain_head()
     depth = depth_map(params, 256)
-    points = {name: at(depth, params, name) for name in ("nose_tip", "nose_bridge", "left_iris", "upper_lip_top", "chin")}
+    points = {
+        name: at(depth, params, name)
+        for name in ("nose_tip", "nose_bridge", "left_iris", "upper_lip_top", "chin")
+    }
     sides = [at(depth, params, name) for name in ("left_cheek", "right_cheek")]
-    view = View(build_shape(params, age_cues(params.identity, params.age, params.jitter)), params.pose, params.camera, 256)
+    view = View(
+        build_shape(params, age_cues(params.identity, params.age, params.jitter)),
+        params.pose,
+        params.camera,
+        256,
+    )
     x, y = view.project(np.array([[1.06, 0.1, -0.25]], np.float32))[0]  # the middle of an ear
     ear = float(depth[int(y), int(x)])
     assert points["nose_tip"] > max(value for name, value in points.items() if name != "nose_tip")
-    assert points["nose_tip"] > points["nose_bridge"] + 0.2 and points["left_iris"] > max(sides) + 0.3
+    assert (
+        points["nose_tip"] > points["nose_bridge"] + 0.2 and points["left_iris"] > max(sides) + 0.3
+    )
     assert min(sides) > ear > BACKDROP + HALF
-    assert depth[0, 0] == depth.min() == BACKDROP and depth.dtype == np.float32 and depth.flags.c_contiguous
+    assert (
+        depth[0, 0] == depth.min() == BACKDROP
+        and depth.dtype == np.float32
+        and depth.flags.c_contiguous
+    )
     shoulders = depth[-1, 128]
     assert BACKDROP < shoulders < points["chin"]
 
@@ -132,9 +178,16 @@ def test_a_mirrored_pose_has_the_mirrored_depth() -> None:
 
 
 def test_a_turned_head_is_nearer_on_one_side() -> None:
-    """Looking to the right of the picture, the left cheek of the subject goes away and the right one comes."""
-    depth, params = depth_map(plain_head(faces.Pose(yaw=25.0)), 256), plain_head(faces.Pose(yaw=25.0))
-    centre = faces.render(params, 256).landmarks[faces.LANDMARK_NAMES.index("nose_bridge")].astype(int)
+    """Looking to the right of the picture, the left cheek of the subject goes away and the right
+    one comes.
+    """
+    depth, params = (
+        depth_map(plain_head(faces.Pose(yaw=25.0)), 256),
+        plain_head(faces.Pose(yaw=25.0)),
+    )
+    centre = (
+        faces.render(params, 256).landmarks[faces.LANDMARK_NAMES.index("nose_bridge")].astype(int)
+    )
     row = depth[centre[1]]
     inside = np.flatnonzero(row > BACKDROP + HALF)
     assert centre[0] - inside[0] > 1.5 * (inside[-1] - centre[0])
@@ -159,7 +212,9 @@ def test_glasses_and_hair_lie_over_the_skin() -> None:
 
 def test_an_open_mouth_lowers_the_chin_and_a_zoom_moves_no_depth() -> None:
     open_ = replace(plain_head(), expression=faces.EXPRESSIONS["surprised"])
-    assert (depth_map(open_, 256) > 0.4)[:, 128].sum() > (depth_map(plain_head(), 256) > 0.4)[:, 128].sum() + 10
+    assert (depth_map(open_, 256) > 0.4)[:, 128].sum() > (depth_map(plain_head(), 256) > 0.4)[
+        :, 128
+    ].sum() + 10
     near = replace(plain_head(), camera=faces.Camera(zoom=1.08))
     assert at(depth_map(near, 256), near, "nose_tip") == pytest.approx(
         at(depth_map(plain_head(), 256), plain_head(), "nose_tip"), abs=0.05
@@ -168,25 +223,33 @@ def test_an_open_mouth_lowers_the_chin_and_a_zoom_moves_no_depth() -> None:
 
 def test_light_blur_and_noise_change_no_depth() -> None:
     other = replace(
-        plain_head(), light=faces.Light(azimuth=60.0, exposure=0.7), camera=faces.Camera(noise=6.0, blur=0.01),
-        background=faces.Background(kind="dots", colour="navy"), clothes="mint",
-    )  # fmt: skip
+        plain_head(),
+        light=faces.Light(azimuth=60.0, exposure=0.7),
+        camera=faces.Camera(noise=6.0, blur=0.01),
+        background=faces.Background(kind="dots", colour="navy"),
+        clothes="mint",
+    )
     assert np.array_equal(depth_map(other, 64), depth_map(plain_head(), 64))
 
 
 def test_sizes_agree() -> None:
     for seed in range(4):
         small, large = depth_map(a_face(seed), 64), depth_map(a_face(seed), 256)
-        assert np.abs(cv2.resize(large, (64, 64), interpolation=cv2.INTER_AREA) - small).mean() < 0.04
+        assert (
+            np.abs(cv2.resize(large, (64, 64), interpolation=cv2.INTER_AREA) - small).mean() < 0.04
+        )
     with pytest.raises(ValueError, match="from 16 to 2048"):
         depth_map(plain_head(), 15)
 
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.integers(0, 10_000), st.floats(0.0, 90.0),
-    st.builds(faces.Pose, yaw=st.floats(-60, 60), pitch=st.floats(-60, 60), roll=st.floats(-60, 60)),
-)  # fmt: skip
+    st.integers(0, 10_000),
+    st.floats(0.0, 90.0),
+    st.builds(
+        faces.Pose, yaw=st.floats(-60, 60), pitch=st.floats(-60, 60), roll=st.floats(-60, 60)
+    ),
+)
 def test_every_face_has_a_finite_depth(seed: int, age: float, pose: faces.Pose) -> None:
     depth = depth_map(replace(a_face(seed, age), pose=pose), 32)
     assert np.isfinite(depth).all() and depth.min() >= BACKDROP and depth.max() < 3.0

@@ -53,11 +53,27 @@ def test_landmark_table() -> None:
 
 
 def test_landmarks_are_where_a_frontal_face_has_them() -> None:
-    params = replace(_face(1, frontal=True), pose=faces.Pose(), camera=faces.Camera(), expression=faces.Expression())
+    params = replace(
+        _face(1, frontal=True),
+        pose=faces.Pose(),
+        camera=faces.Camera(),
+        expression=faces.Expression(),
+    )
     x, y = faces.render(params, 256).landmarks.T
     at = {name: i for i, name in enumerate(faces.LANDMARK_NAMES)}
-    assert x[at["right_eye_outer"]] < x[at["right_eye_inner"]] < x[at["left_eye_inner"]] < x[at["left_eye_outer"]]
-    assert y[at["right_brow_middle"]] < y[at["right_iris"]] < y[at["nose_tip"]] < y[at["upper_lip_top"]] < y[at["chin"]]
+    assert (
+        x[at["right_eye_outer"]]
+        < x[at["right_eye_inner"]]
+        < x[at["left_eye_inner"]]
+        < x[at["left_eye_outer"]]
+    )
+    assert (
+        y[at["right_brow_middle"]]
+        < y[at["right_iris"]]
+        < y[at["nose_tip"]]
+        < y[at["upper_lip_top"]]
+        < y[at["chin"]]
+    )
     assert abs(x[at["chin"]] - 128) < 2
 
 
@@ -75,18 +91,24 @@ def test_landmarks_scale_with_the_size() -> None:
 
 
 def test_identity_separates_people() -> None:
-    """Two pictures of one person are nearer than pictures of two people, in the mean, at rest and at one age."""
+    """Two pictures of one person are nearer than pictures of two people, in the mean, at rest and
+    at one age.
+    """
     camera, calm = faces.Camera(), faces.Expression()
 
     def picture(person: int, shot: int) -> np.ndarray:
         rng = np.random.default_rng(100 * person + shot)
         p = faces.sample_face(_person(person), 30.0, rng, frontal=True)
-        p = replace(p, camera=camera, expression=calm, background=faces.Background(), clothes="navy")
+        p = replace(
+            p, camera=camera, expression=calm, background=faces.Background(), clothes="navy"
+        )
         return faces.render(p, SIZE).image[8:56, 12:52].astype(np.float32)
 
     shots = np.stack([[picture(p, s) for s in range(2)] for p in range(12)])
     same = np.abs(shots[:, 0] - shots[:, 1]).mean()
-    other = np.mean([np.abs(shots[i, 0] - shots[j, 1]).mean() for i in range(12) for j in range(12) if i != j])
+    other = np.mean(
+        [np.abs(shots[i, 0] - shots[j, 1]).mean() for i in range(12) for j in range(12) if i != j]
+    )
     assert other > 1.8 * same
 
 
@@ -127,17 +149,36 @@ def test_unknown_names_are_refused(kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("age", "word"),
-    [(0, "baby"), (5, "child"), (15, "teenager"), (25, "young adult"), (38, "adult"), (55, "middle-aged"), (80, "elderly")],
+    [
+        (0, "baby"),
+        (5, "child"),
+        (15, "teenager"),
+        (25, "young adult"),
+        (38, "adult"),
+        (55, "middle-aged"),
+        (80, "elderly"),
+    ],
 )
 def test_age_words(age: float, word: str) -> None:
     assert faces.attributes_of(faces.FaceParams(identity=_person(), age=age))["age"] == word
 
 
 def test_attributes_have_the_same_keys_and_follow_age() -> None:
-    person = replace(_person(3), hair_colour="black", hair_style="bob", hairline=0.0, grey_age=50.0, glasses="none")
+    person = replace(
+        _person(3),
+        hair_colour="black",
+        hair_style="bob",
+        hairline=0.0,
+        grey_age=50.0,
+        glasses="none",
+    )
     rng = np.random.default_rng(0)
     young, old = (faces.attributes_of(faces.sample_face(person, a, rng)) for a in (25.0, 88.0))
-    assert young.keys() == old.keys() >= {"age", "hair_colour", "hair_style", "skin", "expression", "background"}
+    assert (
+        young.keys()
+        == old.keys()
+        >= {"age", "hair_colour", "hair_style", "skin", "expression", "background"}
+    )
     assert young["hair_colour"] == "black"
     assert old["hair_colour"] in ("grey", "white")
     assert young["hair_style"] == "bob"
@@ -171,7 +212,9 @@ def test_any_face_can_be_drawn(
     seed: int, age: float, yaw: float, pitch: float, roll: float, expression: str, size: int
 ) -> None:
     params = replace(
-        _face(seed, age), pose=faces.Pose(yaw=yaw, pitch=pitch, roll=roll), expression=faces.EXPRESSIONS[expression]
+        _face(seed, age),
+        pose=faces.Pose(yaw=yaw, pitch=pitch, roll=roll),
+        expression=faces.EXPRESSIONS[expression],
     )
     face = faces.render(params, size)
     assert face.image.shape == (size, size, 3)

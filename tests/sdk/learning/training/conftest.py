@@ -1,4 +1,6 @@
-"""Data sets by hand: grey squares whose brightness is the age, so that a few steps can learn something."""
+"""Data sets by hand: grey squares whose brightness is the age, so that a few steps can learn
+something.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,18 @@ def make_dataset() -> Callable[..., Dataset]:
         level = np.array([0 if year is None else year * 2 for year in years])[:, None, None, None]
         images = np.clip(noise + level, 0, 255).astype(np.uint8)
         samples = tuple(
-            Sample(id=f"s{row}", payload=row, age=None if year is None else float(year)) for row, year in enumerate(years)
+            Sample(id=f"s{row}", payload=row, age=None if year is None else float(year))
+            for row, year in enumerate(years)
         )
         digest = hashlib.sha256(images.tobytes()).hexdigest()
-        return Dataset(spec="hand:", images=images, rows=np.arange(count), samples=samples, problems=(), digest=digest)
+        return Dataset(
+            spec="hand:",
+            images=images,
+            rows=np.arange(count),
+            samples=samples,
+            problems=(),
+            digest=digest,
+        )
 
     return make
 

@@ -21,7 +21,9 @@ AGES, GROUPS = [8.0, 50.0], [0, 2]
 EXPECTED = [0.5 * 5 + 0.25 * 20 + 0.25 * 50, 25.0]  # 20 and 25 years
 
 
-def age_loss(outputs: dict[str, Tensor], batch: ImageBatch, centers: Tensor = CENTERS, **recipe: Any) -> Tensor:
+def age_loss(
+    outputs: dict[str, Tensor], batch: ImageBatch, centers: Tensor = CENTERS, **recipe: Any
+) -> Tensor:
     model = SimpleNamespace(age_centers=centers)
     return task(**recipe).loss(model, outputs, batch)
 
@@ -31,11 +33,18 @@ def task(**recipe: Any) -> AgeTask:
 
 
 def outputs_of(logits: Tensor) -> dict[str, Tensor]:
-    return {"age_logits": logits, "expected_age": (logits.softmax(1) * CENTERS.to(logits.dtype)).sum(1, keepdim=True)}
+    return {
+        "age_logits": logits,
+        "expected_age": (logits.softmax(1) * CENTERS.to(logits.dtype)).sum(1, keepdim=True),
+    }
 
 
 def batch_of(dtype: torch.dtype = torch.float32) -> ImageBatch:
-    return ImageBatch(image_BCHW=torch.zeros(2, 3, 1, 1), age_B=torch.tensor(AGES, dtype=dtype), group_B=torch.tensor(GROUPS))
+    return ImageBatch(
+        image_BCHW=torch.zeros(2, 3, 1, 1),
+        age_B=torch.tensor(AGES, dtype=dtype),
+        group_B=torch.tensor(GROUPS),
+    )
 
 
 def by_hand(name: str, smoothing: float = 0.0, width: float = 4.0) -> list[float]:
@@ -54,7 +63,9 @@ def by_hand(name: str, smoothing: float = 0.0, width: float = 4.0) -> list[float
     return losses
 
 
-@pytest.mark.parametrize(("name", "options"), [("ce", {}), ("ce+l1", {}), ("ordinal", {}), ("ce", {"smoothing": 0.3})])
+@pytest.mark.parametrize(
+    ("name", "options"), [("ce", {}), ("ce+l1", {}), ("ordinal", {}), ("ce", {"smoothing": 0.3})]
+)
 def test_losses_by_the_formula(name: Any, options: dict[str, float]) -> None:
     loss_B = age_loss(outputs_of(torch.tensor(LOGITS)), batch_of(), loss=name, **options)
     assert loss_B.tolist() == pytest.approx(by_hand(name, **options), rel=1e-5)
@@ -65,7 +76,8 @@ def test_losses_with_numbers_from_a_calculator() -> None:
     ce_B = age_loss(outputs, batch, loss="ce")
     assert ce_B.tolist() == pytest.approx([math.log(2), math.log(3)], rel=1e-5)
     both_B = age_loss(outputs, batch, loss="ce+l1")
-    assert both_B.tolist() == pytest.approx([math.log(2) + 1.2, math.log(3) + 2.5], rel=1e-5)  # 12 and 25 years off
+    # 12 and 25 years off
+    assert both_B.tolist() == pytest.approx([math.log(2) + 1.2, math.log(3) + 2.5], rel=1e-5)
     # age 50 is a center and the others are 30 and 45 years away: the soft target is the one-hot one
     assert age_loss(outputs, batch)[1].item() == pytest.approx(math.log(3) + 2.5, rel=1e-5)
 
@@ -91,7 +103,9 @@ def test_gradients_point_downhill(name: Any) -> None:
 def test_the_mean_of_a_soft_target_is_near_the_age() -> None:
     """Minimising the ordinal loss leads to the age itself, also between two centers."""
     centers = torch.arange(2.0, 100.0, 4.0)
-    batch = ImageBatch(image_BCHW=torch.zeros(1, 3, 1, 1), age_B=torch.tensor([31.0]), group_B=torch.tensor([7]))
+    batch = ImageBatch(
+        image_BCHW=torch.zeros(1, 3, 1, 1), age_B=torch.tensor([31.0]), group_B=torch.tensor([7])
+    )
     logits = torch.zeros(1, len(centers), requires_grad=True)
     optimizer = torch.optim.Adam([logits], lr=0.1)
     for _ in range(300):
@@ -115,7 +129,8 @@ def test_summary_by_hand() -> None:
         true_group_N=np.array([0, 0, 0]),
     )
     row = summarize(predictions, (0.0, 40.0, 80.0))
-    assert row["n"] == 3 and row["accuracy"] == pytest.approx(2 / 3)  # a tie goes to the first group
+    # a tie goes to the first group
+    assert row["n"] == 3 and row["accuracy"] == pytest.approx(2 / 3)
     assert row["mae"] == pytest.approx(10 / 3)
     assert row["loss"] == pytest.approx((math.log(4 / 3) + math.log(4) + math.log(2)) / 3)
     assert row["per_group"][1] == {"ages": "40-80", "n": 0, "accuracy": None, "mae": None}
@@ -124,6 +139,9 @@ def test_summary_by_hand() -> None:
 
 def test_log_probabilities_survive_large_logits() -> None:
     predictions = ClassPredictions(
-        logits_NG=np.array([[1e4, 0.0], [-1e4, 0.0]]), age_N=np.zeros(2), true_age_N=np.zeros(2), true_group_N=np.array([0, 0])
+        logits_NG=np.array([[1e4, 0.0], [-1e4, 0.0]]),
+        age_N=np.zeros(2),
+        true_age_N=np.zeros(2),
+        true_group_N=np.array([0, 0]),
     )
     assert predictions.log_prob_N.tolist() == [0.0, -1e4]

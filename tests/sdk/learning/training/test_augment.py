@@ -24,12 +24,16 @@ def test_none_is_the_identity_and_draws_nothing() -> None:
     generator = rng()
     state = generator.get_state()
     x_BCHW = images()
-    assert augment(x_BCHW, "none", generator) is x_BCHW and torch.equal(generator.get_state(), state)
+    assert augment(x_BCHW, "none", generator) is x_BCHW and torch.equal(
+        generator.get_state(), state
+    )
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 10_000), st.integers(1, 9), st.sampled_from(["flip", "standard"]))
-def test_views_keep_shape_and_range_and_follow_from_the_generator(seed: int, batch: int, kind: Any) -> None:
+def test_views_keep_shape_and_range_and_follow_from_the_generator(
+    seed: int, batch: int, kind: Any
+) -> None:
     x_BCHW = images(batch, seed=seed)
     before = x_BCHW.clone()
     view = augment(x_BCHW, kind, rng(seed))
@@ -66,12 +70,21 @@ def test_standard_views_of_one_image_differ_from_each_other() -> None:
 def test_standard_moves_a_centred_disc_by_no_more_than_it_says() -> None:
     side = 64
     axis = torch.linspace(-1, 1, side)
-    disc = ((axis[:, None] ** 2 + axis[None] ** 2) < 0.25).float().expand(64, 3, side, side).contiguous()
+    disc = (
+        ((axis[:, None] ** 2 + axis[None] ** 2) < 0.25)
+        .float()
+        .expand(64, 3, side, side)
+        .contiguous()
+    )
     view = augment(disc, "standard", rng(3))
     inside = view[:, 0] > view[:, 0].flatten(1).mean(1)[:, None, None]
     count = inside.flatten(1).sum(1).float()
-    x, y = (inside * axis).flatten(1).sum(1) / count, (inside * axis[:, None]).flatten(1).sum(1) / count
-    reach = MAX_SHIFT / (1 - SCALE) * 2**0.5 + 2 / side  # the shift is scaled with the picture; a pixel of rounding
+    x, y = (
+        (inside * axis).flatten(1).sum(1) / count,
+        (inside * axis[:, None]).flatten(1).sum(1) / count,
+    )
+    # the shift is scaled with the picture; a pixel of rounding
+    reach = MAX_SHIFT / (1 - SCALE) * 2**0.5 + 2 / side
     assert torch.hypot(x, y).max() <= reach and torch.hypot(x, y).max() > 0.05
     radius = (count / torch.pi).sqrt() * 2 / side
     assert radius.min() > 0.5 / (1 + SCALE) - 0.02 and radius.max() < 0.5 / (1 - SCALE) + 0.02

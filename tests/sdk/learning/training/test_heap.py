@@ -1,4 +1,6 @@
-"""Memory that is kept while a training runs, and given back behind it. What it brings is measured, in docs/training.md."""
+"""Memory that is kept while a training runs, and given back behind it. What it brings is measured,
+in docs/training.md.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def enter_and_leave() -> None:
         pass
 
 
-def test_the_first_training_sets_it_and_the_last_one_puts_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_training_sets_it_and_the_last_one_puts_it_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     library = Library()
     monkeypatch.setattr(heap, "_glibc", lambda: library)
     with kept_heap(CPU) as kept:
@@ -50,10 +54,15 @@ def test_the_first_training_sets_it_and_the_last_one_puts_it_back(monkeypatch: p
     assert library.told[-1] == (0,)
 
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"), reason="another C library")
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"), reason="another C library"
+)
 def test_the_library_takes_every_setting() -> None:
     libc = ctypes.CDLL(None)
-    assert all(libc.mallopt(option, value) == 1 for option, value in [*heap.KEEP.items(), *heap.USUAL.items()])
+    assert all(
+        libc.mallopt(option, value) == 1
+        for option, value in [*heap.KEEP.items(), *heap.USUAL.items()]
+    )
 
 
 def test_nothing_is_done_for_a_gpu() -> None:

@@ -75,7 +75,9 @@ def test_same_seed_same_bytes_and_another_seed_others(sets: Any, recipe: Recipe)
 
 @pytest.mark.long
 @pytest.mark.parametrize("killed_after", [1, 3])
-def test_a_killed_run_goes_on_to_the_same_bytes(sets: Any, recipe: Recipe, tmp_path: Path, killed_after: int) -> None:
+def test_a_killed_run_goes_on_to_the_same_bytes(
+    sets: Any, recipe: Recipe, tmp_path: Path, killed_after: int
+) -> None:
     straight = train(sets, recipe)
     state = StateFile(path=tmp_path / "state.safetensors", fingerprint="f")
     with pytest.raises(Killed):
@@ -86,10 +88,14 @@ def test_a_killed_run_goes_on_to_the_same_bytes(sets: Any, recipe: Recipe, tmp_p
     assert epochs == list(range(killed_after + 1, 5)), "finished epochs are not trained again"
     assert weights(resumed) == weights(straight)
     assert history(resumed) == history(straight) and resumed.passes == straight.passes == 4 * 22
-    assert resumed.wall_s == pytest.approx(resumed.history[-1]["wall_s"], abs=1e-3), "both parts count"
+    assert resumed.wall_s == pytest.approx(resumed.history[-1]["wall_s"], abs=1e-3), (
+        "both parts count"
+    )
 
 
-def test_a_state_of_another_run_or_a_damaged_one_is_refused(sets: Any, recipe: Recipe, tmp_path: Path) -> None:
+def test_a_state_of_another_run_or_a_damaged_one_is_refused(
+    sets: Any, recipe: Recipe, tmp_path: Path
+) -> None:
     path = tmp_path / "state.safetensors"
     with pytest.raises(Killed):
         train(sets, recipe, state=StateFile(path=path, fingerprint="f"), on_epoch=kill_after(1))
@@ -112,7 +118,9 @@ def test_training_lowers_the_loss(sets: Any, recipe: Recipe) -> None:
 
 def test_a_loss_that_is_no_number_ends_the_run(sets: Any, recipe: Recipe) -> None:
     train_set, validation = sets
-    broken = replace(train_set, age_N=train_set.age_N.clone().index_fill_(0, torch.tensor([3]), torch.nan))
+    broken = replace(
+        train_set, age_N=train_set.age_N.clone().index_fill_(0, torch.tensor([3]), torch.nan)
+    )
     task = AgeTask(recipe=recipe, edges=EDGES)
     model = new_model(task, sets[0], seed=0)
     with pytest.raises(TrainingError, match="the loss is nan in epoch 1"):
@@ -144,10 +152,15 @@ def test_one_sample_is_too_few(sets: Any, recipe: Recipe) -> None:
 def test_rows_of_the_history_hold_the_last_rate_of_their_epoch(sets: Any, recipe: Recipe) -> None:
     rows = train(sets, replace(recipe, schedule="cosine", lr=0.004, epochs=2)).history
     # 22 samples in batches of 6 are four steps an epoch: steps 3 and 7 of 8
-    assert [row["lr"] for row in rows] == pytest.approx([0.004 * 0.6913417, 0.004 * 0.0380602], rel=1e-5)
+    assert [row["lr"] for row in rows] == pytest.approx(
+        [0.004 * 0.6913417, 0.004 * 0.0380602], rel=1e-5
+    )
 
 
-@pytest.mark.parametrize(("decay", "step", "keep"), [(0.99, 0, 0.1), (0.99, 8, 0.5), (0.99, 10_000, 0.99), (0.0, 100, 0.0)])
+@pytest.mark.parametrize(
+    ("decay", "step", "keep"),
+    [(0.99, 0, 0.1), (0.99, 8, 0.5), (0.99, 10_000, 0.99), (0.0, 100, 0.0)],
+)
 def test_averages_follow_the_formula(decay: float, step: int, keep: float) -> None:
     torch.manual_seed(0)
     average, model = (nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)) for _ in range(2))
@@ -156,7 +169,9 @@ def test_averages_follow_the_formula(decay: float, step: int, keep: float) -> No
     update_average(average, model, decay, step)
     for name, value in average.state_dict().items():
         theirs = model.state_dict()[name].double()
-        expected = keep * before[name] + (1 - keep) * theirs if value.is_floating_point() else theirs
+        expected = (
+            keep * before[name] + (1 - keep) * theirs if value.is_floating_point() else theirs
+        )
         assert torch.allclose(value.double(), expected, rtol=0, atol=1e-6), name
     assert average.state_dict()["1.num_batches_tracked"].item() == 1
 
@@ -174,7 +189,9 @@ def test_without_averaging_the_model_itself_is_kept(sets: Any, recipe: Recipe) -
 def test_decay_spares_norms_and_biases() -> None:
     net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Linear(4, 2))
     decayed, spared = decay_groups(net, 0.05)
-    assert {id(p) for p in decayed["params"]} == {id(net[0].weight), id(net[2].weight)} and decayed["weight_decay"] == 0.05
+    assert {id(p) for p in decayed["params"]} == {id(net[0].weight), id(net[2].weight)} and decayed[
+        "weight_decay"
+    ] == 0.05
     assert len(spared["params"]) == 4 and spared["weight_decay"] == 0.0
 
 
@@ -190,7 +207,9 @@ def test_seeding_is_local_and_keys_differ() -> None:
     assert draws[0] == draws[-1] and len(set(draws)) == 4
 
 
-def test_every_epoch_has_an_order_of_its_own(sets: Any, recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_epoch_has_an_order_of_its_own(
+    sets: Any, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[int] = []
     real = ImageSet.batch
 
@@ -202,4 +221,8 @@ def test_every_epoch_has_an_order_of_its_own(sets: Any, recipe: Recipe, monkeypa
     monkeypatch.setattr(ImageSet, "batch", batch)
     train(sets, replace(recipe, epochs=3))
     orders = [tuple(seen[start : start + 22]) for start in (0, 22, 44)]
-    assert len(seen) == 66 and len(set(orders)) == 3 and all(sorted(order) == list(range(22)) for order in orders)
+    assert (
+        len(seen) == 66
+        and len(set(orders)) == 3
+        and all(sorted(order) == list(range(22)) for order in orders)
+    )

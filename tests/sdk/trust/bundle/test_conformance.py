@@ -1,8 +1,10 @@
-"""The cases of OpenSSF Model Signing's conformance suite on bundles that OpenSSF's own program signed.
+"""The cases of OpenSSF Model Signing's conformance suite on bundles that OpenSSF's own program
+signed.
 
-Reference: the verify cases (``policy-positive``, ``policy-negative``) of the suite beside the specification, by their names
-there. Its committed bundles are of P-384 keys and of folders that are no bundles of ours, so each case is made again
-with P-256.
+Reference: the verify cases (``policy-positive``, ``policy-negative``) of the suite beside the
+    specification, by their names
+there. Its committed bundles are of P-384 keys and of folders that are no bundles of ours, so each
+case is made again with P-256.
 """
 
 from __future__ import annotations
@@ -21,26 +23,50 @@ import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from unplug.core import ReportError
-from unplug.trust.bundle import Publication, Refused, Signing, load_signer, make_key, read_trust, sign_bundle, verify_bundle
+from unplug.trust.bundle import (
+    Publication,
+    Refused,
+    Signing,
+    load_signer,
+    make_key,
+    read_trust,
+    sign_bundle,
+    verify_bundle,
+)
 
 from .test_bundle import make_bundle
 from .test_chain import Holder, pem
 
 ORACLE = os.environ.get("UNPLUG_MODEL_SIGNING")
 pytestmark = [
-    pytest.mark.skipif(ORACLE is None, reason="UNPLUG_MODEL_SIGNING names no `model_signing` program"),
+    pytest.mark.skipif(
+        ORACLE is None, reason="UNPLUG_MODEL_SIGNING names no `model_signing` program"
+    ),
     pytest.mark.long,
 ]
 TODAY = datetime.now(UTC)
 YEAR = timedelta(days=365)
-NOW, PAST, FUTURE = (TODAY - YEAR, TODAY + YEAR), (TODAY - 3 * YEAR, TODAY - YEAR), (TODAY + YEAR, TODAY + 3 * YEAR)
+NOW, PAST, FUTURE = (
+    (TODAY - YEAR, TODAY + YEAR),
+    (TODAY - 3 * YEAR, TODAY - YEAR),
+    (TODAY + YEAR, TODAY + 3 * YEAR),
+)
 Change = Callable[[Path], object]
 
 
 def oracle_signs(bundle: Path, key: Path, *words: str) -> Path:
     """The bundle, signed by key by the other program, leaving nothing out unless told."""
     (bundle / "model.sig").unlink(missing_ok=True)
-    command = [str(ORACLE), "sign", "key", str(bundle), "--signature", str(bundle / "model.sig"), "--private_key", str(key)]
+    command = [
+        str(ORACLE),
+        "sign",
+        "key",
+        str(bundle),
+        "--signature",
+        str(bundle / "model.sig"),
+        "--private_key",
+        str(key),
+    ]
     subprocess.run([*command, *words], capture_output=True, timeout=120, check=True)
     return bundle
 
@@ -51,7 +77,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("conformance")
     plain = make_bundle(folder / "work")
     make_key(folder / "key")
-    signing = Signing(signer=load_signer(str(folder / "key")), publication=Publication(name="age", release=1))
+    signing = Signing(
+        signer=load_signer(str(folder / "key")), publication=Publication(name="age", release=1)
+    )
     sign_bundle(plain, signing, folder / "plain")
     (folder / "plain" / "model.sig").unlink()
     shutil.copytree(folder / "plain", folder / "one")
@@ -103,25 +131,49 @@ NEGATIVE: dict[str, tuple[Change, str]] = {
     "malformed-empty-bundle": (signature(b""), "envelope"),
     "key-simple-truncated-bundle": (truncated, "envelope"),
     "malformed-missing-envelope": (envelope(no_envelope), "envelope"),
-    "key-simple-no-signature": (envelope(lambda v: v["dsseEnvelope"].update(signatures=[])), "envelope"),
-    "key-simple-wrong-mediatype": (envelope(lambda v: v.update(mediaType="application/json")), "wrong-type"),
+    "key-simple-no-signature": (
+        envelope(lambda v: v["dsseEnvelope"].update(signatures=[])),
+        "envelope",
+    ),
+    "key-simple-wrong-mediatype": (
+        envelope(lambda v: v.update(mediaType="application/json")),
+        "wrong-type",
+    ),
     "key-simple-wrong-payload-type": (
-        envelope(lambda v: v["dsseEnvelope"].update(payloadType="application/octet-stream")), "wrong-type",
+        envelope(lambda v: v["dsseEnvelope"].update(payloadType="application/octet-stream")),
+        "wrong-type",
     ),
     "key-simple-wrong-statement-type": (
-        payload(lambda v: v.update(_type="https://in-toto.io/Statement/v0.1")), "bad-signature",
+        payload(lambda v: v.update(_type="https://in-toto.io/Statement/v0.1")),
+        "bad-signature",
     ),
-    "malformed-wrong-predicate": (payload(lambda v: v.update(predicateType="https://example.com/other/v1")), "bad-signature"),
-    "key-simple-empty-resources": (payload(lambda v: v["predicate"].update(resources=[])), "bad-signature"),
-    "key-simple-missing-serialization": (payload(lambda v: v["predicate"].pop("serialization")), "bad-signature"),
-    "key-simple-extra-file": (lambda b: (b / "injected.bin").write_text("injected after signing\n"), "unlisted"),
+    "malformed-wrong-predicate": (
+        payload(lambda v: v.update(predicateType="https://example.com/other/v1")),
+        "bad-signature",
+    ),
+    "key-simple-empty-resources": (
+        payload(lambda v: v["predicate"].update(resources=[])),
+        "bad-signature",
+    ),
+    "key-simple-missing-serialization": (
+        payload(lambda v: v["predicate"].pop("serialization")),
+        "bad-signature",
+    ),
+    "key-simple-extra-file": (
+        lambda b: (b / "injected.bin").write_text("injected after signing\n"),
+        "unlisted",
+    ),
     "key-simple-missing-file": (lambda b: (b / "README.md").unlink(), "missing"),
     "key-missing-file-with-ignore-unsigned": (lambda b: (b / "README.md").unlink(), "missing"),
-    "key-simple-tampered-content": (lambda b: (b / "README.md").write_text("TAMPERED CONTENT\n"), "wrong-size"),
-    "key-tampered-with-ignore-unsigned": (
-        lambda b: (b / "README.md").write_bytes(bytes((b / "README.md").stat().st_size)), "changed",
+    "key-simple-tampered-content": (
+        lambda b: (b / "README.md").write_text("TAMPERED CONTENT\n"),
+        "wrong-size",
     ),
-}  # fmt: skip
+    "key-tampered-with-ignore-unsigned": (
+        lambda b: (b / "README.md").write_bytes(bytes((b / "README.md").stat().st_size)),
+        "changed",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", NEGATIVE)
@@ -136,11 +188,23 @@ def test_whom_the_reader_does_not_trust(made: Path, tmp_path: Path) -> None:
     """``key-simple-wrong-key``, ``key-verify-as-certificate``."""
     make_key(tmp_path / "other")
     assert verdict(made / "one", tmp_path / "other.pub") == "unknown-key"
-    assert verdict(made / "one", pem(tmp_path / "root.pem", Holder("root", authority=True, valid=NOW))) == "unknown-key"
+    assert (
+        verdict(made / "one", pem(tmp_path / "root.pem", Holder("root", authority=True, valid=NOW)))
+        == "unknown-key"
+    )
 
 
-def chained(made: Path, where: Path, leaf: Holder, above: Holder, root: Holder, trusted: Holder | None = None) -> str:
-    """The verdict on what the leaf's key signed by OpenSSF's program, its certificates in the place of its key."""
+def chained(
+    made: Path,
+    where: Path,
+    leaf: Holder,
+    above: Holder,
+    root: Holder,
+    trusted: Holder | None = None,
+) -> str:
+    """The verdict on what the leaf's key signed by OpenSSF's program, its certificates in the place
+    of its key.
+    """
     bundle = Path(shutil.copytree(made / "plain", where / "b"))
     oracle_signs(bundle, leaf.write(where / "leaf"), "--no-ignore-git-paths")
     listed = [{"rawBytes": base64.b64encode(item.der).decode()} for item in (leaf, above)]
@@ -173,24 +237,39 @@ def test_chains_out_of_their_time(made: Path, case: str, tmp_path: Path) -> None
 
 
 def test_chains_of_the_wrong_kind(made: Path, tmp_path: Path) -> None:
-    """``certificate-no-code-signing-eku``, ``certificate-simple-wrong-ca``, ``certificate-verify-as-key``."""
+    """``certificate-no-code-signing-eku``, ``certificate-simple-wrong-ca``,
+    ``certificate-verify-as-key``.
+    """
     where = [tmp_path / name for name in "abc"]
     for folder in where:
         folder.mkdir()
     server = holders(NOW, NOW, NOW, purpose=ExtendedKeyUsageOID.SERVER_AUTH)
     assert chained(made, where[0], *server) == "certificate"
     good = holders(NOW, NOW, NOW)
-    assert chained(made, where[1], *good, trusted=Holder("root", authority=True, valid=NOW)) == "certificate"
+    assert (
+        chained(made, where[1], *good, trusted=Holder("root", authority=True, valid=NOW))
+        == "certificate"
+    )
     assert chained(made, where[2], *good) == "valid", "``certificate-simple``"
     assert verdict(where[2] / "b", made / "key.pub") == "certificate"
 
 
 def test_what_must_pass(made: Path, tmp_path: Path) -> None:
-    """``key-simple`` and ``key-multi-file``; what the suite lets a signer or a reader leave out is refused here, on purpose."""
+    """``key-simple`` and ``key-multi-file``; what the suite lets a signer or a reader leave out is
+    refused here, on purpose.
+    """
     assert verdict(made / "one", made / "key.pub") == "valid"
-    assert len([path for path in (made / "one").rglob("*") if path.parent != made / "one"]) > 1, "it has files in folders"
+    assert len([path for path in (made / "one").rglob("*") if path.parent != made / "one"]) > 1, (
+        "it has files in folders"
+    )
     ignoring = Path(shutil.copytree(made / "plain", tmp_path / "ignoring"))
-    oracle_signs(ignoring, made / "key", "--no-ignore-git-paths", "--ignore-paths", str(ignoring / "README.md"))
+    oracle_signs(
+        ignoring,
+        made / "key",
+        "--no-ignore-git-paths",
+        "--ignore-paths",
+        str(ignoring / "README.md"),
+    )
     assert verdict(ignoring, made / "key.pub") == "excluded", "``key-ignore-paths``"
     extra = Path(shutil.copytree(made / "one", tmp_path / "extra"))
     (extra / "extra.bin").write_text("extra file added after signing\n")
@@ -199,5 +278,7 @@ def test_what_must_pass(made: Path, tmp_path: Path) -> None:
     single.mkdir()
     (single / "model.bin").write_bytes(b"\xef" * 256)
     oracle_signs(single, made / "key", "--no-ignore-git-paths")
-    with pytest.raises(ReportError, match=r"no manifest\.json in it"):  # ``key-single-file``: nothing says what it is
+    with pytest.raises(
+        ReportError, match=r"no manifest\.json in it"
+    ):  # ``key-single-file``: nothing says what it is
         verdict(single, made / "key.pub")

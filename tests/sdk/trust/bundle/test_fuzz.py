@@ -1,6 +1,8 @@
-"""Signed bundles harmed at random, and bundles whose trusted signer says odd things: refused by a typed error, or sound.
+"""Signed bundles harmed at random, and bundles whose trusted signer says odd things: refused by a
+typed error, or sound.
 
-Sound means that every byte a reader gets is the signed one. Nothing is written but what was asked for.
+Sound means that every byte a reader gets is the signed one. Nothing is written but what was asked
+for.
 """
 
 from __future__ import annotations
@@ -30,7 +32,18 @@ SIGNED = {name: raw for name, raw in WHOLE.items() if name != "model.sig"}
 TRUST = Trust(keys=(public_key(pem(OURS), "test"),))
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 MAX_GROWTH = 2**28  # bytes, over all of them
-NAMES = st.sampled_from([*WHOLE, "a", "manifest.JSON", "artifacts", "artifacts/age.fp16.tflite/x", "\u00e9", "CON", "a\nb"])
+NAMES = st.sampled_from(
+    [
+        *WHOLE,
+        "a",
+        "manifest.JSON",
+        "artifacts",
+        "artifacts/age.fp16.tflite/x",
+        "\u00e9",
+        "CON",
+        "a\nb",
+    ]
+)
 Files = dict[str, bytes]
 
 
@@ -50,7 +63,9 @@ def cut(draw: Callable[..., Any], files: Files) -> None:
 def insert(draw: Callable[..., Any], files: Files) -> None:
     name = draw(st.sampled_from(sorted(files)))
     place = draw(st.integers(0, len(files[name])))
-    files[name] = files[name][:place] + draw(st.binary(min_size=1, max_size=40)) + files[name][place:]
+    files[name] = (
+        files[name][:place] + draw(st.binary(min_size=1, max_size=40)) + files[name][place:]
+    )
 
 
 def rename(draw: Callable[..., Any], files: Files) -> None:
@@ -99,7 +114,9 @@ def read(path: Path, out: Path) -> None:
 
 
 def place(folder: Path, files: Files, archived: bool, harm: bytes) -> Path | None:
-    """The files as a folder, or as a zip with a few bytes of its own changed; None where a disk cannot hold them."""
+    """The files as a folder, or as a zip with a few bytes of its own changed; None where a disk
+    cannot hold them.
+    """
     if archived:
         raw = bytearray(base64.b64decode(zipped(files)["zip"]))
         for at in range(0, len(harm) - 2, 3):
@@ -123,12 +140,21 @@ def law(files: Files, archived: bool, harm: bytes) -> None:
             return
         before = {item: item.read_bytes() for item in folder.rglob("*") if item.is_file()}
         read(path, folder / "out.zip")
-        after = {item: item.read_bytes() for item in folder.rglob("*") if item.is_file() and item != folder / "out.zip"}
+        after = {
+            item: item.read_bytes()
+            for item in folder.rglob("*")
+            if item.is_file() and item != folder / "out.zip"
+        }
         assert after == before
 
 
 CASES = given(harmed(), st.booleans(), st.binary(max_size=12))
-SLACK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "database": None, "derandomize": True}
+SLACK = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow],
+    "database": None,
+    "derandomize": True,
+}
 
 
 @settings(max_examples=FEW, **SLACK)  # type: ignore[arg-type]
@@ -151,11 +177,16 @@ def signed_oddly(step: str, count: int) -> list[Recipe]:
     """Bundles whose manifest or statement was harmed before it was signed."""
     value = json.loads(WHOLE["manifest.json"])
     if step == "manifest":
-        return [Recipe(manifest_bytes=lambda _, raw=raw: raw) for raw in mutated(value, count, "signed manifest")]
+        return [
+            Recipe(manifest_bytes=lambda _, raw=raw: raw)
+            for raw in mutated(value, count, "signed manifest")
+        ]
     digests = {name: entry["sha256"] for name, entry in value["files"].items()}
     return [
         replace(Recipe(), payload=lambda _, raw=raw: raw)
-        for raw in mutated(statement({**digests, "manifest.json": "0" * 64}), count, "signed statement")
+        for raw in mutated(
+            statement({**digests, "manifest.json": "0" * 64}), count, "signed statement"
+        )
     ]
 
 

@@ -1,4 +1,6 @@
-"""Harmed bundles through inspect, diff and pack: a typed error, or the very bundle; nothing elsewhere."""
+"""Harmed bundles through inspect, diff and pack: a typed error, or the very bundle; nothing
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,18 @@ class Honest:
         self.old, self.new = (folder / f"{name}.unplug" for name in ("old", "new"))
         for number, out in enumerate((self.old, self.new), 1):
             made = make_bundle(folder / f"made-{number}", random.Random(number).randbytes(8000))
-            call("sign", made, "--key", folder / "key", "--name", "face-age", "--number", number, "-o", out)
+            call(
+                "sign",
+                made,
+                "--key",
+                folder / "key",
+                "--name",
+                "face-age",
+                "--number",
+                number,
+                "-o",
+                out,
+            )
         self.tree = tree(self.new)
 
 
@@ -44,7 +57,9 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Honest:
 
 
 def some(draw: random.Random, folder: Path) -> Path:
-    return draw.choice(sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()))
+    return draw.choice(
+        sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    )
 
 
 def flip(draw: random.Random, folder: Path) -> None:
@@ -78,7 +93,10 @@ def odd_json(draw: random.Random, folder: Path) -> None:
     if path.is_file() and not path.is_symlink():
         try:
             value = json.loads(path.read_bytes())
-        except (ValueError, RecursionError):  # it was harmed before, by brackets without end for one
+        except (
+            ValueError,
+            RecursionError,
+        ):  # it was harmed before, by brackets without end for one
             return
         path.write_bytes(next(iter(mutated(value, 1, str(draw.random())))))
 
@@ -116,7 +134,9 @@ def law(honest: Honest, seed: int) -> bool:
         before = {path.relative_to(folder) for path in folder.rglob("*")}
         sound = tried(lambda: diff_bundles(read_manifest(honest.old), read_manifest(bundle)))
         for store in ("play", "ios", "hub"):
-            if tried(lambda store=store: pack_for(store, bundle, folder / store, trust=honest.trust)):
+            if tried(
+                lambda store=store: pack_for(store, bundle, folder / store, trust=honest.trust)
+            ):
                 assert tree(bundle) == honest.tree, "what was harmed is not packed"
             else:
                 assert not (folder / store).exists()

@@ -1,4 +1,6 @@
-"""The corpus of ``tests/vectors/bundles``: every bundle has the verdict that is written there, in Python and in TypeScript."""
+"""The corpus of ``tests/vectors/bundles``: every bundle has the verdict that is written there, in
+Python and in TypeScript.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,12 @@ def written(case: dict[str, Any], folder: Path) -> Path:
 def trust_of(case: dict[str, Any]) -> Trust:
     known = case["trust"]
     return Trust(
-        keys=tuple(public_key(text, "corpus") for text in known["keys"]), name=known["name"],
-        minimum_release=known["minimum_release"], revoked=frozenset(known["revoked"]),
+        keys=tuple(public_key(text, "corpus") for text in known["keys"]),
+        name=known["name"],
+        minimum_release=known["minimum_release"],
+        revoked=frozenset(known["revoked"]),
         superseded=frozenset(known["superseded"]),
-    )  # fmt: skip
+    )
 
 
 def verdict(case: dict[str, Any], folder: Path) -> str:
@@ -70,6 +74,11 @@ def unpacked(text: str) -> dict[str, Any]:
 
 def test_the_corpus_is_what_its_script_makes_and_shows_every_verdict() -> None:
     made = corpus()
-    assert {name: unpacked(text) for name, text in made.items()} == {path.name: unpacked(path.read_text()) for path in CASES}
+    assert {name: unpacked(text) for name, text in made.items()} == {
+        path.name: unpacked(path.read_text()) for path in CASES
+    }
     assert sum(len(text) for text in made.values()) < 2**20
-    assert {json.loads(text)["verdict"] for text in made.values()} == {*VERDICTS, "valid"} - NOT_IN_FILES
+    assert {json.loads(text)["verdict"] for text in made.values()} == {
+        *VERDICTS,
+        "valid",
+    } - NOT_IN_FILES

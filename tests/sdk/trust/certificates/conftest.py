@@ -1,4 +1,6 @@
-"""A small bundle with a whole audit, a ledger with a request that it answers, and the certificate of that."""
+"""A small bundle with a whole audit, a ledger with a request that it answers, and the certificate
+of that.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,10 @@ def whole_bundle(folder: Path) -> Path:
     bundle = make_bundle(folder)
     report = audit()
     report["models"] = [
-        audited("original", 0.71, 0.19, 0.6, 6.2, sha256="2" * 64), audited("unlearned", 0.53, 0.01, 0.1, 6.4, sha256="1" * 64),
+        audited("original", 0.71, 0.19, 0.6, 6.2, sha256="2" * 64),
+        audited("unlearned", 0.53, 0.01, 0.1, 6.4, sha256="1" * 64),
         audited("retrained", 0.52, None, 0.0, 6.3, sha256="3" * 64),
-    ]  # fmt: skip
+    ]
     for model in report["models"]:
         model["attacks"]["gain"] = model["attacks"].pop("rmia")
     report["rounding"], report["skipped"] = [], {"rmia": "needs 1 reference model(s), 0 given"}
@@ -59,7 +62,9 @@ def whole_bundle(folder: Path) -> Path:
 
 
 def refile(bundle: Path, name: str, **changed: Any) -> None:
-    """Gives the manifest the new hash of a file, and other fields, as somebody with time would do it."""
+    """Gives the manifest the new hash of a file, and other fields, as somebody with time would do
+    it.
+    """
     manifest = json.loads((bundle / "manifest.json").read_text()) | changed
     path = bundle / name
     manifest["files"][name] = {"sha256": sha256_file(path), "bytes": path.stat().st_size}
@@ -67,19 +72,57 @@ def refile(bundle: Path, name: str, **changed: Any) -> None:
 
 
 def a_trace(path: Path, **changed: Any) -> str:
-    """What `unplug trace --out` writes of somebody whose cache was purged; its hash, as the ledger keeps it."""
+    """What `unplug trace --out` writes of somebody whose cache was purged; its hash, as the ledger
+    keeps it.
+    """
     places = [
         {"path": "csv:faces", "kind": "data", "standing": "holds", "samples": 3, "goes_by": ""},
-        {"path": "/c/one.npy", "kind": "cache: pixels", "standing": "holds", "samples": None, "goes_by": ""},
-        {"path": "/srv/ada-lovelace/original", "kind": "checkpoint", "standing": "remembers", "samples": 3, "goes_by": ""},
-        {"path": "/srv/.age.unplug.release/x", "kind": "checkpoint", "standing": "remembers", "samples": 3, "goes_by": ""},
-        {"path": "/srv/unlearned", "kind": "checkpoint", "standing": "forgot", "samples": 3, "goes_by": ""},
-        {"path": "/srv/stray.unplug", "kind": "bundle", "standing": "unknown", "samples": None, "goes_by": "no weights"},
-    ]  # fmt: skip
+        {
+            "path": "/c/one.npy",
+            "kind": "cache: pixels",
+            "standing": "holds",
+            "samples": None,
+            "goes_by": "",
+        },
+        {
+            "path": "/srv/ada-lovelace/original",
+            "kind": "checkpoint",
+            "standing": "remembers",
+            "samples": 3,
+            "goes_by": "",
+        },
+        {
+            "path": "/srv/.age.unplug.release/x",
+            "kind": "checkpoint",
+            "standing": "remembers",
+            "samples": 3,
+            "goes_by": "",
+        },
+        {
+            "path": "/srv/unlearned",
+            "kind": "checkpoint",
+            "standing": "forgot",
+            "samples": 3,
+            "goes_by": "",
+        },
+        {
+            "path": "/srv/stray.unplug",
+            "kind": "bundle",
+            "standing": "unknown",
+            "samples": None,
+            "goes_by": "no weights",
+        },
+    ]
     value = {
-        "nonce": "ab" * 32, "person": PERSON, "data": "csv:faces", "searched": ["/srv"], "places": places,
-        "purged": ["/c/one.npy"], "out_of_reach": "phones", **changed,
-    }  # fmt: skip
+        "nonce": "ab" * 32,
+        "person": PERSON,
+        "data": "csv:faces",
+        "searched": ["/srv"],
+        "places": places,
+        "purged": ["/c/one.npy"],
+        "out_of_reach": "phones",
+        **changed,
+    }
     write_json(path, value)
     return json_sha256(value)
 
@@ -101,18 +144,34 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Case:
     ledger.add([PERSON, "subject:somebody-else"], id="TICKET-16", identity="a letter")
     ledger.add([PERSON], id=REQUEST, identity="passport seen")
     ledger.record("step", [REQUEST], facts={"trace_sha256": a_trace(folder / "trace.json")})
-    ledger.record("release", [REQUEST, "TICKET-16"], facts={"sha256 manifest.json": bundle_id(bundle)})
+    ledger.record(
+        "release", [REQUEST, "TICKET-16"], facts={"sha256 manifest.json": bundle_id(bundle)}
+    )
     ledger.record("informed", [REQUEST], note="the labelling company")
     ledger.record("answered", [REQUEST])
     issued = issue_certificate(
-        REQUEST, ledger=ledger, bundle=bundle, signer=signer, out=folder / "out", traces={"server": folder / "trace.json"},
-        places=[said_place("backups=kept: overwritten after 30 days"), said_place("deltas=none found")], issuer="Example Ltd",
+        REQUEST,
+        ledger=ledger,
+        bundle=bundle,
+        signer=signer,
+        out=folder / "out",
+        traces={"server": folder / "trace.json"},
+        places=[
+            said_place("backups=kept: overwritten after 30 days"),
+            said_place("deltas=none found"),
+        ],
+        issuer="Example Ltd",
         now=LATER,
-    )  # fmt: skip
+    )
     return Case(
-        folder=folder, bundle=bundle, ledger=ledger, signer=signer, public=folder / "release.key.pub",
-        trace=folder / "trace.json", issued=issued,
-    )  # fmt: skip
+        folder=folder,
+        bundle=bundle,
+        ledger=ledger,
+        signer=signer,
+        public=folder / "release.key.pub",
+        trace=folder / "trace.json",
+        issued=issued,
+    )
 
 
 @pytest.fixture
@@ -121,8 +180,11 @@ def case(made: Case, tmp_path: Path) -> Case:
     shutil.copytree(made.bundle, tmp_path / "age.unplug")
     shutil.copytree(made.issued.folder, tmp_path / "out")
     return replace(
-        made, folder=tmp_path, bundle=tmp_path / "age.unplug", issued=replace(made.issued, folder=tmp_path / "out")
-    )  # fmt: skip
+        made,
+        folder=tmp_path,
+        bundle=tmp_path / "age.unplug",
+        issued=replace(made.issued, folder=tmp_path / "out"),
+    )
 
 
 def digest(path: Path) -> str:

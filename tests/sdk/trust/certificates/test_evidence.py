@@ -1,4 +1,6 @@
-"""What a certificate repeats of an audit is what the audit itself says, read without the package that measures."""
+"""What a certificate repeats of an audit is what the audit itself says, read without the package
+that measures.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ def test_the_numbers_are_those_of_the_audit(made: Case) -> None:
     evidence = evidence_of(made.bundle, read_manifest(made.bundle))
     released, never = audit.model("unlearned"), audit.model("retrained")
     assert [(line.attack, line.model, line.never_saw, line.gap) for line in evidence.attacks] == [
-        (name, found.auc, never.attacks[name].auc, found.gap) for name, found in sorted(released.attacks.items())
+        (name, found.auc, never.attacks[name].auc, found.gap)
+        for name, found in sorted(released.attacks.items())
     ]
     assert evidence.use[0].error == released.utility["test"].error
     assert (evidence.too_few, evidence.skipped) == (audit.too_few, audit.skipped)

@@ -1,4 +1,6 @@
-"""Certificates and policies from strangers: a typed error in one line, whatever they hold, in bounded time and memory."""
+"""Certificates and policies from strangers: a typed error in one line, whatever they hold, in
+bounded time and memory.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from tests.mutations import mutated
 from unplug.core import CheckFailed, InputError, UnplugError, peak_rss_bytes
 from unplug.trust.bundle import canonical, pae
 from unplug.trust.bundle.signed_json import PAYLOAD_TYPE, STATEMENT_TYPE
-from unplug.trust.certificates import CertificatePolicy, check_certificate, open_certificate, read_policy
+from unplug.trust.certificates import (
+    CertificatePolicy,
+    check_certificate,
+    open_certificate,
+    read_policy,
+)
 from unplug.trust.certificates.statements import CERTIFICATE, KINDS, MAX_BYTES, payloads
 
 from .conftest import Case
@@ -31,9 +38,10 @@ def envelope(case: Case, payload: bytes, kind: str = PAYLOAD_TYPE) -> dict[str, 
     """What the case's key signs, whatever it is."""
     signature = base64.b64encode(case.signer.sign(pae(payload))).decode()
     return {
-        "payload": base64.b64encode(payload).decode(), "payloadType": kind,
+        "payload": base64.b64encode(payload).decode(),
+        "payloadType": kind,
         "signatures": [{"keyid": case.signer.key.hint, "sig": signature}],
-    }  # fmt: skip
+    }
 
 
 def lines(case: Case) -> list[dict[str, Any]]:
@@ -65,7 +73,9 @@ HOSTILE: dict[str, Callable[[Case], bytes]] = {
     "one line": lambda case: canonical(lines(case)[0]) + b"\n",
     "no end": lambda case: b"\n".join(canonical(item) for item in lines(case)),
     "nine lines": lambda case: b"".join(canonical(item) + b"\n" for item in lines(case) * 2),
-    "another order": lambda case: b"".join(canonical(item) + b"\n" for item in reversed(lines(case))),
+    "another order": lambda case: b"".join(
+        canonical(item) + b"\n" for item in reversed(lines(case))
+    ),
     "huge": lambda case: b" " * (MAX_BYTES + 1),
     "deep": lambda case: b"[" * 100_000 + b"]" * 100_000 + b"\n" * 4,
     "deep payload": lambda case: first(case, b"[" * 100_000 + b"]" * 100_000),
@@ -76,23 +86,45 @@ HOSTILE: dict[str, Callable[[Case], bytes]] = {
     "binary": lambda case: bytes(range(256)) * 4 + b"\n" * 4,
     "a list": lambda case: b"[]\n" * 4,
     "a field more": lambda case: changed_line(case, lambda item: item.update(more=1)),
-    "a foreign payload type": lambda case: changed_line(case, lambda item: item.update(payloadType="text/plain")),
+    "a foreign payload type": lambda case: changed_line(
+        case, lambda item: item.update(payloadType="text/plain")
+    ),
     "wrong base64": lambda case: changed_line(case, lambda item: item.update(payload="e30")),
-    "base64 of two spellings": lambda case: changed_line(case, lambda item: item.update(payload="e31=")),
+    "base64 of two spellings": lambda case: changed_line(
+        case, lambda item: item.update(payload="e31=")
+    ),
     "base64 that is a number": lambda case: changed_line(case, lambda item: item.update(payload=7)),
     "no signature": lambda case: changed_line(case, lambda item: item.update(signatures=[])),
-    "too many signatures": lambda case: changed_line(case, lambda item: item.update(signatures=item["signatures"] * 9)),
-    "a signature of nothing": lambda case: changed_line(case, lambda item: item["signatures"][0].update(sig="")),
-    "a key that is a number": lambda case: changed_line(case, lambda item: item["signatures"][0].update(keyid=1)),
-    "another statement": lambda case: first(case, statement(case, _type="https://in-toto.io/Statement/v0.1")),
-    "another predicate": lambda case: first(case, statement(case, predicateType="https://slsa.dev/provenance/v1")),
-    "no predicate": lambda case: first(case, canonical({"_type": STATEMENT_TYPE, "predicateType": CERTIFICATE})),
+    "too many signatures": lambda case: changed_line(
+        case, lambda item: item.update(signatures=item["signatures"] * 9)
+    ),
+    "a signature of nothing": lambda case: changed_line(
+        case, lambda item: item["signatures"][0].update(sig="")
+    ),
+    "a key that is a number": lambda case: changed_line(
+        case, lambda item: item["signatures"][0].update(keyid=1)
+    ),
+    "another statement": lambda case: first(
+        case, statement(case, _type="https://in-toto.io/Statement/v0.1")
+    ),
+    "another predicate": lambda case: first(
+        case, statement(case, predicateType="https://slsa.dev/provenance/v1")
+    ),
+    "no predicate": lambda case: first(
+        case, canonical({"_type": STATEMENT_TYPE, "predicateType": CERTIFICATE})
+    ),
     "another schema": lambda case: predicate(case, schema="unplug-certificate/2"),
     "a field unknown": lambda case: predicate(case, name="Ada"),
-    "a number beyond all": lambda case: first(case, statement(case).replace(b'"bytes":', b'"bytes":1e999,"x":')),
-    "a lone surrogate": lambda case: first(case, statement(case).replace(b"Example Ltd", b"\\ud800")),
-    "a checkpoint of nobody": lambda case: predicate(case, ledger={"vkey": "x", "checkpoint": "", "entries": []}),
-}  # fmt: skip
+    "a number beyond all": lambda case: first(
+        case, statement(case).replace(b'"bytes":', b'"bytes":1e999,"x":')
+    ),
+    "a lone surrogate": lambda case: first(
+        case, statement(case).replace(b"Example Ltd", b"\\ud800")
+    ),
+    "a checkpoint of nobody": lambda case: predicate(
+        case, ledger={"vkey": "x", "checkpoint": "", "entries": []}
+    ),
+}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -104,7 +136,9 @@ def test_what_is_no_certificate_is_refused_in_one_line(case: Case, name: str) ->
 
 
 def test_views_that_do_not_belong_to_it_are_refused(case: Case) -> None:
-    other = payloads(replace(case.issued.certificate, issuer="Another Ltd", issued="2020-01-01T00:00:00Z"))
+    other = payloads(
+        replace(case.issued.certificate, issuer="Another Ltd", issued="2020-01-01T00:00:00Z")
+    )
     for number, kind in enumerate(KINDS[1:], 1):
         found = lines(case)
         value = json.loads(other[number])
@@ -125,11 +159,18 @@ def test_a_second_signature_of_somebody_else_is_passed_over(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"schema": "unplug-certificate-policy/2"}', '{"schema": "unplug-certificate-policy/1", "max_auc": 1}',
-             '{"schema": "unplug-certificate-policy/1", "shown_by": ["luck"]}',
-             '{"schema": "unplug-certificate-policy/1", "max_auc_above": NaN}',
-             '{"schema": "unplug-certificate-policy/1", "max_auc_above": 1, "max_auc_above": 0}', "[" * 10**5],
-)  # fmt: skip
+    "text",
+    [
+        "",
+        "[]",
+        '{"schema": "unplug-certificate-policy/2"}',
+        '{"schema": "unplug-certificate-policy/1", "max_auc": 1}',
+        '{"schema": "unplug-certificate-policy/1", "shown_by": ["luck"]}',
+        '{"schema": "unplug-certificate-policy/1", "max_auc_above": NaN}',
+        '{"schema": "unplug-certificate-policy/1", "max_auc_above": 1, "max_auc_above": 0}',
+        "[" * 10**5,
+    ],
+)
 def test_a_policy_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "policy.json").write_text(text)
     with pytest.raises(InputError):

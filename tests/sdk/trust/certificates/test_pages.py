@@ -1,4 +1,6 @@
-"""The page says what the certificate says, in two parts that print on a sheet each, whatever stands in it."""
+"""The page says what the certificate says, in two parts that print on a sheet each, whatever stands
+in it.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def test_the_page_holds_every_number_and_no_address(made: Case) -> None:
         assert text in read.text, text
     for line in said.evidence.attacks:
         assert (
-            line.attack in read.text and f"{line.model.value:.3f}" in read.text and f"{line.never_saw.value:.3f}" in read.text
+            line.attack in read.text
+            and f"{line.model.value:.3f}" in read.text
+            and f"{line.never_saw.value:.3f}" in read.text
         )
     assert all(line in read.text for line in said.not_claimed) and "legal advice" in read.text
     assert "script" not in read.tags and "http" not in page.replace("http-equiv", "")
@@ -57,13 +61,23 @@ def crowded(said: Certificate) -> Certificate:
     """Eight attacks, thirty gates, forty files, long reasons."""
     evidence = said.evidence
     attacks = tuple(replace(evidence.attacks[0], attack=f"attack-{number}") for number in range(8))
-    gates = tuple(replace(evidence.gates[0], name=f"not over-forgotten ({number})", unit="u" * 90) for number in range(30))
-    files = tuple(replace(said.model.files[0], name=f"artifacts/{'x' * 90}{number}.tflite") for number in range(40))
+    gates = tuple(
+        replace(evidence.gates[0], name=f"not over-forgotten ({number})", unit="u" * 90)
+        for number in range(30)
+    )
+    files = tuple(
+        replace(said.model.files[0], name=f"artifacts/{'x' * 90}{number}.tflite")
+        for number in range(40)
+    )
     places = tuple(replace(line, why="reason " * 28) for line in said.places)
     return replace(
-        said, places=places, model=replace(said.model, files=files),
-        evidence=replace(evidence, attacks=attacks, gates=gates, too_few="few " * 70, alarms=("alarm " * 40,) * 3),
-    )  # fmt: skip
+        said,
+        places=places,
+        model=replace(said.model, files=files),
+        evidence=replace(
+            evidence, attacks=attacks, gates=gates, too_few="few " * 70, alarms=("alarm " * 40,) * 3
+        ),
+    )
 
 
 def test_two_parts_whatever_stands_in_them(made: Case) -> None:

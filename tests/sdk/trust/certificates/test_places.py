@@ -1,4 +1,6 @@
-"""What a search found becomes one line for each kind of place, without a path; the operator's word is marked as such."""
+"""What a search found becomes one line for each kind of place, without a path; the operator's word
+is marked as such.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,21 @@ from .conftest import REQUEST, Case
 
 
 def test_every_kind_of_place_is_said_something_of(made: Case) -> None:
-    found = {line.place: (line.outcome, line.count, line.by) for line in made.issued.certificate.places}
+    found = {
+        line.place: (line.outcome, line.count, line.by) for line in made.issued.certificate.places
+    }
     assert found == {
-        "raw data": ("kept", 1, "search"), "caches": ("deleted", 1, "search"), "work folders": ("kept", 1, "search"),
-        "checkpoints": ("kept", 1, "search"), "references and folds": ("none found", 0, "search"),
-        "earlier bundles": ("unknown", 1, "search"), "deltas": ("none found", None, "operator"),
-        "lists and reports": ("none found", 0, "search"), "backups": ("kept", None, "operator"),
+        "raw data": ("kept", 1, "search"),
+        "caches": ("deleted", 1, "search"),
+        "work folders": ("kept", 1, "search"),
+        "checkpoints": ("kept", 1, "search"),
+        "references and folds": ("none found", 0, "search"),
+        "earlier bundles": ("unknown", 1, "search"),
+        "deltas": ("none found", None, "operator"),
+        "lists and reports": ("none found", 0, "search"),
+        "backups": ("kept", None, "operator"),
         "copies and phones": ("unknown", None, "nobody"),
-    }  # fmt: skip
+    }
 
 
 def test_nothing_searched_is_nothing_known() -> None:
@@ -42,28 +51,49 @@ KEPT = "kept: raw data (1), work folders (1), checkpoints (1)"
 
 
 def test_what_holds_is_told_apart_from_what_stays(made: Case) -> None:
-    """By whoever verifies a certificate, and by whoever records an answer, as far as the ledger knows."""
+    """By whoever verifies a certificate, and by whoever records an answer, as far as the ledger
+    knows.
+    """
     places = made.issued.certificate.places
     assert remainder(places) == f"{KEPT}, backups; not known: earlier bundles, copies and phones"
     request = made.ledger.requests()[REQUEST]
     (entry,) = [entry.sequence for entry in request.history if "trace_sha256" in entry.facts]
     trace, _ = read_trace(made.trace, request, "server")
-    facts = {"kept raw data": "1", "kept work folders": "1", "kept checkpoints": "1", "unknown earlier bundles": "1"}
+    facts = {
+        "kept raw data": "1",
+        "kept work folders": "1",
+        "kept checkpoints": "1",
+        "unknown earlier bundles": "1",
+    }
     assert kept_facts(trace) == facts
     beyond = f"by the search of entry {entry}; not searched: deltas, backups, copies and phones"
     for facts, said in (
         (kept_facts(trace), KEPT),
-        ({"holds": "2", "remembers": "1", "forgot": "4"}, "kept: 2 that holds, 1 that remembers"),  # of an older ledger
+        (
+            {"holds": "2", "remembers": "1", "forgot": "4"},
+            "kept: 2 that holds, 1 that remembers",
+        ),  # of an older ledger
         ({"forgot": "4"}, "nothing found that is kept"),
     ):
-        history = [replace(item, facts={**item.facts, **facts}) if item.sequence == entry else item for item in request.history]
+        history = [
+            replace(item, facts={**item.facts, **facts}) if item.sequence == entry else item
+            for item in request.history
+        ]
         assert remainder_on_record(replace(request, history=tuple(history))) == f"{said}, {beyond}"
     assert remainder([replace(line, outcome="deleted", why="") for line in places]) == ""
 
 
-def a_search(*places: TracedPlace, searched: tuple[str, ...] = ("/srv",), person: str = "subject:ada") -> TraceFile:
+def a_search(
+    *places: TracedPlace, searched: tuple[str, ...] = ("/srv",), person: str = "subject:ada"
+) -> TraceFile:
     return TraceFile(
-        nonce="0", person=person, data="d", searched=searched, places=places, purged=("/c/1.npy",), out_of_reach=""
+        nonce="0",
+        person=person,
+        data="d",
+        searched=searched,
+        places=places,
+        purged=("/c/1.npy",),
+        out_of_reach="",
     )
 
 
@@ -74,19 +104,34 @@ def test_none_found_needs_that_everything_was_looked_into(kind: str) -> None:
     lines = {line.place: line for line in place_lines([a_search(closed, cached)], [])}
     assert {lines[name].outcome for name in SEARCHED if name != "caches"} == {"unknown"}
     assert lines["checkpoints"].why == "none found, and 1 files or folders could not be looked into"
-    assert (lines["caches"].outcome, lines["caches"].why) == ("deleted", "1 files or folders could not be looked into")
+    assert (lines["caches"].outcome, lines["caches"].why) == (
+        "deleted",
+        "1 files or folders could not be looked into",
+    )
 
 
 def test_none_found_needs_that_everybody_was_searched_for() -> None:
     lines = {line.place: line for line in place_lines([a_search()], [], everybody=False)}
-    assert {lines[name].outcome for name in SEARCHED} == {"unknown"} and "not everybody" in lines["caches"].why
-    assert {line.outcome for line in place_lines([a_search()], []) if line.place in SEARCHED} == {"none found"}
+    assert {lines[name].outcome for name in SEARCHED} == {"unknown"} and "not everybody" in lines[
+        "caches"
+    ].why
+    assert {line.outcome for line in place_lines([a_search()], []) if line.place in SEARCHED} == {
+        "none found"
+    }
 
 
 @pytest.mark.parametrize(
-    "text", ["attic=deleted", "backups", "backups=lost", "backups=kept", "backups=unknown:", "backups=kept: a\nb",
-             f"backups=kept: {'x' * 201}"],
-)  # fmt: skip
+    "text",
+    [
+        "attic=deleted",
+        "backups",
+        "backups=lost",
+        "backups=kept",
+        "backups=unknown:",
+        "backups=kept: a\nb",
+        f"backups=kept: {'x' * 201}",
+    ],
+)
 def test_a_word_that_says_too_little_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="--place"):
         said_place(text)

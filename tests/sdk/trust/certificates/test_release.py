@@ -1,4 +1,6 @@
-"""The whole way with a real release: asked, released, searched, certified, and verified elsewhere with a public key alone."""
+"""The whole way with a real release: asked, released, searched, certified, and verified elsewhere
+with a public key alone.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,11 @@ from unplug.sdk.releasing import Release
 from ...conftest import SPEC, World
 
 OPEN = {
-    "schema": "unplug-certificate-policy/1", "max_auc_above": 1.0, "max_auc_below": 1.0,
+    "schema": "unplug-certificate-policy/1",
+    "max_auc_above": 1.0,
+    "max_auc_below": 1.0,
     "must_be_known": ["raw data", "checkpoints"],
-}  # fmt: skip
+}
 """Limits that a model of three epochs keeps."""
 
 
@@ -36,13 +40,28 @@ def test_a_person_asks_and_somebody_else_verifies(
 ) -> None:
     monkeypatch.setenv("UNPLUG_LEDGER", str(tmp_path / "ledger.db"))
     monkeypatch.setenv("UNPLUG_LEDGER_KEY", str(tmp_path / "ledger-key"))
-    name = next(line for line in world.forget_file.read_text().splitlines() if line.startswith("subject:"))
+    name = next(
+        line for line in world.forget_file.read_text().splitlines() if line.startswith("subject:")
+    )
     ledger_key = called("ledger", "init", "--name", "tests.example")["vkey"]
     called("bundle", "keygen", tmp_path / "release.key")
     called("ledger", "add", "--id", "TICKET-17", "--person", name)
-    models, search, out = world.original.path.parent, tmp_path / "trace.json", tmp_path / "certificate"
+    models, search, out = (
+        world.original.path.parent,
+        tmp_path / "trace.json",
+        tmp_path / "certificate",
+    )
     called("trace", name, "--data", SPEC, "--in", models, "--request", "TICKET-17", "--out", search)
-    issue = ["certificate", "TICKET-17", "--bundle", released.bundle, "--sign", tmp_path / "release.key", "--out", out]
+    issue = [
+        "certificate",
+        "TICKET-17",
+        "--bundle",
+        released.bundle,
+        "--sign",
+        tmp_path / "release.key",
+        "--out",
+        out,
+    ]
     called(*issue, code=1)  # nothing was released yet
     called("ledger", "record", "release", "TICKET-17", "--file", released.bundle / "manifest.json")
     said = called(*issue, "--trace", f"models={search}")["certificate"]
@@ -67,7 +86,12 @@ def test_a_person_asks_and_somebody_else_verifies(
         away / "bundle",
     ]
     write_json(away / "policy.json", {**OPEN, "ledger_key": ledger_key})
-    assert called(*check, "--policy", away / "policy.json", "--request", "TICKET-17")["ledger_key"] == "the policy"
+    assert (
+        called(*check, "--policy", away / "policy.json", "--request", "TICKET-17")["ledger_key"]
+        == "the policy"
+    )
     write_json(away / "strict.json", {**OPEN, "max_auc_above": -1.0, "answered": True})
     refused = called(*check, "--policy", away / "strict.json", code=1)["problems"]
-    assert any("AUC from what never saw the person" in line for line in refused) and any("was told" in line for line in refused)
+    assert any("AUC from what never saw the person" in line for line in refused) and any(
+        "was told" in line for line in refused
+    )

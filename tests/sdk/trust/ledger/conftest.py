@@ -1,4 +1,6 @@
-"""A ledger in a folder of its own, signed with a key of its own; PostgreSQL where Debian's packages are."""
+"""A ledger in a folder of its own, signed with a key of its own; PostgreSQL where Debian's packages
+are.
+"""
 
 from __future__ import annotations
 
@@ -65,13 +67,32 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     def call(program: str, *args: str) -> None:
         done = subprocess.run(
-            [str(binaries / program), *args], user=ACCOUNT, capture_output=True, text=True, cwd=folder, timeout=120
+            [str(binaries / program), *args],
+            user=ACCOUNT,
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            timeout=120,
         )
         assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-1000:]
 
-    call("initdb", "-D", str(data), "-U", "owner", "-A", "scram-sha-256", "--pwfile", str(password), "-E", "UTF8", "--no-sync")
+    call(
+        "initdb",
+        "-D",
+        str(data),
+        "-U",
+        "owner",
+        "-A",
+        "scram-sha-256",
+        "--pwfile",
+        str(password),
+        "-E",
+        "UTF8",
+        "--no-sync",
+    )
     options = (
-        f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c shared_buffers=16MB -c max_connections=40"
+        f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c "
+        "shared_buffers=16MB -c max_connections=40"
     )
     call("pg_ctl", "-D", str(data), "-w", "-l", str(folder / "log"), "-o", options, "start")
     try:
@@ -88,7 +109,8 @@ def postgresql(server: str) -> str:
 
     name = f"ledger_{secrets.token_hex(4)}"
     engine = sa.create_engine(
-        f"{server}/postgres".replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT"
+        f"{server}/postgres".replace("postgresql://", "postgresql+psycopg://"),
+        isolation_level="AUTOCOMMIT",
     )
     with engine.connect() as connection:
         connection.execute(sa.text(f"CREATE DATABASE {name}"))

@@ -17,7 +17,16 @@ from unplug.trust.ledger.merkle import (
     tree_root,
 )
 
-INPUTS = ("", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f")
+INPUTS = (
+    "",
+    "00",
+    "10",
+    "2021",
+    "3031",
+    "40414243",
+    "5051525354555657",
+    "606162636465666768696a6b6c6d6e6f",
+)
 ROOTS = (
     "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
     "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125",
@@ -28,7 +37,9 @@ ROOTS = (
     "ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c",
     "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
 )
-"""The test vectors of Certificate Transparency's reference implementation: the root over the first 1 ... 8 inputs."""
+"""The test vectors of Certificate Transparency's reference implementation: the root over the first
+1 ... 8 inputs.
+"""
 
 
 def leaves(count: int) -> list[bytes]:

@@ -9,15 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unplug.core import CheckFailed, InputError, UnplugError
-from unplug.trust.ledger import LedgerCheckpoint, LedgerSigner, Verifier, make_signing_key, open_checkpoint, signing_key
+from unplug.trust.ledger import (
+    LedgerCheckpoint,
+    LedgerSigner,
+    Verifier,
+    make_signing_key,
+    open_checkpoint,
+    signing_key,
+)
 from unplug.trust.ledger.notes import note_of
 
 # The example of golang.org/x/mod/sumdb/note.
 SECRET = "PRIVATE+KEY+PeterNeumann+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz"
 PUBLIC = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
-TEXT = "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
+TEXT = (
+    "If you think cryptography is the answer to your problem,\nthen you don't know what your "
+    "problem is.\n"
+)
 NOTE = (
-    f"{TEXT}\n— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n"
+    f"{TEXT}\n— PeterNeumann "
+    "x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n"
 ).encode()
 
 
@@ -39,7 +50,10 @@ def test_others_signatures_are_passed_over() -> None:
         Verifier.parse(PUBLIC).opened(NOTE.replace(b"answer", b"ANSWER"), "note")
 
 
-@given(st.binary(max_size=200) | st.integers(0, len(NOTE) - 1).map(lambda place: NOTE[:place] + b"?" + NOTE[place + 1 :]))
+@given(
+    st.binary(max_size=200)
+    | st.integers(0, len(NOTE) - 1).map(lambda place: NOTE[:place] + b"?" + NOTE[place + 1 :])
+)
 def test_no_other_bytes_open(note: bytes) -> None:
     if note == NOTE:
         return
@@ -55,7 +69,15 @@ def test_no_other_text_is_a_key(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a\n1\n", "a\n01\nAAAA\n", "a\n1\nAAAA\n", f"a\n{'9' * 30}\n{'A' * 43}=\n", f"\n1\n{'A' * 43}=\n"]
+    "text",
+    [
+        "",
+        "a\n1\n",
+        "a\n01\nAAAA\n",
+        "a\n1\nAAAA\n",
+        f"a\n{'9' * 30}\n{'A' * 43}=\n",
+        f"\n1\n{'A' * 43}=\n",
+    ],
 )
 def test_no_other_text_is_a_checkpoint(text: str, signer: LedgerSigner) -> None:
     with pytest.raises(InputError):
@@ -65,10 +87,15 @@ def test_no_other_text_is_a_checkpoint(text: str, signer: LedgerSigner) -> None:
 def test_a_checkpoint_with_lines_of_others_opens(signer: LedgerSigner) -> None:
     made = LedgerCheckpoint(origin="a", size=3, root=bytes(32))
     text = f"{made.text}their own line\n"
-    assert open_checkpoint(note_of(text, signer.verifier, signer.sign(text)), signer.verifier, "kept") == made
+    assert (
+        open_checkpoint(note_of(text, signer.verifier, signer.sign(text)), signer.verifier, "kept")
+        == made
+    )
 
 
-def test_a_key_is_made_once_and_its_owner_s_alone(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_made_once_and_its_owner_s_alone(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = place / "ledger-key"
     with pytest.raises(InputError, match="no key that signs ledgers is there"):
         signing_key()
@@ -88,6 +115,8 @@ def test_a_key_is_made_once_and_its_owner_s_alone(place: Path, monkeypatch: pyte
     assert signing_key() == made
     monkeypatch.setenv("UNPLUG_LEDGER_KEY", str(place / "new"))
     for name in ("two words", "two\nlines", "m\u00fcnchen", "a\x1b[2J", "a+b"):
-        with pytest.raises(InputError, match="white space, a plus sign or other than ASCII") as refused:
+        with pytest.raises(
+            InputError, match="white space, a plus sign or other than ASCII"
+        ) as refused:
             make_signing_key(name)
         assert "\n" not in str(refused.value) and not (place / "new").exists()

@@ -15,11 +15,17 @@ def touched(ledger: Ledger, *models: str, samples: int = 3) -> None:
     ledger.add(["subject:anna"], id="T-1")
     ledger.add(["subject:bea"], id="T-2")
     for model in models:
-        ledger.record("touched", ["T-1"], facts={"model_sha256": model, "samples": str(samples), "held_out": "0"})
+        ledger.record(
+            "touched",
+            ["T-1"],
+            facts={"model_sha256": model, "samples": str(samples), "held_out": "0"},
+        )
 
 
 def release(ledger: Ledger, began: str, shipped: str, *ids: str) -> dict[str, str]:
-    ledger.record("release", ids, facts={"original_sha256": began, "model_sha256": shipped, "model": "age"})
+    ledger.record(
+        "release", ids, facts={"original_sha256": began, "model_sha256": shipped, "model": "age"}
+    )
     return {id: request.state for id, request in ledger.requests().items()}
 
 
@@ -29,7 +35,10 @@ def test_the_last_model_releases_a_request(ledger: Ledger) -> None:
     assert [entry.kind for entry in ledger.requests()["T-1"].history][-1] == "step"
     known = tuple(releases_of(ledger.entries()))
     assert models_left("T-1", ledger.requests()["T-1"].history, known) == {X}
-    assert answered_in(B, known) == {"T-1"} and answered_in(X, known) == answered_in(A, known) == frozenset()
+    assert (
+        answered_in(B, known) == {"T-1"}
+        and answered_in(X, known) == answered_in(A, known) == frozenset()
+    )
     assert release(ledger, X, Y, "T-1")["T-1"] == "released"
 
 
@@ -45,14 +54,18 @@ def test_a_model_of_somebody_else_does_not(ledger: Ledger) -> None:
     assert release(ledger, A, B, "T-1")["T-1"] == "released"
 
 
-def test_models_that_never_learned_her_and_requests_that_nobody_looked_up_wait_for_nothing(ledger: Ledger) -> None:
+def test_models_that_never_learned_her_and_requests_that_nobody_looked_up_wait_for_nothing(
+    ledger: Ledger,
+) -> None:
     touched(ledger, A, X, samples=0)
     assert set(release(ledger, C, B, "T-1", "T-2").values()) == {"released"}
 
 
 def test_by_hand_one_has_to_say_which_of_several_models(ledger: Ledger) -> None:
     touched(ledger, A, X)
-    with pytest.raises(InputError, match=r"2 models hold samples of it.*--set original_sha256=HASH"):
+    with pytest.raises(
+        InputError, match=r"2 models hold samples of it.*--set original_sha256=HASH"
+    ):
         ledger.record("release", ["T-1"])
     release(ledger, A, B, "T-1")
     ledger.record("release", ["T-1"])
@@ -73,7 +86,11 @@ def test_what_goes_along_with_an_entry_is_there_with_it_or_not_at_all(ledger: Le
     ledger.add(["subject:anna"], id="T-1")
     ledger.record("answered", ["T-1"])
     with pytest.raises(InputError, match="it is answered"):
-        ledger.record("release", ["T-1"], along=lambda connection: connection.execute(sa.text("DROP TABLE beside")) and None)
+        ledger.record(
+            "release",
+            ["T-1"],
+            along=lambda connection: connection.execute(sa.text("DROP TABLE beside")) and None,
+        )
     with ledger._database.reading() as session:
         tables = sa.inspect(session.connection).get_table_names()
     assert "beside" in tables and "never" not in tables

@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unplug.core import InputError, KnownNames, OperatorKey, OutputError, UnplugError, operator_key
-from unplug.trust.ledger import Ledger, LedgerSigner, check_ledger, open_ledger, open_queue, opening_for, pick
+from unplug.trust.ledger import (
+    Ledger,
+    LedgerSigner,
+    check_ledger,
+    open_ledger,
+    open_queue,
+    opening_for,
+    pick,
+)
 from unplug.trust.ledger import clock as ledger_clock
 from unplug.trust.ledger.requests import after_months
 from unplug.trust.ledger.subjects import digest_of, opens, tag_of, tags_in
@@ -26,10 +34,14 @@ def at(monkeypatch: pytest.MonkeyPatch, *when: int) -> None:
 @pytest.mark.parametrize(
     ("day", "months", "due"),
     [
-        ("2027-01-31", 1, "2027-02-28"), ("2028-01-31", 1, "2028-02-29"), ("2027-12-31", 1, "2028-01-31"),
-        ("2027-11-30", 3, "2028-02-29"), ("2027-03-15", 1, "2027-04-15"), ("2027-05-31", 1, "2027-06-30"),
+        ("2027-01-31", 1, "2027-02-28"),
+        ("2028-01-31", 1, "2028-02-29"),
+        ("2027-12-31", 1, "2028-01-31"),
+        ("2027-11-30", 3, "2028-02-29"),
+        ("2027-03-15", 1, "2027-04-15"),
+        ("2027-05-31", 1, "2027-06-30"),
     ],
-)  # fmt: skip
+)
 def test_a_month_is_a_calendar_month(day: str, months: int, due: str) -> None:
     assert after_months(date.fromisoformat(day), months) == date.fromisoformat(due)
 
@@ -41,7 +53,9 @@ def test_the_day_of_the_month_stays_or_is_the_last(day: date, months: int) -> No
     assert due.day == min(day.day, calendar.monthrange(due.year, due.month)[1])
 
 
-def test_a_request_from_its_coming_to_its_answer(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_from_its_coming_to_its_answer(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     at(monkeypatch, 2027, 1, 31, 23, 59)
     request, new = ledger.add(["subject:anna"], id="A-1", identity="passport seen")
     assert (new, request.received, request.due, request.identity) == (
@@ -62,7 +76,13 @@ def test_a_request_from_its_coming_to_its_answer(ledger: Ledger, monkeypatch: py
     ledger.record("answered", ["A-1"])
     found = pick(ledger.requests(), "A-1")
     assert (found.state, found.due, found.waiting) == ("answered", date(2027, 4, 30), False)
-    assert [entry.kind for entry in found.history] == ["request", "extended", "informed", "release", "answered"]
+    assert [entry.kind for entry in found.history] == [
+        "request",
+        "extended",
+        "informed",
+        "release",
+        "answered",
+    ]
 
 
 @pytest.mark.parametrize("end", ["refuse", "withdraw"])
@@ -140,33 +160,49 @@ def test_names_are_found_whatever_white_space_was_around_them(ledger: Ledger) ->
     ledger.add(["subject: anna ", " a.png\n"], id="A-1")
     request, new = ledger.add(["a.png", "subject:anna"], id="A-1", known=KnownNames([]))
     assert not new and len(request.subjects) == 2, "who is known is asked of new requests alone"
-    assert open_queue(ledger, [" a.png", "subject:anna"]).whole == {"A-1": (" a.png", "subject:anna")}
-    assert open_queue(ledger, ["a.png", "a.png ", "subject:\tanna"]).whole == {"A-1": ("a.png", "subject:\tanna")}
+    assert open_queue(ledger, [" a.png", "subject:anna"]).whole == {
+        "A-1": (" a.png", "subject:anna")
+    }
+    assert open_queue(ledger, ["a.png", "a.png ", "subject:\tanna"]).whole == {
+        "A-1": ("a.png", "subject:\tanna")
+    }
     assert open_queue(ledger, ["\ta.png", " a.png"]).of == {}, "it could be either"
     opening = opening_for(ledger, request, " subject:anna")
     assert all(opens(opening, name, request.subjects) for name in ("subject:anna", "subject: anna"))
 
 
-def test_a_ledger_of_names_as_they_were_typed_still_answers(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_of_names_as_they_were_typed_still_answers(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as older:
-        older.setattr("unplug.trust.ledger.ledger.checked_names", lambda names, *_, **__: tuple(names))
+        older.setattr(
+            "unplug.trust.ledger.ledger.checked_names", lambda names, *_, **__: tuple(names)
+        )
         ledger.add(["subject:anna ", "b.png"], id="A-1")
-    assert open_queue(ledger, ["subject:anna ", "b.png"]).whole == {"A-1": ("subject:anna ", "b.png")}
+    assert open_queue(ledger, ["subject:anna ", "b.png"]).whole == {
+        "A-1": ("subject:anna ", "b.png")
+    }
     assert open_queue(ledger, ["subject:anna", "b.png"]).elsewhere == {"A-1": 1}
     assert not ledger.add(["subject:anna ", "b.png"], id="A-1")[1]
     ledger.withdraw("A-1", "mistyped", ["subject:anna "])
     assert open_queue(ledger, ["subject:anna", "b.png"]).whole == {"A-1": ("b.png",)}
 
 
-def test_names_are_found_in_every_unicode_form(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_found_in_every_unicode_form(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keyboard, mac = "subject:Jos\u00e9", "subject:Jose\u0301"
     ledger.add([mac], id="A-1")
     with monkeypatch.context() as older:
-        older.setattr("unplug.trust.ledger.ledger.checked_names", lambda names, *_, **__: tuple(names))
+        older.setattr(
+            "unplug.trust.ledger.ledger.checked_names", lambda names, *_, **__: tuple(names)
+        )
         ledger.add([mac], id="old")
         ledger.add([keyboard, mac], id="both")
     for asked in (keyboard, mac):
-        assert open_queue(ledger, [asked, "subject:ben"]).whole == dict.fromkeys(["A-1", "old", "both"], (asked,))
+        assert open_queue(ledger, [asked, "subject:ben"]).whole == dict.fromkeys(
+            ["A-1", "old", "both"], (asked,)
+        )
         assert not ledger.add([asked], id="A-1")[1] and not ledger.add([asked], id="old")[1]
         for request in ledger.requests().values():
             opening = opening_for(ledger, request, asked)
@@ -178,29 +214,42 @@ def test_names_are_found_in_every_unicode_form(ledger: Ledger, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("subject:1.00012E+11", "a spreadsheet rounded it"), ("1,23E+11", "a spreadsheet rounded it"),
-        ("subject:#REF!", "a spreadsheet's error"), ("subject:01-Mar", "made a date of it"),
-        ("subject:NaN", "stands for nobody"), ("subject: -", "stands for nobody"),
+        ("subject:1.00012E+11", "a spreadsheet rounded it"),
+        ("1,23E+11", "a spreadsheet rounded it"),
+        ("subject:#REF!", "a spreadsheet's error"),
+        ("subject:01-Mar", "made a date of it"),
+        ("subject:NaN", "stands for nobody"),
+        ("subject: -", "stands for nobody"),
     ],
-)  # fmt: skip
-def test_names_of_nobody_and_of_spreadsheets_are_refused_without_repeating_them(ledger: Ledger, name: str, why: str) -> None:
+)
+def test_names_of_nobody_and_of_spreadsheets_are_refused_without_repeating_them(
+    ledger: Ledger, name: str, why: str
+) -> None:
     with pytest.raises(InputError, match=why) as caught:
         ledger.add(["subject:ben", name])
-    assert "number 2" in caught.value.why and name not in str(caught.value) and not ledger.requests()
+    assert (
+        "number 2" in caught.value.why and name not in str(caught.value) and not ledger.requests()
+    )
 
 
 def test_days_are_the_operators_and_recorded_with_their_offset(
     tmp_path: Path, signer: LedgerSigner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at(monkeypatch, 2027, 1, 31, 12, 30)
-    days = {"Pacific/Kiritimati": ("2027-02-01", "2027-03-01", "+14:00"), "-12:00": ("2027-01-31", "2027-02-28", "-12:00")}
+    days = {
+        "Pacific/Kiritimati": ("2027-02-01", "2027-03-01", "+14:00"),
+        "-12:00": ("2027-01-31", "2027-02-28", "-12:00"),
+    }
     for zone, (day, due, offset) in days.items():
         monkeypatch.setenv("UNPLUG_TIMEZONE", zone)
         ledger = open_ledger(str(tmp_path / f"{offset[0]}.db"), signer=lambda: signer)
         ledger.create()
         request, _ = ledger.add(["subject:anna"], id="A-1")
         assert (str(request.received), str(request.due), str(ledger.today())) == (day, due, day)
-        assert request.history[0].facts["utc_offset"] == offset and request.history[0].at == "2027-01-31T12:30:00Z"
+        assert (
+            request.history[0].facts["utc_offset"] == offset
+            and request.history[0].at == "2027-01-31T12:30:00Z"
+        )
         assert ledger.extend("A-1", "many pictures").facts["utc_offset"] == offset
         assert ledger.record("answered", ["A-1"]).day == f"{day}{offset}"
     for bad in ("Mars/Base", "../etc", "+2", "+25:00"):
@@ -242,24 +291,36 @@ def test_names_are_withdrawn_one_by_one(ledger: Ledger, signer: LedgerSigner) ->
     with pytest.raises(InputError, match="does not name that person"):
         opening_for(ledger, request, "subject:ana")
     assert open_queue(ledger, ["subject:anna"]).whole == {"A-1": ("subject:anna",)}
-    assert not ledger.add(["subject:anna", "subject:ana"], id="A-1")[1], "the same request, sent again"
+    assert not ledger.add(["subject:anna", "subject:ana"], id="A-1")[1], (
+        "the same request, sent again"
+    )
     ledger.withdraw("A-1", "", ["subject:anna"])
-    assert ledger.requests()["A-1"].state == "withdrawn" and check_ledger(ledger, signer.verifier)[1] == ()
+    assert (
+        ledger.requests()["A-1"].state == "withdrawn"
+        and check_ledger(ledger, signer.verifier)[1] == ()
+    )
 
 
-def test_after_shredding_nobody_can_link(ledger: Ledger, signer: LedgerSigner, tmp_path: Path) -> None:
+def test_after_shredding_nobody_can_link(
+    ledger: Ledger, signer: LedgerSigner, tmp_path: Path
+) -> None:
     request, _ = ledger.add(["subject:anna"], id="A-1")
     salt = ledger.salts()["A-1"]
     opening = opening_for(ledger, request, "subject:anna")
-    assert opens(opening, "subject:anna", request.subjects) and not opens(opening, "subject:ben", request.subjects)
+    assert opens(opening, "subject:anna", request.subjects) and not opens(
+        opening, "subject:ben", request.subjects
+    )
     with pytest.raises(InputError, match="does not name that person"):
         opening_for(ledger, request, "subject:ben")
     ledger.withdraw("A-1")
     _, emptied = ledger.shred("A-1")
     assert emptied and ledger.salts() == {}
     assert salt.encode() not in b"".join(path.read_bytes() for path in tmp_path.glob("ledger.db*"))
-    for call in (lambda: ledger.shred("A-1"), lambda: opening_for(ledger, request, "subject:anna"),
-                 lambda: ledger.add(["subject:anna"], id="A-1")):  # fmt: skip
+    for call in (
+        lambda: ledger.shred("A-1"),
+        lambda: opening_for(ledger, request, "subject:anna"),
+        lambda: ledger.add(["subject:anna"], id="A-1"),
+    ):
         with pytest.raises(InputError, match="shredded"):
             call()
     assert check_ledger(ledger, signer.verifier)[1] == ()
@@ -267,7 +328,9 @@ def test_after_shredding_nobody_can_link(ledger: Ledger, signer: LedgerSigner, t
     assert digest_of("00" * 32, "subject:anna") not in request.subjects
 
 
-def test_the_number_orders_and_not_the_clock(ledger: Ledger, signer: LedgerSigner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_orders_and_not_the_clock(
+    ledger: Ledger, signer: LedgerSigner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     at(monkeypatch, 2040, 5, 31)
     ledger.add(["subject:anna"], id="A-1")
     at(monkeypatch, 2040, 5, 30)
@@ -276,7 +339,11 @@ def test_the_number_orders_and_not_the_clock(ledger: Ledger, signer: LedgerSigne
     assert (entry.sequence, entry.at) == (2, "2040-05-30T00:00:00Z")
     assert entry.clock_back_seconds == timedelta(days=1).total_seconds()
     verdict, found = check_ledger(ledger, signer.verifier)
-    assert found == () and len(verdict.notes) == 1 and "entry 2: the clock stood 86400 s before" in verdict.notes[0]
+    assert (
+        found == ()
+        and len(verdict.notes) == 1
+        and "entry 2: the clock stood 86400 s before" in verdict.notes[0]
+    )
 
 
 def test_a_clock_that_was_ahead_once_is_corrected(
@@ -285,13 +352,18 @@ def test_a_clock_that_was_ahead_once_is_corrected(
     at(monkeypatch, 2040, 5, 31)
     ledger.add(["subject:anna"], id="A-1")
     at(monkeypatch, 2027, 1, 10)
-    assert ledger.today() == ledger.contents().today == date(2027, 1, 10), "deadlines come from the clock"
+    assert ledger.today() == ledger.contents().today == date(2027, 1, 10), (
+        "deadlines come from the clock"
+    )
     for call in (
         lambda: ledger.add(["subject:ben"], id="A-2"),
         lambda: ledger.record("answered", ["A-1"]),
         lambda: ledger.correct("mistyped", id="A-1", received=date(2027, 1, 2)),
     ):
-        with pytest.raises(OutputError, match=r"4,890 days before an entry of 2040-05-31T.* `unplug ledger correct --clock`"):
+        with pytest.raises(
+            OutputError,
+            match=r"4,890 days before an entry of 2040-05-31T.* `unplug ledger correct --clock`",
+        ):
             call()
     assert ledger.correct("it was ahead", clock=True).clock_back_seconds == 4890 * 86400
     assert ledger.correct("it was ahead", id="A-1", received=date(2027, 1, 2)).due == "2027-02-02"
@@ -326,7 +398,9 @@ def test_what_cannot_be_corrected(ledger: Ledger, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("day", [date(1, 1, 1), date(2017, 2, 26), date(9999, 12, 31)])
-def test_a_day_on_which_no_request_can_have_come(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, day: date) -> None:
+def test_a_day_on_which_no_request_can_have_come(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, day: date
+) -> None:
     at(monkeypatch, 2027, 3, 1)
     with pytest.raises(InputError, match=r"over ten years ago|is to come"):
         ledger.add(["subject:anna"], received=day)
@@ -354,7 +428,9 @@ def test_the_first_entry_says_which_key_requests_are_added_under(
     assert not mine.exists(), "none is made where a ledger is"
     key_in(tmp_path, monkeypatch, "foreign").touch(0o600)
     (tmp_path / "foreign").write_text(f"unplug-key/1 {'ab' * 32}\n")
-    with pytest.raises(OutputError, match=r"it is the key .* `unplug ledger correct --key` goes on under another"):
+    with pytest.raises(
+        OutputError, match=r"it is the key .* `unplug ledger correct --key` goes on under another"
+    ):
         ledger.add(["subject:ben"], id="A-2")
     assert len(ledger.entries()) == 2
 
@@ -379,16 +455,23 @@ def test_the_queue_names_what_it_cannot_read_and_goes_on(
     for salt in ("0" * 64, "", "zz" * 32):
         database.execute("UPDATE ledger_salts SET salt = ? WHERE request = 'A-1'", (salt,))
         found = open_queue(ledger, names)
-        assert found.whole == {"A-2": ("subject:ben",)} and "another than when" in found.unreadable["A-1"]
+        assert (
+            found.whole == {"A-2": ("subject:ben",)}
+            and "another than when" in found.unreadable["A-1"]
+        )
 
 
-def test_the_queue_tries_each_name_once_and_not_once_a_request(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_queue_tries_each_name_once_and_not_once_a_request(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = [f"{number}.png" for number in range(300)]
     for number in range(20):
         ledger.add(names[number : number + 3], id=f"A-{number}")
     tried = []
     digest = OperatorKey.digest
-    monkeypatch.setattr(OperatorKey, "digest", lambda self, *args: tried.append(1) or digest(self, *args))
+    monkeypatch.setattr(
+        OperatorKey, "digest", lambda self, *args: tried.append(1) or digest(self, *args)
+    )
     assert open_queue(ledger, names).whole["A-7"] == ("7.png", "8.png", "9.png")
     assert len(tried) < 2 * len(names), "6,000 pairs"
 
@@ -398,12 +481,18 @@ def test_the_tags_of_names_link_nobody(ledger: Ledger) -> None:
         ledger.add(["subject:anna"], id=id)
     salts = [*ledger.salts().values()]
     assert salts[0][64:] != salts[1][64:]
-    assert {tags_in(operator_key(), salt) for salt in salts} == {(tag_of(operator_key(), " subject:anna"),)}
+    assert {tags_in(operator_key(), salt) for salt in salts} == {
+        (tag_of(operator_key(), " subject:anna"),)
+    }
 
 
 def test_another_key_adds_nothing(ledger: Ledger, tmp_path: Path) -> None:
-    other = open_ledger(str(tmp_path / "ledger.db"), signer=lambda: LedgerSigner(name="other", seed=bytes(32)))
-    with pytest.raises(InputError, match=r"signed with the key tests.example\+\w+, and yours is other"):
+    other = open_ledger(
+        str(tmp_path / "ledger.db"), signer=lambda: LedgerSigner(name="other", seed=bytes(32))
+    )
+    with pytest.raises(
+        InputError, match=r"signed with the key tests.example\+\w+, and yours is other"
+    ):
         other.add(["subject:anna"])
     with pytest.raises(InputError, match="signed with the key"):
         other.create()

@@ -1,4 +1,6 @@
-"""Every entry that somebody edited, removed, moved or cut off is found and named, whoever writes into the file how."""
+"""Every entry that somebody edited, removed, moved or cut off is found and named, whoever writes
+into the file how.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def kept(written: Path) -> LedgerCheckpoint:
 
 
 @contextlib.contextmanager
-def tampered(written: Path) -> Iterator[tuple[sqlite3.Connection, Callable[..., tuple[Finding, ...]]]]:
+def tampered(
+    written: Path,
+) -> Iterator[tuple[sqlite3.Connection, Callable[..., tuple[Finding, ...]]]]:
     """A copy without triggers, as whoever owns the file can have it, and what checking it finds."""
     copy = written.with_name("copy.db")
     for old in written.parent.glob("copy.db*"):
@@ -67,7 +71,9 @@ def tampered(written: Path) -> Iterator[tuple[sqlite3.Connection, Callable[..., 
     for source in written.parent.glob("ledger.db*"):
         shutil.copy(source, source.with_name(source.name.replace("ledger", "copy")))
     database = sqlite3.connect(copy, isolation_level=None)
-    for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+    for (name,) in database.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+    ).fetchall():
         database.execute(f"DROP TRIGGER {name}")
 
     def found(kept: LedgerCheckpoint | None = None) -> tuple[Finding, ...]:
@@ -90,26 +96,40 @@ def test_the_untouched_one_is_as_it_was_signed(written: Path, kept: LedgerCheckp
 
 @settings(max_examples=60)
 @given(st.integers(0, SIZE - 1), st.data())
-def test_an_edited_body_is_named_and_no_other(written: Path, sequence: int, data: st.DataObject) -> None:
+def test_an_edited_body_is_named_and_no_other(
+    written: Path, sequence: int, data: st.DataObject
+) -> None:
     """One letter, wherever it stands."""
     with tampered(written) as (database, found):
-        (body,) = database.execute("SELECT body FROM ledger_entries WHERE sequence = ?", [sequence]).fetchone()
+        (body,) = database.execute(
+            "SELECT body FROM ledger_entries WHERE sequence = ?", [sequence]
+        ).fetchone()
         place = data.draw(st.integers(0, len(body) - 1))
-        letter = data.draw(st.sampled_from("x07}é\x00").filter(lambda letter: letter != body[place]))
+        letter = data.draw(
+            st.sampled_from("x07}é\x00").filter(lambda letter: letter != body[place])
+        )
         changed = body[:place] + letter + body[place + 1 :]
-        database.execute("UPDATE ledger_entries SET body = ? WHERE sequence = ?", [changed, sequence])
+        database.execute(
+            "UPDATE ledger_entries SET body = ? WHERE sequence = ?", [changed, sequence]
+        )
         assert named(found())[0] == sequence
         assert sequence == 0 or named(found()) == [sequence]
 
 
 @settings(max_examples=40)
 @given(st.integers(0, SIZE - 1), st.sampled_from(["edge", "signature"]), st.binary(max_size=70))
-def test_an_edited_edge_or_signature_is_named(written: Path, sequence: int, column: str, value: bytes) -> None:
+def test_an_edited_edge_or_signature_is_named(
+    written: Path, sequence: int, column: str, value: bytes
+) -> None:
     with tampered(written) as (database, found):
-        before = database.execute(f"SELECT {column} FROM ledger_entries WHERE sequence = ?", [sequence]).fetchone()
+        before = database.execute(
+            f"SELECT {column} FROM ledger_entries WHERE sequence = ?", [sequence]
+        ).fetchone()
         if before == (value,):
             return
-        database.execute(f"UPDATE ledger_entries SET {column} = ? WHERE sequence = ?", [value, sequence])
+        database.execute(
+            f"UPDATE ledger_entries SET {column} = ? WHERE sequence = ?", [value, sequence]
+        )
         assert named(found())[0] == sequence
 
 
@@ -117,7 +137,9 @@ def test_an_edited_edge_or_signature_is_named(written: Path, sequence: int, colu
 @given(st.sets(st.integers(0, SIZE - 2), min_size=1))
 def test_removed_ones_are_named(written: Path, gone: set[int]) -> None:
     with tampered(written) as (database, found):
-        database.executemany("DELETE FROM ledger_entries WHERE sequence = ?", [(number,) for number in gone])
+        database.executemany(
+            "DELETE FROM ledger_entries WHERE sequence = ?", [(number,) for number in gone]
+        )
         assert {item.sequence for item in found() if item.what == "it is missing"} == gone
 
 
@@ -125,9 +147,14 @@ def test_removed_ones_are_named(written: Path, gone: set[int]) -> None:
 def test_a_removed_one_that_the_others_close_up_over_is_found(written: Path, gone: int) -> None:
     with tampered(written) as (database, found):
         database.execute("DELETE FROM ledger_entries WHERE sequence = ?", [gone])
-        database.execute("UPDATE ledger_entries SET sequence = -sequence WHERE sequence > ?", [gone])
+        database.execute(
+            "UPDATE ledger_entries SET sequence = -sequence WHERE sequence > ?", [gone]
+        )
         database.execute("UPDATE ledger_entries SET sequence = -sequence - 1 WHERE sequence < 0")
-        assert named(found())[0] == gone and f"says of itself that it is entry {gone + 1}" in found()[0].what
+        assert (
+            named(found())[0] == gone
+            and f"says of itself that it is entry {gone + 1}" in found()[0].what
+        )
 
 
 @settings(max_examples=20)
@@ -137,7 +164,9 @@ def test_moved_ones_are_named(written: Path, order: list[int]) -> None:
     moved = [place for place, source in enumerate(order) if place != source]
     for columns in ("body", "body, edge, signature"):
         with tampered(written) as (database, found):
-            rows = database.execute(f"SELECT {columns} FROM ledger_entries ORDER BY sequence").fetchall()
+            rows = database.execute(
+                f"SELECT {columns} FROM ledger_entries ORDER BY sequence"
+            ).fetchall()
             for place in moved:
                 values = ", ".join("?" * len(rows[0]))
                 change = f"UPDATE ledger_entries SET ({columns}) = ({values}) WHERE sequence = ?"
@@ -148,7 +177,9 @@ def test_moved_ones_are_named(written: Path, order: list[int]) -> None:
 
 
 @given(st.integers(0, SIZE - 1))
-def test_a_cut_tail_is_named_by_a_kept_checkpoint_alone(written: Path, kept: LedgerCheckpoint, left: int) -> None:
+def test_a_cut_tail_is_named_by_a_kept_checkpoint_alone(
+    written: Path, kept: LedgerCheckpoint, left: int
+) -> None:
     with tampered(written) as (database, found):
         database.execute("DELETE FROM ledger_entries WHERE sequence >= ?", [left])
         database.execute("DELETE FROM ledger_salts WHERE rowid > ?", [max(0, left - 1)])
@@ -159,34 +190,48 @@ def test_a_cut_tail_is_named_by_a_kept_checkpoint_alone(written: Path, kept: Led
 
 
 @given(st.integers(1, SIZE - 1))
-def test_whoever_has_the_key_is_found_by_a_kept_checkpoint(written: Path, kept: LedgerCheckpoint, first: int) -> None:
+def test_whoever_has_the_key_is_found_by_a_kept_checkpoint(
+    written: Path, kept: LedgerCheckpoint, first: int
+) -> None:
     """All entries from one on are written anew and signed, as only the operator can."""
     with tampered(written) as (database, found):
         database.execute("UPDATE ledger_entries SET body = replace(body, ':false', ':true')")
-        rows = database.execute("SELECT body, edge FROM ledger_entries ORDER BY sequence").fetchall()
+        rows = database.execute(
+            "SELECT body, edge FROM ledger_entries ORDER BY sequence"
+        ).fetchall()
         edge = rows[first - 1][1]
         edges = tuple(edge[start : start + 32] for start in range(0, len(edge), 32))
         for number in range(first, SIZE):
             told = json.loads(rows[number][0]) | {"at": "2031-01-01T00:00:00Z"}
-            entry = LedgerEntry(**told | {name: tuple(told[name]) for name in ("requests", "subjects")})
+            entry = LedgerEntry(
+                **told | {name: tuple(told[name]) for name in ("requests", "subjects")}
+            )
             row = signed_row(entry, edges, SIGNER, kept.origin)
             edges = row.hashes
-            database.execute("UPDATE ledger_entries SET (body, edge, signature) = (?, ?, ?) WHERE sequence = ?",
-                             [row.body, row.edge, row.signature, number])  # fmt: skip
+            database.execute(
+                "UPDATE ledger_entries SET (body, edge, signature) = (?, ?, ?) WHERE sequence = ?",
+                [row.body, row.edge, row.signature, number],
+            )
         assert found() == (), "the key can write what it likes"
-        assert [item.what for item in found(kept)] == [f"the first {SIZE} entries are others than those of the kept checkpoint"]
+        assert [item.what for item in found(kept)] == [
+            f"the first {SIZE} entries are others than those of the kept checkpoint"
+        ]
 
 
 def test_salts_that_are_gone_exchanged_or_back_are_named(written: Path) -> None:
     with tampered(written) as (database, found):
         (salt,) = database.execute("SELECT salt FROM ledger_salts WHERE request = 'A-4'").fetchone()
         database.execute("DELETE FROM ledger_salts WHERE request = 'A-4'")
-        assert found() == (Finding(sequence=5, what="its salt is gone, and no entry says that it was shredded"),)
+        assert found() == (
+            Finding(sequence=5, what="its salt is gone, and no entry says that it was shredded"),
+        )
         database.execute("INSERT INTO ledger_salts VALUES ('A-4', ?)", ["0" * 64])
         assert found() == (Finding(sequence=5, what="its salt is another than when it was added"),)
         database.execute("UPDATE ledger_salts SET salt = ? WHERE request = 'A-4'", [salt])
         database.execute("INSERT INTO ledger_salts VALUES ('B', 'x')")
-        assert found() == (Finding(sequence=None, what="there is a salt of the request B, which no entry holds"),)
+        assert found() == (
+            Finding(sequence=None, what="there is a salt of the request B, which no entry holds"),
+        )
 
 
 def test_the_tables_themselves_refuse(written: Path, tmp_path: Path) -> None:
@@ -210,12 +255,16 @@ def test_the_tables_themselves_refuse(written: Path, tmp_path: Path) -> None:
 
 def test_nothing_is_added_to_what_was_tampered_with(written: Path) -> None:
     with tampered(written) as (database, _):
-        database.execute("UPDATE ledger_entries SET signature = ? WHERE sequence = ?", [bytes(64), SIZE - 1])
+        database.execute(
+            "UPDATE ledger_entries SET signature = ? WHERE sequence = ?", [bytes(64), SIZE - 1]
+        )
         with pytest.raises(InputError, match="its last entry is not what was signed"):
             open_ledger(str(written.with_name("copy.db")), signer=lambda: SIGNER).add(["subject:x"])
 
 
-@pytest.mark.parametrize("value", ["zeroblob(200)", "NULL", "5", "zeroblob(3000000)", "CAST(x'ff' AS TEXT)"])
+@pytest.mark.parametrize(
+    "value", ["zeroblob(200)", "NULL", "5", "zeroblob(3000000)", "CAST(x'ff' AS TEXT)"]
+)
 def test_a_hostile_file_is_one_line(tmp_path: Path, value: str) -> None:
     """The same names of tables, and anything in them."""
     database = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
@@ -230,7 +279,9 @@ def test_a_hostile_file_is_one_line(tmp_path: Path, value: str) -> None:
 
 
 @given(st.integers(1, SIZE - 3), st.data())
-def test_a_proof_shows_one_entry_and_no_other_proof_passes(written: Path, sequence: int, data: st.DataObject) -> None:
+def test_a_proof_shows_one_entry_and_no_other_proof_passes(
+    written: Path, sequence: int, data: st.DataObject
+) -> None:
     ledger: Ledger = open_ledger(str(written), signer=_refuse)
     rows, note = ledger.rows(), ledger.checkpoint()
     request = ledger.requests()[f"A-{sequence - 1}"]
@@ -239,7 +290,9 @@ def test_a_proof_shows_one_entry_and_no_other_proof_passes(written: Path, sequen
     proven = check_proof(proof, SIGNER.verifier, "proof", name)
     assert proven.entry == request.history[0] and proven.checkpoint.size == SIZE
     text = json.dumps(dataclasses.asdict(proof))
-    assert not any(item.subjects[0] in text for other, item in ledger.requests().items() if other != request.id)
+    assert not any(
+        item.subjects[0] in text for other, item in ledger.requests().items() if other != request.id
+    )
     with pytest.raises(CheckFailed, match="does not name that person"):
         check_proof(proof, SIGNER.verifier, "proof", f"subject:{sequence}")
     other = data.draw(st.integers(0, SIZE - 1).filter(lambda number: number != sequence))

@@ -1,4 +1,6 @@
-"""Many writers at once, writers that are killed, and places that cannot be written: on SQLite and on PostgreSQL."""
+"""Many writers at once, writers that are killed, and places that cannot be written: on SQLite and
+on PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from typing import Any
 import pytest
 
 from unplug.core import InputError, OutputError, UnplugError
-from unplug.trust.ledger import Ledger, LedgerSigner, check_ledger, open_checkpoint, open_ledger, role_sql
+from unplug.trust.ledger import (
+    Ledger,
+    LedgerSigner,
+    check_ledger,
+    open_checkpoint,
+    open_ledger,
+    role_sql,
+)
 from unplug.trust.ledger.database import Database
 
 WRITER = Path(__file__).with_name("writer.py")
@@ -58,11 +67,17 @@ def killed_at_random(place: str, signer: LedgerSigner, rounds: int, seed: int) -
         process.send_signal(signal.SIGKILL)
         lines += process.stdout.read().split("\n")
         process.wait(timeout=60)
-        told |= {match[1]: int(match[2]) for line in lines if (match := re.fullmatch(r"(K\S+) (\d+)\n?", line))}
+        told |= {
+            match[1]: int(match[2])
+            for line in lines
+            if (match := re.fullmatch(r"(K\S+) (\d+)\n?", line))
+        }
         assert check_ledger(ledger, signer.verifier, kept)[1] == ()
     requests = ledger.requests()
     assert {name: requests[name].sequence for name in told} == told and len(told) >= rounds
-    assert len(requests) - 1 - len(told) <= rounds, "at most the one that each was about to tell of is there untold"
+    assert len(requests) - 1 - len(told) <= rounds, (
+        "at most the one that each was about to tell of is there untold"
+    )
 
 
 def test_sqlite_takes_many_writers(tmp_path: Path, signer: LedgerSigner) -> None:
@@ -93,28 +108,40 @@ def test_a_file_in_the_place_of_the_open_one_is_noticed(
     if how == "made again":
         open_ledger(str(place), signer=lambda: signer).create()
     for call in (ledger.requests, lambda: ledger.add(["subject:ben"], id="A-2"), ledger.checkpoint):
-        with pytest.raises(OutputError, match="another file was put in its place since it was opened, or it was removed"):
+        with pytest.raises(
+            OutputError,
+            match="another file was put in its place since it was opened, or it was removed",
+        ):
             call()
     if how != "gone":
         assert "A-2" not in open_ledger(str(place), signer=lambda: signer).requests()
 
 
-def test_a_file_that_is_exchanged_within_a_transaction_takes_nothing(tmp_path: Path, signer: LedgerSigner) -> None:
+def test_a_file_that_is_exchanged_within_a_transaction_takes_nothing(
+    tmp_path: Path, signer: LedgerSigner
+) -> None:
     place = tmp_path / "ledger.db"
     ledger = open_ledger(str(place), signer=lambda: signer)
     ledger.create()
     shutil.copy(place, tmp_path / "copy.db")
     database = Database(str(place))
-    with pytest.raises(OutputError, match="another file was put in its place"), database.writing() as session:
+    with (
+        pytest.raises(OutputError, match="another file was put in its place"),
+        database.writing() as session,
+    ):
         session.put_salt("A-1", "00")
         (tmp_path / "copy.db").replace(place)
     assert open_ledger(str(place)).salts() == {}
 
 
-def test_what_lies_beside_a_ledger_is_its_owners_alone(tmp_path: Path, signer: LedgerSigner) -> None:
+def test_what_lies_beside_a_ledger_is_its_owners_alone(
+    tmp_path: Path, signer: LedgerSigner
+) -> None:
     before = os.umask(0)
     try:
-        ledger = open_ledger(str(tmp_path / "new" / "ledger.db"), signer=lambda: signer, pooled=True)
+        ledger = open_ledger(
+            str(tmp_path / "new" / "ledger.db"), signer=lambda: signer, pooled=True
+        )
         ledger.create()
         (tmp_path / "new" / "ledger.db").chmod(0o664)  # a copy that was put back
         ledger.add(["subject:anna"])
@@ -138,7 +165,9 @@ def test_postgresql_writers_may_be_killed(postgresql: str, signer: LedgerSigner)
     killed_at_random(postgresql, signer, 3, 3)
 
 
-def test_a_postgresql_role_can_add_and_shred_and_nothing_else(postgresql: str, signer: LedgerSigner) -> None:
+def test_a_postgresql_role_can_add_and_shred_and_nothing_else(
+    postgresql: str, signer: LedgerSigner
+) -> None:
     import sqlalchemy as sa
 
     owner = open_ledger(postgresql, signer=lambda: signer)
@@ -156,7 +185,10 @@ def test_a_postgresql_role_can_add_and_shred_and_nothing_else(postgresql: str, s
     assert ledger.shred("A-1")[1]
     assert check_ledger(ledger, signer.verifier)[1] == () and ledger.salts() == {}
     as_writer = sa.create_engine(url.set(drivername="postgresql+psycopg"))
-    for user in (as_writer, engine):  # for the owner the triggers refuse what for the role no grant allows
+    for user in (
+        as_writer,
+        engine,
+    ):  # for the owner the triggers refuse what for the role no grant allows
         for statement in (
             "UPDATE ledger_entries SET body = 'x'",
             "DELETE FROM ledger_entries",
@@ -164,7 +196,10 @@ def test_a_postgresql_role_can_add_and_shred_and_nothing_else(postgresql: str, s
             "UPDATE ledger_salts SET salt = 'x'",
             "INSERT INTO ledger_entries VALUES (9, 'x', '', '')",
         ):
-            with user.connect() as connection, pytest.raises(sa.exc.DBAPIError, match=r"append-only|permission denied"):
+            with (
+                user.connect() as connection,
+                pytest.raises(sa.exc.DBAPIError, match=r"append-only|permission denied"),
+            ):
                 connection.exec_driver_sql(statement)
     with engine.begin() as connection:
         connection.exec_driver_sql(f'REVOKE INSERT ON ledger_entries FROM "{role}"')
@@ -206,14 +241,24 @@ def test_a_ledger_of_a_newer_version_is_one_line(ledger: Ledger, tmp_path: Path)
 def test_what_is_no_ledger_is_one_line(tmp_path: Path, signer: LedgerSigner) -> None:
     for name, raw in (("empty", b""), ("text", b"no database\n" * 400)):
         (tmp_path / name).write_bytes(raw)
-        one_line(open_ledger(str(tmp_path / name)).entries, "no ledger is there|it is no ledger|it is a text", InputError)
+        one_line(
+            open_ledger(str(tmp_path / name)).entries,
+            "no ledger is there|it is no ledger|it is a text",
+            InputError,
+        )
     one_line(open_ledger(str(tmp_path / "absent")).entries, "no ledger is there", InputError)
     one_line(open_ledger(str(tmp_path)).entries, "no ledger is there", InputError)
-    one_line(open_ledger(str(tmp_path / "text"), signer=lambda: signer).create, "it is no ledger|it is a text", InputError)
+    one_line(
+        open_ledger(str(tmp_path / "text"), signer=lambda: signer).create,
+        "it is no ledger|it is a text",
+        InputError,
+    )
     assert not (tmp_path / "absent").exists()
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root, to act as somebody else")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root, to act as somebody else"
+)
 def test_a_read_only_ledger_is_read_and_not_written(ledger: Ledger, tmp_path: Path) -> None:
     """Another account may read the files, and write neither them nor their folder."""
     place = Path("/tmp") / f"unplug-read-only-{os.getpid()}"
@@ -228,7 +273,8 @@ def test_a_read_only_ledger_is_read_and_not_written(ledger: Ledger, tmp_path: Pa
                 os.setgid(65534)
                 os.setuid(65534)
                 read_only = open_ledger(
-                    str(place / "ledger.db"), signer=lambda: LedgerSigner(name="tests.example", seed=bytes(range(32)))
+                    str(place / "ledger.db"),
+                    signer=lambda: LedgerSigner(name="tests.example", seed=bytes(range(32))),
                 )
                 try:
                     exec(call, {"ledger": read_only})

@@ -1,6 +1,8 @@
-"""Processes that add requests to a ledger at once, and say of each once it is kept: ``writer.py PLACE PREFIX COUNT EACH``.
+"""Processes that add requests to a ledger at once, and say of each once it is kept: ``writer.py
+PLACE PREFIX COUNT EACH``.
 
-They are forks of one process that has imported everything, which is what makes twenty of them cheap.
+They are forks of one process that has imported everything, which is what makes twenty of them
+cheap.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from unplug.trust.ledger import LedgerSigner, open_ledger
 
 def write(place: str, name: str, each: int) -> None:
     """Adds `each` requests with ids of its own, and one that all others add too."""
-    ledger = open_ledger(place, signer=lambda: LedgerSigner(name="tests.example", seed=bytes(range(32))))
+    ledger = open_ledger(
+        place, signer=lambda: LedgerSigner(name="tests.example", seed=bytes(range(32)))
+    )
     ledger.add(["subject:shared"], id="shared")
     for number in range(each):
         request, _ = ledger.add([f"subject:{name}-{number}"], id=f"{name}-{number}")

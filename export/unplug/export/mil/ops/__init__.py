@@ -1,4 +1,5 @@
-"""Operators of ML Programs by name. Each takes its arguments under their names in MIL and computes in float32.
+"""Operators of ML Programs by name. Each takes its arguments under their names in MIL and computes
+in float32.
 
 Reference:
     coremltools.converters.mil.mil.ops.defs: what every operator and argument means.
@@ -9,9 +10,4 @@ from .elementwise import Ops, Unknown
 
 __all__ = ["OPS", "Unknown"]
 
-OPS: Ops = {
-    **compressed.OPS,
-    **elementwise.OPS,
-    **layers.OPS,
-    **shape.OPS,
-}
+OPS: Ops = {**compressed.OPS, **elementwise.OPS, **layers.OPS, **shape.OPS}

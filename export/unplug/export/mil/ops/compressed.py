@@ -1,4 +1,6 @@
-"""Weights that are stored smaller than they are used, and numbers that are rounded to codes on their way."""
+"""Weights that are stored smaller than they are used, and numbers that are rounded to codes on
+their way.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +14,30 @@ from .elementwise import Ops, Unknown, ints
 
 def _along(values: Tensor, axis: int, rank: int) -> Tensor:
     """A scale for each place of one axis, or one for all."""
-    return values if values.ndim == 0 else values.reshape([-1 if place == axis % rank else 1 for place in range(rank)])
+    return (
+        values
+        if values.ndim == 0
+        else values.reshape([-1 if place == axis % rank else 1 for place in range(rank)])
+    )
 
 
-def affine_dequantize(quantized_data: Tensor, zero_point: Tensor, scale: Tensor, axis: Any) -> Tensor:
+def affine_dequantize(
+    quantized_data: Tensor, zero_point: Tensor, scale: Tensor, axis: Any
+) -> Tensor:
     """w = scale (code - zero)."""
     rank, where = quantized_data.ndim, int(axis)
     codes, zeros = quantized_data.float(), _along(zero_point.float(), where, rank)
     return (codes - zeros) * _along(scale, where, rank)
 
 
-def lut_to_dense(indices: Tensor, lut: Tensor, shape: Any = None, vector_axis: Any = None) -> Tensor:
+def lut_to_dense(
+    indices: Tensor, lut: Tensor, shape: Any = None, vector_axis: Any = None
+) -> Tensor:
     """w = table[index].
 
     Args:
-        indices: with `shape` (iOS 16): packed codes, low bits first; without (iOS 18): one code an element.
+        indices: with `shape` (iOS 16): packed codes, low bits first; without (iOS 18): one code an
+            element.
         lut: with `shape`: the table; without: a table for each block, (blocks..., entries, 1).
     """
     if shape is not None:
@@ -61,16 +72,22 @@ def blockwise_shift_scale(data: Tensor, scale: Tensor, offset: Tensor | None = N
     return (codes if shift is None else codes - shift.float()) * wide
 
 
-def quantize(input: Tensor, scale: Tensor, output_dtype: str, zero_point: Tensor | None = None, axis: Any = 0) -> Tensor:
+def quantize(
+    input: Tensor, scale: Tensor, output_dtype: str, zero_point: Tensor | None = None, axis: Any = 0
+) -> Tensor:
     """code = clip(round(x / scale) + zero); halves go to the even side."""
-    low, high, kind = {"int8": (-128, 127, torch.int8), "uint8": (0, 255, torch.uint8)}[output_dtype]
+    low, high, kind = {"int8": (-128, 127, torch.int8), "uint8": (0, 255, torch.uint8)}[
+        output_dtype
+    ]
     codes = (input / _along(scale, int(axis), input.ndim)).round()
     if zero_point is not None:
         codes = codes + _along(zero_point.float(), int(axis), input.ndim)
     return codes.clamp(low, high).to(kind)
 
 
-def dequantize(input: Tensor, scale: Tensor, zero_point: Tensor | None = None, axis: Any = 0) -> Tensor:
+def dequantize(
+    input: Tensor, scale: Tensor, zero_point: Tensor | None = None, axis: Any = 0
+) -> Tensor:
     """x = scale (code - zero)."""
     codes = input.float()
     if zero_point is not None:

@@ -37,9 +37,14 @@ def flags(value: Any, count: int) -> list[bool]:
 
 
 TYPES = {
-    "fp16": torch.float16, "fp32": torch.float32, "int32": torch.int32, "int16": torch.int16, "int8": torch.int8,
-    "uint8": torch.uint8, "bool": torch.bool,
-}  # fmt: skip
+    "fp16": torch.float16,
+    "fp32": torch.float32,
+    "int32": torch.int32,
+    "int16": torch.int16,
+    "int8": torch.int8,
+    "uint8": torch.uint8,
+    "bool": torch.bool,
+}
 
 
 def real_div(x: Tensor, y: Tensor) -> Tensor:

@@ -16,7 +16,12 @@ CONV_TRANSPOSE = {1: fn.conv_transpose1d, 2: fn.conv_transpose2d, 3: fn.conv_tra
 
 
 def sides(
-    pad_type: str, pad: Any, size: list[int], kernel: list[int], strides: list[int], dilations: list[int]
+    pad_type: str,
+    pad: Any,
+    size: list[int],
+    kernel: list[int],
+    strides: list[int],
+    dilations: list[int],
 ) -> list[tuple[int, int]]:
     """Padding (before, after) of each spatial axis."""
     if pad_type == "valid":
@@ -40,9 +45,15 @@ def padded(x: Tensor, pairs: list[tuple[int, int]], value: float = 0.0) -> Tenso
 
 
 def conv(
-    x: Tensor, weight: Tensor, strides: Any = None, pad_type: str = "valid", pad: Any = None, dilations: Any = None,
-    groups: Any = 1, bias: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    weight: Tensor,
+    strides: Any = None,
+    pad_type: str = "valid",
+    pad: Any = None,
+    dilations: Any = None,
+    groups: Any = 1,
+    bias: Tensor | None = None,
+) -> Tensor:
     axes = x.ndim - 2
     steps = [1] * axes if strides is None else ints(strides)
     spread = [1] * axes if dilations is None else ints(dilations)
@@ -52,9 +63,16 @@ def conv(
 
 
 def conv_transpose(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, pad: Any = None, output_shape: Any = None, pad_type: str = "valid",
-    strides: Any = None, dilations: Any = None, groups: Any = 1,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    pad: Any = None,
+    output_shape: Any = None,
+    pad_type: str = "valid",
+    strides: Any = None,
+    dilations: Any = None,
+    groups: Any = 1,
+) -> Tensor:
     axes = x.ndim - 2
     steps = [1] * axes if strides is None else ints(strides)
     spread = [1] * axes if dilations is None else ints(dilations)
@@ -66,8 +84,16 @@ def conv_transpose(
     for axis in range(axes):
         first, last = given[2 * axis : 2 * axis + 2]
         length = whole.shape[axis + 2] - first - last if wanted is None else wanted[axis + 2]
-        if first + length > whole.shape[axis + 2]:  # the output padding of a stride that leaves a rest
-            whole = padded(whole, [(0, first + length - whole.shape[axis + 2] if one == axis else 0) for one in range(axes)])
+        if (
+            first + length > whole.shape[axis + 2]
+        ):  # the output padding of a stride that leaves a rest
+            whole = padded(
+                whole,
+                [
+                    (0, first + length - whole.shape[axis + 2] if one == axis else 0)
+                    for one in range(axes)
+                ],
+            )
         whole = whole.narrow(axis + 2, first, length)
     return whole
 
@@ -89,17 +115,28 @@ def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | Non
 
 
 def batch_norm(
-    x: Tensor, mean: Tensor, variance: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None, epsilon: Any = 1e-5
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    epsilon: Any = 1e-5,
 ) -> Tensor:
     return fn.batch_norm(x, mean, variance, gamma, beta, eps=float(epsilon))
 
 
-def instance_norm(x: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None, epsilon: Any = 1e-5) -> Tensor:
+def instance_norm(
+    x: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None, epsilon: Any = 1e-5
+) -> Tensor:
     return fn.instance_norm(x, weight=gamma, bias=beta, eps=float(epsilon))
 
 
 def layer_norm(
-    x: Tensor, axes: Any = None, gamma: Tensor | None = None, beta: Tensor | None = None, epsilon: Any = 1e-5
+    x: Tensor,
+    axes: Any = None,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    epsilon: Any = 1e-5,
 ) -> Tensor:
     chosen = list(range(x.ndim)) if axes is None else [axis % x.ndim for axis in ints(axes)]
     if chosen != list(range(x.ndim - len(chosen), x.ndim)):
@@ -108,12 +145,19 @@ def layer_norm(
 
 
 def _pool(reduce: Callable[[Tensor, int], Tensor], fill: float) -> Callable[..., Tensor]:
-    """A pool over windows that are cut out one after another; `exclude_padding_from_average` divides by what is inside."""
+    """A pool over windows that are cut out one after another; `exclude_padding_from_average`
+    divides by what is inside.
+    """
 
     def op(
-        x: Tensor, kernel_sizes: Any, strides: Any = None, pad_type: str = "valid", pad: Any = None, ceil_mode: Any = False,
+        x: Tensor,
+        kernel_sizes: Any,
+        strides: Any = None,
+        pad_type: str = "valid",
+        pad: Any = None,
+        ceil_mode: Any = False,
         exclude_padding_from_average: Any = None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         if bool(ceil_mode):
             raise Unknown("ceil_mode")
         kernel, axes = ints(kernel_sizes), x.ndim - 2

@@ -35,7 +35,9 @@ def concat(values: Any, axis: Any, interleave: Any = False) -> Tensor:
     return torch.stack(tensors(values), int(axis) + 1).flatten(int(axis), int(axis) + 1)
 
 
-def split(x: Tensor, axis: Any, num_splits: Any = None, split_sizes: Any = None) -> tuple[Tensor, ...]:
+def split(
+    x: Tensor, axis: Any, num_splits: Any = None, split_sizes: Any = None
+) -> tuple[Tensor, ...]:
     where = int(axis)
     if split_sizes is not None:
         return tuple(x.split(ints(split_sizes), where))
@@ -45,7 +47,13 @@ def split(x: Tensor, axis: Any, num_splits: Any = None, split_sizes: Any = None)
 
 
 def slice_by_index(
-    x: Tensor, begin: Any, end: Any, stride: Any = None, begin_mask: Any = None, end_mask: Any = None, squeeze_mask: Any = None
+    x: Tensor,
+    begin: Any,
+    end: Any,
+    stride: Any = None,
+    begin_mask: Any = None,
+    end_mask: Any = None,
+    squeeze_mask: Any = None,
 ) -> Tensor:
     """As numpy slices; a mask leaves a bound out, or takes one place and drops the axis."""
     starts, ends = ints(begin), ints(end)
@@ -56,7 +64,11 @@ def slice_by_index(
             x = x.select(axis, starts[axis])
             continue
         places = range(x.shape[axis])[
-            slice(None if no_start[axis] else starts[axis], None if no_end[axis] else ends[axis], strides[axis])
+            slice(
+                None if no_start[axis] else starts[axis],
+                None if no_end[axis] else ends[axis],
+                strides[axis],
+            )
         ]
         x = x.index_select(axis, torch.tensor(list(places), dtype=torch.long))
     return x
@@ -71,7 +83,9 @@ def slice_by_size(x: Tensor, begin: Any, size: Any) -> Tensor:
 def pad(x: Tensor, pad: Any, mode: str = "constant", constant_val: Any = 0.0) -> Tensor:
     """`pad` has a begin and an end for each of the last axes, the first of them first."""
     pairs = ints(pad)
-    backwards = [side for axis in reversed(range(len(pairs) // 2)) for side in pairs[2 * axis : 2 * axis + 2]]
+    backwards = [
+        side for axis in reversed(range(len(pairs) // 2)) for side in pairs[2 * axis : 2 * axis + 2]
+    ]
     while len(backwards) >= 2 and backwards[-2:] == [0, 0]:
         backwards = backwards[:-2]
     if mode == "constant":
@@ -86,7 +100,9 @@ def crop(x: Tensor, crop_height: Any, crop_width: Any) -> Tensor:
     return x[..., top : x.shape[-2] - bottom, left : x.shape[-1] - right]
 
 
-def upsample_nearest(x: Tensor, scale_factor_height: Any = 1, scale_factor_width: Any = 1) -> Tensor:
+def upsample_nearest(
+    x: Tensor, scale_factor_height: Any = 1, scale_factor_width: Any = 1
+) -> Tensor:
     height, width = float(scale_factor_height), float(scale_factor_width)
     if height == int(height) and width == int(width):
         return x.repeat_interleave(int(height), -2).repeat_interleave(int(width), -1)
@@ -102,12 +118,19 @@ def upsample_bilinear(
 ) -> Tensor:
     aligned = bool(align_corners)
     if half_pixel_centers is not None and bool(half_pixel_centers) == aligned:
-        raise Unknown("this combination of align_corners and half_pixel_centers has no counterpart in torch")
-    size = [math.floor(x.shape[-2] * float(scale_factor_height)), math.floor(x.shape[-1] * float(scale_factor_width))]
+        raise Unknown(
+            "this combination of align_corners and half_pixel_centers has no counterpart in torch"
+        )
+    size = [
+        math.floor(x.shape[-2] * float(scale_factor_height)),
+        math.floor(x.shape[-1] * float(scale_factor_width)),
+    ]
     return fn.interpolate(x, size=size, mode="bilinear", align_corners=aligned)
 
 
-def gather(x: Tensor, indices: Tensor, axis: Any = 0, batch_dims: Any = 0, validate_indices: Any = False) -> Tensor:
+def gather(
+    x: Tensor, indices: Tensor, axis: Any = 0, batch_dims: Any = 0, validate_indices: Any = False
+) -> Tensor:
     if int(batch_dims):
         raise Unknown("batch_dims")
     where = int(axis) % x.ndim
@@ -117,7 +140,9 @@ def gather(x: Tensor, indices: Tensor, axis: Any = 0, batch_dims: Any = 0, valid
     return chosen.reshape([*x.shape[:where], *indices.shape, *x.shape[where + 1 :]])
 
 
-def gather_along_axis(x: Tensor, indices: Tensor, axis: Any = 0, validate_indices: Any = False) -> Tensor:
+def gather_along_axis(
+    x: Tensor, indices: Tensor, axis: Any = 0, validate_indices: Any = False
+) -> Tensor:
     where = int(axis)
     places = indices.long()
     return x.gather(where, torch.where(places < 0, places + x.shape[where], places))

@@ -1,4 +1,6 @@
-"""LiteRT.js and onnxruntime-web as runtimes: numbers of a real browser, by the packages that web apps load."""
+"""LiteRT.js and onnxruntime-web as runtimes: numbers of a real browser, by the packages that web
+apps load.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,15 @@ MODULES_VARIABLE, BROWSER_VARIABLE = "UNPLUG_WEB_MODULES", "UNPLUG_CHROMIUM"
 MAX_PACKAGE_BYTES = 2**20
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
-    "--headless=new", "--no-first-run", "--disable-extensions", "--disable-background-networking", "--mute-audio",
-    "--enable-unsafe-webgpu", "--enable-features=Vulkan", "--use-webgpu-adapter=swiftshader",
-)  # fmt: skip
+    "--headless=new",
+    "--no-first-run",
+    "--disable-extensions",
+    "--disable-background-networking",
+    "--mute-audio",
+    "--enable-unsafe-webgpu",
+    "--enable-features=Vulkan",
+    "--use-webgpu-adapter=swiftshader",
+)
 """The software adapter makes WebGPU run without a GPU: good for numbers, worthless for times."""
 
 
@@ -55,14 +63,21 @@ class Web:
             return f"there is no Chromium (set {BROWSER_VARIABLE})"
         folder = _packages()
         if folder is None or not (folder / self.package / "package.json").is_file():
-            return f"its npm packages are not here (make web-runtimes, or set {MODULES_VARIABLE} to a node_modules folder)"
+            return (
+                f"its npm packages are not here (make web-runtimes, or set {MODULES_VARIABLE} to a "
+                "node_modules folder)"
+            )
         return None
 
     def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:
         """Starts a browser that loads the file from a server of its own, on this machine only."""
         for tensor in (*iospec.inputs, *iospec.outputs):
             if tensor.dtype != "float32":
-                raise InputError(f"runtime {self.name!r}", f"{tensor.name} is {tensor.dtype}", "Only float32 goes through it")
+                raise InputError(
+                    f"runtime {self.name!r}",
+                    f"{tensor.name} is {tensor.dtype}",
+                    "Only float32 goes through it",
+                )
         modules = _packages()
         assert modules is not None, "unavailable() was asked first"
         server = Server(path, modules)
@@ -72,10 +87,16 @@ class Web:
         atexit.register(browser.close)
         facts = json.loads(server.wait())
         if "error" in facts:
-            raise ArtifactError(str(path), f"{self.name} refuses it on {delegate} ({facts['error'][:500]})", "Export it again")
+            raise ArtifactError(
+                str(path),
+                f"{self.name} refuses it on {delegate} ({facts['error'][:500]})",
+                "Export it again",
+            )
         check_tensors(path, iospec.inputs, _described(facts["inputs"]))
         check_tensors(path, iospec.outputs, _described(facts["outputs"]))
-        return _WebRunner(path, server, iospec, Placement(delegate_asked=delegate, delegate_got=delegate))
+        return _WebRunner(
+            path, server, iospec, Placement(delegate_asked=delegate, delegate_got=delegate)
+        )
 
 
 def _packages() -> Path | None:
@@ -98,10 +119,14 @@ def opened_browser(url: str) -> Iterator[subprocess.Popen[bytes]]:
     """
     browser = find_browser()
     if browser is None:
-        raise InputError("browser", "there is no Chromium", f"Install one, or set {BROWSER_VARIABLE}")
-    # As root its sandbox does not start; it loads nothing but our page and the files that are to be checked.
+        raise InputError(
+            "browser", "there is no Chromium", f"Install one, or set {BROWSER_VARIABLE}"
+        )
+    # As root its sandbox does not start; it loads nothing but our page and the files that are to be
+    # checked.
     own = ("--no-sandbox",) if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
-    # A short name: Chromium's socket lies below it, its whole path has 107 bytes, and TMPDIR may be a job's own folder.
+    # A short name: Chromium's socket lies below it, its whole path has 107 bytes, and TMPDIR may be
+    # a job's own folder.
     with temporary_folder("web-") as profile:
         command = [browser, *FLAGS, *own, f"--user-data-dir={profile}", url]
         try:
@@ -113,7 +138,9 @@ def opened_browser(url: str) -> Iterator[subprocess.Popen[bytes]]:
                 env=os.environ | {"TMPDIR": str(profile)},
             )
         except OSError as error:
-            raise InputError(browser, error.strerror or str(error), f"Set {BROWSER_VARIABLE} to a Chromium") from error
+            raise InputError(
+                browser, error.strerror or str(error), f"Set {BROWSER_VARIABLE} to a Chromium"
+            ) from error
         try:
             yield process
         finally:
@@ -134,22 +161,32 @@ class _WebRunner:
         self._answer = b""
 
     def feed(self, inputs: Mapping[str, Array]) -> None:
-        self._sent = b"".join(np.ascontiguousarray(inputs[item.name]).tobytes() for item in self._iospec.inputs)
+        self._sent = b"".join(
+            np.ascontiguousarray(inputs[item.name]).tobytes() for item in self._iospec.inputs
+        )
 
     def invoke(self) -> None:
-        order = {"inputs": [[item.name, list(item.shape)] for item in self._iospec.inputs],
-                 "outputs": [item.name for item in self._iospec.outputs]}  # fmt: skip
+        order = {
+            "inputs": [[item.name, list(item.shape)] for item in self._iospec.inputs],
+            "outputs": [item.name for item in self._iospec.outputs],
+        }
         head = json.dumps(order).encode()
-        self._answer = self._server.ask(len(head).to_bytes(4, "little") + head + b" " * (-len(head) % 4) + self._sent)
+        self._answer = self._server.ask(
+            len(head).to_bytes(4, "little") + head + b" " * (-len(head) % 4) + self._sent
+        )
 
     def read(self) -> dict[str, Array]:
         if self._answer[:1] == b"{":
             why = json.loads(self._answer)["error"][:500]
-            raise ArtifactError(str(self._path), f"it does not run in the browser ({why})", "Export it again")
+            raise ArtifactError(
+                str(self._path), f"it does not run in the browser ({why})", "Export it again"
+            )
         found, start = {}, 4  # a word that says it is no error
         for item in self._iospec.outputs:
             size = int(np.prod(item.shape))
-            found[item.name] = np.frombuffer(self._answer, np.float32, size, start).reshape(item.shape).copy()
+            found[item.name] = (
+                np.frombuffer(self._answer, np.float32, size, start).reshape(item.shape).copy()
+            )
             start += 4 * size
         return found
 

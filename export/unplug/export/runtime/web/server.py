@@ -1,4 +1,6 @@
-"""The server of one page: this machine only, one secret path, one file, the npm packages, and one question at a time."""
+"""The server of one page: this machine only, one secret path, one file, the npm packages, and one
+question at a time.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from pathlib import Path
 from unplug.core import ConversionError
 
 PAGE = Path(__file__).with_name("page.html")
-TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm", ".html": "text/html"}
+TYPES = {
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".wasm": "application/wasm",
+    ".html": "text/html",
+}
 MAX_ANSWER_BYTES = 2**28
 SECONDS = 120
 """To load a runtime and a file, or to answer one question."""
@@ -21,7 +28,8 @@ POLL_SECONDS = 0.5
 
 
 class Server:
-    """Serves `page.html`, the file and the packages below a secret path, and passes questions on to the page.
+    """Serves `page.html`, the file and the packages below a secret path, and passes questions on to
+    the page.
 
     Args:
         model: the file.
@@ -69,7 +77,9 @@ class Server:
                 if ended:
                     what = "See that this browser starts here; a long TMPDIR ends Chromium"
                     raise ConversionError(self.model.name, "the browser ended", what) from error
-        raise ConversionError(self.model.name, f"the browser did not answer within {SECONDS} s", what)
+        raise ConversionError(
+            self.model.name, f"the browser did not answer within {SECONDS} s", what
+        )
 
 
 class _Handler(BaseHTTPRequestHandler):

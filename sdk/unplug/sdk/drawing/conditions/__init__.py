@@ -1,4 +1,6 @@
-"""Conditions of many pictures: arrays and folders, in child processes where the runtime is a foreign one, resumable."""
+"""Conditions of many pictures: arrays and folders, in child processes where the runtime is a
+foreign one, resumable.
+"""
 
 from unplug.core import attach
 

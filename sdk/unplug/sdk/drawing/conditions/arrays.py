@@ -12,13 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import InputError, NoFaceError, Reply, SeveralFacesError, json_sha256
-from unplug.plugins.conditions import POINTS, Condition, FaceLandmark, Faces, build_condition, checked_size, identity
+from unplug.plugins.conditions import (
+    POINTS,
+    Condition,
+    FaceLandmark,
+    Faces,
+    build_condition,
+    checked_size,
+    identity,
+)
 from unplug.sdk.learning.data import workers as cores
 
 from .pool import ConditionPool
 from .rows import load_finished, open_rows
 
-CHUNK = 1000  # pictures a child process; then a fresh one takes over, so that nothing a runtime keeps can pile up
+# pictures a child process; then a fresh one takes over, so that nothing a runtime keeps can pile up
+CHUNK = 1000
 CHUNK_BYTES = 256 * 2**20  # what a child is handed, and what it hands back, at most
 
 Array = NDArray[Any]
@@ -38,27 +47,31 @@ def conditions_in_worker(
     workers: int | None = None,
     show: bool = False,
 ) -> tuple[NDArray[np.uint8], Found]:
-    """The conditions of all pictures, as networks take them; what needs a foreign runtime is drawn in child processes.
+    """The conditions of all pictures, as networks take them; what needs a foreign runtime is drawn
+    in child processes.
 
     Args:
         kind, options: see `unplug.plugins.conditions.build_condition`.
         images_NHWC: N pictures in RGB; a memory map is read piece by piece.
         size: side of the conditions in pixels.
-        out: a ``.npy`` file for the conditions, with a ``.json`` beside it. There already, of the same pictures and settings,
-            it is read and nothing is drawn; half-made, it is continued. None keeps the conditions in memory.
+        out: a ``.npy`` file for the conditions, with a ``.json`` beside it. There already, of the
+            same pictures and settings, it is read and nothing is drawn; half-made, it is continued.
+            None keeps the conditions in memory.
         digest: of the pictures, where the caller has one; None reads them all for it.
         workers: child processes or threads at once (default: one a core).
         show: progress bar.
 
     Returns:
-        Conditions (N, size, size, 3), with `out` a read-only memory map; and where something was found (N,). The others,
-        without a face or with several, are black.
+        Conditions (N, size, size, 3), with `out` a read-only memory map; and where something was
+        found (N,). The others, without a face or with several, are black.
 
     Raises:
-        InputError: what `build_condition` and `Condition.resolve` raise, or images of another shape or type.
+        InputError: what `build_condition` and `Condition.resolve` raise, or images of another shape
+            or type.
         DataError: pictures too small for the condition.
         ConversionError: a child process crashed.
-        OutputError: `out` cannot be written, is somebody else's, or is being written by another process.
+        OutputError: `out` cannot be written, is somebody else's, or is being written by another
+            process.
     """
     condition = build_condition(kind, options).resolve()
     count = _check(images_NHWC)
@@ -69,7 +82,11 @@ def conditions_in_worker(
 
     if out is None:
         return in_memory(chunks, shape)
-    made_of = {"condition": identity(condition), "size": size, "images": digest or _digest(images_NHWC)}
+    made_of = {
+        "condition": identity(condition),
+        "size": size,
+        "images": digest or _digest(images_NHWC),
+    }
     return in_file(chunks, shape, out, made_of)
 
 
@@ -83,8 +100,11 @@ def in_memory(chunks: Chunks, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8]
     return np.concatenate(rows), np.concatenate(found)
 
 
-def in_file(chunks: Chunks, shape: tuple[int, ...], out: Path, made_of: dict[str, Any]) -> tuple[NDArray[np.uint8], Found]:
-    """All rows as a memory map of `out`: read where it is whole and made of the same, else made or gone on with.
+def in_file(
+    chunks: Chunks, shape: tuple[int, ...], out: Path, made_of: dict[str, Any]
+) -> tuple[NDArray[np.uint8], Found]:
+    """All rows as a memory map of `out`: read where it is whole and made of the same, else made or
+    gone on with.
 
     Raises:
         InputError: `out` is no ``.npy``.
@@ -116,7 +136,8 @@ def landmarks_in_worker(
 
     Args:
         images_NHWC: N pictures in RGB.
-        task: MediaPipe's face_landmarker.task; "" takes the environment's ``UNPLUG_FACE_LANDMARKER``.
+        task: MediaPipe's face_landmarker.task; "" takes the environment's
+            ``UNPLUG_FACE_LANDMARKER``.
         faces: of several, "largest" takes the largest; "one" takes none.
         workers: child processes at once (default: one a core).
         show: progress bar.
@@ -131,15 +152,23 @@ def landmarks_in_worker(
     condition = FaceLandmark(task=str(task), faces=faces).resolve()
     _check(images_NHWC)
     results: list[NDArray[np.float32] | None] = []
-    with closing(_chunks("landmarks", condition, images_NHWC, POINTS * 2 * 4, 0, workers, show, {})) as chunks:
+    with closing(
+        _chunks("landmarks", condition, images_NHWC, POINTS * 2 * 4, 0, workers, show, {})
+    ) as chunks:
         for points_NK2, found_N in chunks:
-            results += [points_K2 if found else None for points_K2, found in zip(points_NK2, found_N, strict=True)]
+            results += [
+                points_K2 if found else None
+                for points_K2, found in zip(points_NK2, found_N, strict=True)
+            ]
     return results
 
 
 def _check(images_NHWC: NDArray[np.uint8]) -> int:
     if images_NHWC.ndim != 4 or images_NHWC.shape[3] != 3 or images_NHWC.dtype != np.uint8:
-        why = f"they have the shape {images_NHWC.shape} and the type {images_NHWC.dtype}, not (N, height, width, 3) of uint8"
+        why = (
+            f"they have the shape {images_NHWC.shape} and the type {images_NHWC.dtype}, not (N, "
+            "height, width, 3) of uint8"
+        )
         raise InputError("images", why, "Convert them to 8-bit RGB")
     return len(images_NHWC)
 
@@ -158,9 +187,16 @@ def _digest(images_NHWC: NDArray[np.uint8]) -> str:
 
 
 def _conditions(
-    condition: Condition, images_NHWC: NDArray[np.uint8], size: int, start: int, workers: int | None, show: bool
+    condition: Condition,
+    images_NHWC: NDArray[np.uint8],
+    size: int,
+    start: int,
+    workers: int | None,
+    show: bool,
 ) -> Generator[tuple[Array, Found], None, None]:
-    return _chunks("conditions", condition, images_NHWC, size * size * 3, start, workers, show, {"size": size})
+    return _chunks(
+        "conditions", condition, images_NHWC, size * size * 3, start, workers, show, {"size": size}
+    )
 
 
 def _chunks(
@@ -174,7 +210,9 @@ def _chunks(
     values: Mapping[str, int],
 ) -> Generator[tuple[Array, Found], None, None]:
     """Results of the pictures from `start` on, a chunk at a time."""
-    pool = ConditionPool(condition, workers=workers or cores(), total=len(images_NHWC), done=start, show=show)
+    pool = ConditionPool(
+        condition, workers=workers or cores(), total=len(images_NHWC), done=start, show=show
+    )
     step = _pieces(max(row_bytes, int(np.prod(images_NHWC.shape[1:]))))
 
     def run(first: int) -> tuple[Array, Found]:
@@ -189,7 +227,10 @@ def _chunks(
 
 
 def _each(
-    task: Callable[[NDArray[np.uint8]], Array], images_NHWC: NDArray[np.uint8], rows: Array, tick: Callable[[], None]
+    task: Callable[[NDArray[np.uint8]], Array],
+    images_NHWC: NDArray[np.uint8],
+    rows: Array,
+    tick: Callable[[], None],
 ) -> tuple[Array, Found]:
     found_N = np.zeros(len(images_NHWC), bool)
     for index, image_HWC in enumerate(images_NHWC):
@@ -210,7 +251,9 @@ def _draw(
     return _each(lambda image: condition.render(image, size), images, rows, tick)
 
 
-def _find(condition: Any, images: NDArray[np.uint8], _: Mapping[str, int], tick: Callable[[], None]) -> tuple[Array, Found]:
+def _find(
+    condition: Any, images: NDArray[np.uint8], _: Mapping[str, int], tick: Callable[[], None]
+) -> tuple[Array, Found]:
     return _each(condition.landmarks, images, np.zeros((len(images), POINTS, 2), np.float32), tick)
 
 
@@ -220,7 +263,9 @@ WORK = {"conditions": _draw, "landmarks": _find}
 def _of_job(what: str, job: Any) -> Reply:
     images, done = job.arrays["images"], iter(range(1, len(job.arrays["images"]) + 1))
     with build_condition(job.values["kind"], job.values["options"]) as condition:
-        rows, found = WORK[what](condition, images, job.values, lambda: job.progress(next(done), len(images), ""))
+        rows, found = WORK[what](
+            condition, images, job.values, lambda: job.progress(next(done), len(images), "")
+        )
     return Reply(values={}, arrays={"rows": rows, "found": found})
 
 

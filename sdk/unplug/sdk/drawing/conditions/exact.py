@@ -23,11 +23,12 @@ CHUNK = 200
 
 
 def with_exact(kind: str, options: Mapping[str, str] | None, dataset: Dataset) -> dict[str, str]:
-    """The settings of a condition, with the renderer's exact depth named where depth of drawn faces is asked for.
+    """The settings of a condition, with the renderer's exact depth named where depth of drawn faces
+    is asked for.
 
-    A model that the settings or ``UNPLUG_DEPTH_MODEL`` name goes first. Pictures that were not drawn here have no exact depth:
-    their settings stay, and `Depth.resolve` then asks for a model. What is named here is what records say, so that nobody
-    takes it for a network's.
+    A model that the settings or ``UNPLUG_DEPTH_MODEL`` name goes first. Pictures that were not
+    drawn here have no exact depth: their settings stay, and `Depth.resolve` then asks for a model.
+    What is named here is what records say, so that nobody takes it for a network's.
 
     Args:
         kind: name of the condition.
@@ -49,9 +50,15 @@ def with_exact(kind: str, options: Mapping[str, str] | None, dataset: Dataset) -
 
 
 def exact_depths(
-    dataset: Dataset, options: Mapping[str, str], size: int, *, out: Path | None = None, show: bool = False
+    dataset: Dataset,
+    options: Mapping[str, str],
+    size: int,
+    *,
+    out: Path | None = None,
+    show: bool = False,
 ) -> tuple[NDArray[np.uint8], Found]:
-    """The exact depths of drawn faces, each scaled to 0..255 as an estimated one is; pixel by pixel that of the picture.
+    """The exact depths of drawn faces, each scaled to 0..255 as an estimated one is; pixel by pixel
+    that of the picture.
 
     Args:
         dataset: of a ``synth:`` spec, N samples.
@@ -64,7 +71,8 @@ def exact_depths(
         Depths (N, size, size, 3), nearer is lighter and the background black, and N times True.
 
     Raises:
-        InputError: pictures that were not drawn, or another revision of the depth than this unplug's.
+        InputError: pictures that were not drawn, or another revision of the depth than this
+            unplug's.
         OutputError: see `conditions_in_worker`.
 
     Reference:
@@ -73,10 +81,16 @@ def exact_depths(
     source, condition = parse_spec(dataset.spec), build_condition("depth", options).resolve()
     assert isinstance(condition, Depth)
     if not isinstance(source, SynthSource):
-        why, fix = "these pictures were not drawn here, so their exact depth is not known", "Use synth: data, or name a model"
+        why, fix = (
+            "these pictures were not drawn here, so their exact depth is not known",
+            "Use synth: data, or name a model",
+        )
         raise InputError(f"data {dataset.spec}", why, fix)
     if condition.revision != str(REVISION):
-        why = f"revision {condition.revision or 'none'} is asked for, and this unplug has revision {REVISION}"
+        why = (
+            f"revision {condition.revision or 'none'} is asked for, and this unplug has revision "
+            f"{REVISION}"
+        )
         raise InputError(f"depth model={EXACT}", why, "Use the unplug that trained it")
     count = len(dataset)
 
@@ -95,5 +109,9 @@ def exact_depths(
     shape = (count, checked_size(size), size, 3)
     if out is None:
         return in_memory(chunks, shape)
-    made_of: dict[str, Any] = {"condition": identity(condition), "size": size, "images": f"data {dataset.digest}"}
+    made_of: dict[str, Any] = {
+        "condition": identity(condition),
+        "size": size,
+        "images": f"data {dataset.digest}",
+    }
     return in_file(chunks, shape, out, made_of)

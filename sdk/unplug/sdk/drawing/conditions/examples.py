@@ -21,5 +21,7 @@ def example_condition(kind: str) -> Path:
     """
     if kind not in (known := sorted(path.stem for path in HERE.glob("*.png"))):
         why = f"there is one of {', '.join(known)}, and none of {kind}"
-        raise InputError("`condition_image=example`", why, "Draw one with `unplug condition`, or give `photo`")
+        raise InputError(
+            "`condition_image=example`", why, "Draw one with `unplug condition`, or give `photo`"
+        )
     return HERE / f"{kind}.png"

@@ -1,6 +1,7 @@
 """The faces of many pictures, found by MediaPipe in one child process.
 
-MediaPipe is a foreign runtime: in this process its import could crash torch, and it takes seconds to start.
+MediaPipe is a foreign runtime: in this process its import could crash torch, and it takes seconds
+to start.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class FaceFinder:
 
     Args:
         task: MediaPipe's face_landmarker.task.
-        enlarge: whether small pictures are enlarged first, which finds more faces in them, and better.
+        enlarge: whether small pictures are enlarged first, which finds more faces in them, and
+            better.
         child: the process that works; None starts one, which `close` ends.
     """
 

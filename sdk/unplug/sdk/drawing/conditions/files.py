@@ -1,7 +1,9 @@
-"""Conditions of picture files: one, or a folder at a time; what was drawn already is kept, what is not ours is not touched.
+"""Conditions of picture files: one, or a folder at a time; what was drawn already is kept, what is
+not ours is not touched.
 
-A condition is a PNG file that says in a text chunk what it was made of (settings, size, package versions, SHA-256 of the
-picture; no path). A second call draws only the files where that has changed.
+A condition is a PNG file that says in a text chunk what it was made of (settings, size, package
+versions, SHA-256 of the picture; no path). A second call draws only the files where that has
+changed.
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ from unplug.sdk.learning.data import workers as cores
 from .outputs import SCHEMA, drawn_before, remove_outdated, save, scratch_folder
 from .pool import ConditionPool
 
-CHUNK, SMALL_CHUNK = 250, 50  # pictures a child process, at most and (where there are enough) at least
+# pictures a child process, at most and (where there are enough) at least
+CHUNK, SMALL_CHUNK = (
+    250,
+    50,
+)
 
 Choice = Literal["error", "skip"]
 
@@ -34,7 +40,8 @@ class Drawn:
 
     Args:
         image, out: paths.
-        status: "written"; "kept" (drawn before, with the same settings); "missing" (no face, or several); "bad" (unusable).
+        status: "written"; "kept" (drawn before, with the same settings); "missing" (no face, or
+            several); "bad" (unusable).
         reason: of the last two.
     """
 
@@ -56,15 +63,23 @@ class _Order:
 
 
 def condition_file(
-    kind: str, options: Mapping[str, str], source: Path, out: Path, size: int | None = None, *, show: bool = False
+    kind: str,
+    options: Mapping[str, str],
+    source: Path,
+    out: Path,
+    size: int | None = None,
+    *,
+    show: bool = False,
 ) -> Drawn:
     """Draws the condition of one picture file.
 
     Args:
         kind, options: see `unplug.plugins.conditions.build_condition`.
-        source: JPEG, PNG, WebP or BMP; EXIF orientation is applied, alpha is dropped, 16-bit grey is scaled.
+        source: JPEG, PNG, WebP or BMP; EXIF orientation is applied, alpha is dropped, 16-bit grey
+            is scaled.
         out: PNG file; replaced where it is there.
-        size: side of the condition, of the centre square; None draws the whole picture at its own size.
+        size: side of the condition, of the centre square; None draws the whole picture at its own
+            size.
         show: progress bar.
 
     Raises:
@@ -74,11 +89,21 @@ def condition_file(
         OutputError: `out` is the picture itself, or cannot be written.
     """
     if out.suffix.lower() != ".png":
-        raise InputError(str(out), "conditions are written as PNG", "Give `out` a name that ends in .png")
+        raise InputError(
+            str(out), "conditions are written as PNG", "Give `out` a name that ends in .png"
+        )
     if out.exists() and source.exists() and out.samefile(source):
         raise OutputError(str(out), "it is the picture itself", "Choose another `out`")
     (drawn,) = _draw_all(
-        kind, options, [(source, out)], size, place=out.parent, folder=False, on_missing="error", on_bad="error", show=show
+        kind,
+        options,
+        [(source, out)],
+        size,
+        place=out.parent,
+        folder=False,
+        on_missing="error",
+        on_bad="error",
+        show=show,
     )
     return drawn
 
@@ -96,30 +121,55 @@ def condition_folder(
 ) -> list[Drawn]:
     """Draws the conditions of all pictures below a folder.
 
-    ``source/a/b.jpg`` becomes ``out/a/b.jpg.png``: the whole name stays, so that ``b.jpg`` and ``b.png`` do not meet.
+    ``source/a/b.jpg`` becomes ``out/a/b.jpg.png``: the whole name stays, so that ``b.jpg`` and
+    ``b.png`` do not meet.
 
     Args:
         kind, options, size, show: see `condition_file`.
-        source: folder, links followed; hidden files are left out, and so is `out` where it lies inside.
-        out: folder; nothing is written elsewhere, and no file there is replaced that this function did not write.
+        source: folder, links followed; hidden files are left out, and so is `out` where it lies
+            inside.
+        out: folder; nothing is written elsewhere, and no file there is replaced that this function
+            did not write.
         on_missing: a picture without a face, or of several, is an error, or is skipped and counted.
-        on_bad: the same for a picture that cannot be used: unreadable, of another format, a link to nothing.
+        on_bad: the same for a picture that cannot be used: unreadable, of another format, a link to
+            nothing.
 
     Returns:
         One row a picture, sorted by path.
 
     Raises:
-        DataError, NoFaceError, SeveralFacesError: of the first such picture; what was drawn before it stays.
-        InputError, MissingExtraError, ConversionError, CheckpointError, OutputError: see `condition_file`.
+        DataError, NoFaceError, SeveralFacesError: of the first such picture; what was drawn before
+            it stays.
+        InputError, MissingExtraError, ConversionError, CheckpointError, OutputError: see
+            `condition_file`.
     """
     pairs, problems = _pairs(source, out)
     if problems and on_bad == "error":
-        raise DataError(str(source / problems[0].id), problems[0].reason, "Repair or remove it, or pass `on_bad=skip`")
+        raise DataError(
+            str(source / problems[0].id),
+            problems[0].reason,
+            "Repair or remove it, or pass `on_bad=skip`",
+        )
     bad = [
-        Drawn(image=str(source / item.id), out=str(out / f"{item.id}.png"), status="bad", reason=item.reason)
+        Drawn(
+            image=str(source / item.id),
+            out=str(out / f"{item.id}.png"),
+            status="bad",
+            reason=item.reason,
+        )
         for item in problems
     ]
-    rows = _draw_all(kind, options, pairs, size, place=out, folder=True, on_missing=on_missing, on_bad=on_bad, show=show)
+    rows = _draw_all(
+        kind,
+        options,
+        pairs,
+        size,
+        place=out,
+        folder=True,
+        on_missing=on_missing,
+        on_bad=on_bad,
+        show=show,
+    )
     return sorted([*rows, *bad], key=lambda row: Path(row.image))
 
 
@@ -136,36 +186,59 @@ def _pairs(source: Path, out: Path) -> tuple[list[tuple[Path, Path]], list[Sampl
             continue
         target = out / name.with_name(f"{name.name}.png")
         if not target.parent.resolve().is_relative_to(outer):
-            raise OutputError(str(target), "a link leads outside the folder `out`", "Remove the link or choose another `out`")
+            raise OutputError(
+                str(target),
+                "a link leads outside the folder `out`",
+                "Remove the link or choose another `out`",
+            )
         pairs.append((path, target))
     if not pairs:
-        raise DataError(str(source), "it holds no pictures", "Give a folder with JPEG, PNG, WebP or BMP files")
+        raise DataError(
+            str(source), "it holds no pictures", "Give a folder with JPEG, PNG, WebP or BMP files"
+        )
     return pairs, found.problems
 
 
 def _draw_all(
-    kind: str, options: Mapping[str, str], pairs: Sequence[tuple[Path, Path]], size: int | None, *,
-    place: Path, folder: bool, on_missing: Choice, on_bad: Choice, show: bool,
-) -> list[Drawn]:  # fmt: skip
+    kind: str,
+    options: Mapping[str, str],
+    pairs: Sequence[tuple[Path, Path]],
+    size: int | None,
+    *,
+    place: Path,
+    folder: bool,
+    on_missing: Choice,
+    on_bad: Choice,
+    show: bool,
+) -> list[Drawn]:
     condition = build_condition(kind, options).resolve()
     if size is not None:
         checked_size(size)
-    order = _Order(made_of=identity(condition), size=size, folder=folder, on_missing=on_missing, on_bad=on_bad)
+    order = _Order(
+        made_of=identity(condition), size=size, folder=folder, on_missing=on_missing, on_bad=on_bad
+    )
     pool = ConditionPool(condition, workers=cores(), total=len(pairs), show=show)
     with scratch_folder(place) as scratch:
         return _drawn(pool, order, pairs, scratch)
 
 
-def _drawn(pool: ConditionPool, order: _Order, pairs: Sequence[tuple[Path, Path]], scratch: Path) -> list[Drawn]:
+def _drawn(
+    pool: ConditionPool, order: _Order, pairs: Sequence[tuple[Path, Path]], scratch: Path
+) -> list[Drawn]:
     condition = pool.condition
     if condition.parallel != "process":
         return list(pool.run(partial(_draw, condition, order, pool, scratch), pairs))
     step = min(CHUNK, max(SMALL_CHUNK, -(-len(pairs) // pool.workers)))
-    chunks = [[(str(a), str(b)) for a, b in pairs[start : start + step]] for start in range(0, len(pairs), step)]
+    chunks = [
+        [(str(a), str(b)) for a, b in pairs[start : start + step]]
+        for start in range(0, len(pairs), step)
+    ]
 
     def run(chunk: list[tuple[str, str]]) -> list[Drawn]:
         values = {"order": asdict(order), "pairs": chunk, "scratch": str(scratch)}
-        reply = pool.child("unplug.sdk.drawing.conditions.files:files_of_job", values, None, len(chunk))
+        reply = pool.child(
+            "unplug.sdk.drawing.conditions.files:files_of_job", values, None, len(chunk)
+        )
         return [Drawn(**row) for row in reply.values["rows"]]
 
     return [row for rows in pool.run(run, chunks) for row in rows]
@@ -181,7 +254,9 @@ def files_of_job(job: Any) -> Reply:
     return Reply(values={"rows": rows})
 
 
-def _draw(condition: Condition, order: _Order, pool: ConditionPool, scratch: Path, pair: tuple[Path, Path]) -> Drawn:
+def _draw(
+    condition: Condition, order: _Order, pool: ConditionPool, scratch: Path, pair: tuple[Path, Path]
+) -> Drawn:
     drawn = _file(condition, order, scratch, *pair)
     pool.tick()
     return drawn
@@ -191,13 +266,20 @@ def _file(condition: Condition, order: _Order, scratch: Path, source: Path, targ
     row = partial(Drawn, image=str(source), out=str(target))
     try:
         stamp = json.dumps(
-            {"schema": SCHEMA, **order.made_of, "size": order.size, "picture_sha256": fingerprint_file(source).hex()},
+            {
+                "schema": SCHEMA,
+                **order.made_of,
+                "size": order.size,
+                "picture_sha256": fingerprint_file(source).hex(),
+            },
             sort_keys=True,
         )
         if order.folder and drawn_before(target, stamp):
             return row(status="kept")
         image_HWC = np.asarray(decode_upright(source), dtype=np.uint8)
-        drawn_HWC = condition(image_HWC) if order.size is None else condition.render(image_HWC, order.size)
+        drawn_HWC = (
+            condition(image_HWC) if order.size is None else condition.render(image_HWC, order.size)
+        )
     except (NoFaceError, SeveralFacesError) as error:
         if order.on_missing == "skip":
             remove_outdated(target)

@@ -1,7 +1,8 @@
-"""Inputs that look like a model's real ones: what parity compares on and what a bundle's test vectors hold.
+"""Inputs that look like a model's real ones: what parity compares on and what a bundle's test
+vectors hold.
 
-Pictures are procedural faces, or those of a folder. An age predictor sees them as they are; a conditioning plugin sees
-their edges, or the folder's condition images as they are.
+Pictures are procedural faces, or those of a folder. An age predictor sees them as they are; a
+conditioning plugin sees their edges, or the folder's condition images as they are.
 """
 
 from __future__ import annotations
@@ -27,17 +28,24 @@ from .scaling import scaled
 Part = Literal["retain", "test"]
 SEED = 20231
 LATENT = ("unet", "guided_unet", "slotted_unet", "decoder", "text_encoder")
-"""Model types that are compared on unit noise or random ids: they take latents, text states and tokens, not pictures."""
+"""Model types that are compared on unit noise or random ids: they take latents, text states and
+tokens, not pictures.
+"""
 LOW_RANK = 0.02
-"""Spread of low-rank updates that a UNet is compared with: of unit spread sixteen of them are many times its weights."""
+"""Spread of low-rank updates that a UNet is compared with: of unit spread sixteen of them are many
+times its weights.
+"""
 CONDITION, DRAWN_AS = "condition", "canny"
-"""An input of this name is steered by a picture of edges; they need no task file, whatever the model was trained on."""
+"""An input of this name is steered by a picture of edges; they need no task file, whatever the
+model was trained on.
+"""
 
 
 def example_inputs(
     model_type: str, iospec: IOSpec, count: int, *, images: Path | None = None, seed: int = SEED
 ) -> dict[str, NDArray[np.float32]]:
-    """Named inputs: for a model that takes one image pictures, for a part of a diffusion base noise.
+    """Named inputs: for a model that takes one image pictures, for a part of a diffusion base
+    noise.
 
     Args:
         model_type: key of `unplug.plugins.checkpoint.MODELS`.
@@ -61,7 +69,11 @@ def example_inputs(
     """
     if model_type in LATENT:
         if images is not None:
-            raise InputError(f"model of type {model_type}", "it takes latents, not pictures", "Leave the pictures out")
+            raise InputError(
+                f"model of type {model_type}",
+                "it takes latents, not pictures",
+                "Leave the pictures out",
+            )
         found = random_inputs(iospec, count, seed)
         if model_type == "slotted_unet":
             found[iospec.inputs[-1].name] *= LOW_RANK
@@ -86,7 +98,8 @@ def real_inputs(
     seed: int = SEED,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, NDArray[np.float32]]:
-    """Named inputs from real data: what activations are calibrated on ("retain"), and what a file is compared on ("test").
+    """Named inputs from real data: what activations are calibrated on ("retain"), and what a file
+    is compared on ("test").
 
     Args:
         checkpoint: of an age predictor or a plugin.
@@ -111,15 +124,27 @@ def real_inputs(
     pixels_NHWC: NDArray[np.uint8] = dataset.pixels([chosen[place] for place in sorted(drawn)])
     if tensor.name == CONDITION:
         kind = checkpoint.record.get("condition")
-        if not isinstance(kind, dict) or not isinstance(kind.get("kind"), str) or not isinstance(kind.get("settings"), dict):
+        if (
+            not isinstance(kind, dict)
+            or not isinstance(kind.get("kind"), str)
+            or not isinstance(kind.get("settings"), dict)
+        ):
             why = "its unplug.json does not say what its conditions are made by"
-            raise CheckpointError(str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote")
+            raise CheckpointError(
+                str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote"
+            )
         if kind["settings"].get("model") == EXACT:
             places = sorted(chosen[place] for place in drawn)
-            some = replace(dataset, rows=dataset.rows[places], samples=tuple(dataset.samples[place] for place in places))
+            some = replace(
+                dataset,
+                rows=dataset.rows[places],
+                samples=tuple(dataset.samples[place] for place in places),
+            )
             pixels_NHWC, found_N = exact_depths(some, kind["settings"], tensor.height)
         else:
-            pixels_NHWC, found_N = conditions_in_worker(kind["kind"], kind["settings"], pixels_NHWC, tensor.height)
+            pixels_NHWC, found_N = conditions_in_worker(
+                kind["kind"], kind["settings"], pixels_NHWC, tensor.height
+            )
         pixels_NHWC = pixels_NHWC[np.asarray(found_N)]
     if not len(pixels_NHWC):
         raise InputError(f"data {dataset.spec}", f"no sample is left of {where}", "Give other data")
@@ -127,10 +152,12 @@ def real_inputs(
 
 
 def part_of(checkpoint: Checkpoint, dataset: Dataset, part: Part) -> tuple[list[int], str]:
-    """Which samples of some data may calibrate a model ("retain") or judge it ("test"), and where they are from in words.
+    """Which samples of some data may calibrate a model ("retain") or judge it ("test"), and where
+    they are from in words.
 
-    Of the data that the model was trained on, that part of its split: nothing that was forgotten calibrates a model and
-    nothing that it was trained on judges it. Of other data, any sample but those with the id of one that it forgot.
+    Of the data that the model was trained on, that part of its split: nothing that was forgotten
+    calibrates a model and nothing that it was trained on judges it. Of other data, any sample but
+    those with the id of one that it forgot.
 
     Returns:
         Places in the data, and one line.
@@ -139,10 +166,16 @@ def part_of(checkpoint: Checkpoint, dataset: Dataset, part: Part) -> tuple[list[
     split = opened(Split.from_dict(raw), dataset) if isinstance(raw, dict) else None
     if split is not None and split.data_digest == dataset.digest:
         wanted = set(getattr(split, part))
-        return [place for place, name in enumerate(dataset.ids) if name in wanted], f"the {part} part of the model's split"
+        return [
+            place for place, name in enumerate(dataset.ids) if name in wanted
+        ], f"the {part} part of the model's split"
     gone = set(() if split is None else split.forget)
     places = [place for place, name in enumerate(dataset.ids) if name not in gone]
-    left = f", but for {len(dataset) - len(places)} with the id of one that it forgot" if len(places) < len(dataset) else ""
+    left = (
+        f", but for {len(dataset) - len(places)} with the id of one that it forgot"
+        if len(places) < len(dataset)
+        else ""
+    )
     return places, f"all of this data, which is not what the model was trained on{left}"
 
 
@@ -152,7 +185,11 @@ def _image_of(model_type: str, iospec: IOSpec) -> TensorSpec:
     square = sorted(sides) == ["C", "H", "N", "W"] and sides["H"] == sides["W"]
     if len(iospec.inputs) != 1 or not square or sides["C"] != 3 or tensor.dtype != "float32":
         why = (
-            f"its inputs are {', '.join(f'{item.name} {list(item.shape)}' for item in iospec.inputs)}, not one square RGB image"
+            "its inputs are "
+            f"{', '.join(f'{item.name} {list(item.shape)}' for item in iospec.inputs)}, not one "
+            "square RGB image"
         )
-        raise InputError(f"model of type {model_type}", why, "Give its inputs through the Python interface")
+        raise InputError(
+            f"model of type {model_type}", why, "Give its inputs through the Python interface"
+        )
     return tensor

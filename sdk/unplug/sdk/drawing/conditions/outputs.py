@@ -21,7 +21,9 @@ PNG_END = b"IEND\xaeB`\x82"
 
 @contextlib.contextmanager
 def scratch_folder(place: Path) -> Iterator[Path]:
-    """A hidden folder for half-written files: a child that is killed cannot clean up after itself, its parent can."""
+    """A hidden folder for half-written files: a child that is killed cannot clean up after itself,
+    its parent can.
+    """
     stack = contextlib.ExitStack()
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -33,11 +35,17 @@ def scratch_folder(place: Path) -> Iterator[Path]:
 
 
 def _unwritable(path: Path, error: OSError) -> OutputError:
-    return OutputError(str(path), error.strerror or str(error), "Free some space, or choose an `out` that you can write to")
+    return OutputError(
+        str(path),
+        error.strerror or str(error),
+        "Free some space, or choose an `out` that you can write to",
+    )
 
 
 def _stamp(target: Path) -> str | None:
-    """The stamp of a condition that any version of us drew; "" where it is cut short, None where the file is none of ours."""
+    """The stamp of a condition that any version of us drew; "" where it is cut short, None where
+    the file is none of ours.
+    """
     if target.is_symlink() or not target.is_file():
         return None
     try:
@@ -60,12 +68,18 @@ def drawn_before(target: Path, stamp: str) -> bool:
     if not target.exists() and not target.is_symlink():
         return False
     if (found := _stamp(target)) is None:
-        raise OutputError(str(target), "it exists and is no condition that unplug drew", "Choose another `out` or remove it")
+        raise OutputError(
+            str(target),
+            "it exists and is no condition that unplug drew",
+            "Choose another `out` or remove it",
+        )
     return found == stamp
 
 
 def remove_outdated(target: Path) -> None:
-    """Removes the condition of a picture that was replaced by one without a condition: it would pass for the new one's."""
+    """Removes the condition of a picture that was replaced by one without a condition: it would
+    pass for the new one's.
+    """
     if _stamp(target) is not None:
         target.unlink()
 
@@ -74,12 +88,15 @@ def save(drawn_HWC: Picture, target: Path, stamp: str, scratch: Path) -> None:
     """Writes a condition with its stamp by way of `scratch`, so that it appears at once.
 
     Raises:
-        OutputError: the place is taken by something that is no file, cannot be written, or the disk is full.
+        OutputError: the place is taken by something that is no file, cannot be written, or the disk
+            is full.
     """
     text = PngImagePlugin.PngInfo()
     text.add_text("unplug", stamp)
     if target.exists() and not target.is_file():
-        raise OutputError(str(target), "it is a folder, a device or a pipe", "Choose an `out` that is a file")
+        raise OutputError(
+            str(target), "it is a folder, a device or a pipe", "Choose an `out` that is a file"
+        )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = scratch / f"{secrets.token_hex(8)}.png"

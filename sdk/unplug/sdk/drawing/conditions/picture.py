@@ -20,8 +20,11 @@ from .pool import PICTURE_SECONDS, START_SECONDS, as_text
 from .steering import Steering
 
 
-def draw_conditions(steerings: Sequence[Steering], kinds: Sequence[str], size: int) -> list[NDArray[np.uint8]]:
-    """The condition of each steering, (size, size, 3) in RGB; what needs a foreign runtime is drawn in one child process.
+def draw_conditions(
+    steerings: Sequence[Steering], kinds: Sequence[str], size: int
+) -> list[NDArray[np.uint8]]:
+    """The condition of each steering, (size, size, 3) in RGB; what needs a foreign runtime is drawn
+    in one child process.
 
     Of pictures that are not square the centre square is taken.
 
@@ -31,19 +34,26 @@ def draw_conditions(steerings: Sequence[Steering], kinds: Sequence[str], size: i
         size: side in pixels.
 
     Raises:
-        DataError: no such picture, a broken or tiny one, one that shows nothing, or a photograph in which the condition is not
-            found.
+        DataError: no such picture, a broken or tiny one, one that shows nothing, or a photograph in
+            which the condition is not found.
         InputError, MissingExtraError, ConversionError: of the condition itself.
     """
     with Child() as child:
-        return [_drawn(steering, kind, size, child) for steering, kind in zip(steerings, kinds, strict=True)]
+        return [
+            _drawn(steering, kind, size, child)
+            for steering, kind in zip(steerings, kinds, strict=True)
+        ]
 
 
 def _drawn(steering: Steering, kind: str, size: int, child: Child) -> NDArray[np.uint8]:
     if isinstance(steering.image, Path) and not steering.image.exists():
-        raise DataError(steering.source, "no such file", "Check the path of the condition or photograph")
+        raise DataError(
+            steering.source, "no such file", "Check the path of the condition or photograph"
+        )
     try:
-        drawn_HWC = _from_photo(steering, kind, size, child) if steering.photo else _read(steering, size)
+        drawn_HWC = (
+            _from_photo(steering, kind, size, child) if steering.photo else _read(steering, size)
+        )
         check_condition(drawn_HWC, steering.source)
     except DataError as error:
         raise type(error)(steering.source, error.why, error.fix) from error
@@ -51,7 +61,9 @@ def _drawn(steering: Steering, kind: str, size: int, child: Child) -> NDArray[np
 
 
 def check_condition(condition_HWC: NDArray[np.uint8], what: str) -> None:
-    """Raises `DataError`, naming `what`, where a condition shows nothing: all its pixels are of one colour."""
+    """Raises `DataError`, naming `what`, where a condition shows nothing: all its pixels are of one
+    colour.
+    """
     if condition_HWC.size == 0 or (condition_HWC == condition_HWC[:1, :1]).all():
         why = "the condition is empty: all its pixels are of one colour"
         raise DataError(what, why, "Draw it with `unplug condition`, or leave the plugin out")

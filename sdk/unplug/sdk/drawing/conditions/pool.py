@@ -13,7 +13,11 @@ from unplug.plugins.conditions import Condition
 
 P = TypeVar("P")
 R = TypeVar("R")
-START_SECONDS, PICTURE_SECONDS = 120.0, 10.0  # before a child counts as stuck; a hundred times what they take
+# before a child counts as stuck; a hundred times what they take
+START_SECONDS, PICTURE_SECONDS = (
+    120.0,
+    10.0,
+)
 
 
 @dataclass
@@ -37,7 +41,9 @@ class ConditionPool:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._bar = progress(total=self.total, done=self.done, label=self.condition.kind, show=self.show)
+        self._bar = progress(
+            total=self.total, done=self.done, label=self.condition.kind, show=self.show
+        )
 
     def tick(self, count: int = 1) -> None:
         """Moves the progress bar by one picture."""
@@ -48,12 +54,20 @@ class ConditionPool:
         """`task` of every piece, in order; when one raises, the others are stopped."""
         parallel = self.condition.parallel != "none"
         with contextlib.closing(self._bar), self.condition:
-            yield from (in_order(task, pieces, self.workers, stop=self._stop) if parallel else map(task, pieces))
+            yield from (
+                in_order(task, pieces, self.workers, stop=self._stop)
+                if parallel
+                else map(task, pieces)
+            )
 
-    def child(self, function: str, values: Mapping[str, Any], arrays: Mapping[str, Any] | None, count: int) -> Reply:
-        """Calls a function of this package in a child process, which builds the condition anew; it reports `count` pictures.
+    def child(
+        self, function: str, values: Mapping[str, Any], arrays: Mapping[str, Any] | None, count: int
+    ) -> Reply:
+        """Calls a function of this package in a child process, which builds the condition anew; it
+        reports `count` pictures.
 
-        Pictures and task files are from outside: the process gets the memory of `memory_for` and the time of `seconds_for`.
+        Pictures and task files are from outside: the process gets the memory of `memory_for` and
+        the time of `seconds_for`.
         """
         seen = 0
 
@@ -63,10 +77,15 @@ class ConditionPool:
             seen = done
 
         return call_in_child(
-            function, {"kind": self.condition.kind, "options": as_text(self.condition), **values}, arrays,
-            what=f"condition {self.condition.kind}", timeout=seconds_for(count, START_SECONDS + PICTURE_SECONDS * count),
-            memory=memory_for(), progress=progress, cancel=self._stop,
-        )  # fmt: skip
+            function,
+            {"kind": self.condition.kind, "options": as_text(self.condition), **values},
+            arrays,
+            what=f"condition {self.condition.kind}",
+            timeout=seconds_for(count, START_SECONDS + PICTURE_SECONDS * count),
+            memory=memory_for(),
+            progress=progress,
+            cancel=self._stop,
+        )
 
 
 def as_text(condition: Condition) -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""A large ``.npy`` file written row by row, in order: killed, it goes on where it stopped; finished, it appears at once."""
+"""A large ``.npy`` file written row by row, in order: killed, it goes on where it stopped;
+finished, it appears at once.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ class ConditionRows:
             np.lib.format.write_array_header_1_0(self._data, header)
             self._data.flush()
         self._start = self._header()
-        self.done = min((self._data.seek(0, os.SEEK_END) - self._start) // self._bytes, self._found.seek(0, os.SEEK_END))
+        self.done = min(
+            (self._data.seek(0, os.SEEK_END) - self._start) // self._bytes,
+            self._found.seek(0, os.SEEK_END),
+        )
         self._data.truncate(self._start + self.done * self._bytes)
         self._found.truncate(self.done)
 
@@ -50,7 +55,9 @@ class ConditionRows:
         return self._data.tell()
 
     def append(self, rows_NHWC: NDArray[np.uint8], found_N: NDArray[np.bool_]) -> None:
-        """Adds rows. Plain writes: a full disk is an error here, where a memory map would be killed by SIGBUS."""
+        """Adds rows. Plain writes: a full disk is an error here, where a memory map would be killed
+        by SIGBUS.
+        """
         self._data.write(np.ascontiguousarray(rows_NHWC).tobytes())
         self._data.flush()
         self._found.write(found_N.astype(np.uint8).tobytes())
@@ -58,11 +65,16 @@ class ConditionRows:
         self.done += len(found_N)
 
     def finish(self, out: Path, notes: dict[str, Any]) -> None:
-        """Puts the finished array at `out`, and beside it a JSON file with `notes` and the rows where nothing was found."""
+        """Puts the finished array at `out`, and beside it a JSON file with `notes` and the rows
+        where nothing was found.
+        """
         self._found.seek(0)
         found_N = np.frombuffer(self._found.read(), np.uint8).astype(bool)
         self.close()
-        write_json(self._folder / NOTES, {"schema": SCHEMA, **notes, "missing": np.flatnonzero(~found_N).tolist()})
+        write_json(
+            self._folder / NOTES,
+            {"schema": SCHEMA, **notes, "missing": np.flatnonzero(~found_N).tolist()},
+        )
         _publish(self._folder, out)
 
     def close(self) -> None:
@@ -73,7 +85,8 @@ class ConditionRows:
 
 @contextlib.contextmanager
 def open_rows(out: Path, key: str, shape: Sequence[int]) -> Iterator[ConditionRows]:
-    """Opens the unfinished file that belongs to `out`, or a new one where there is none with this key.
+    """Opens the unfinished file that belongs to `out`, or a new one where there is none with this
+    key.
 
     Args:
         out: final ``.npy`` file.
@@ -81,16 +94,24 @@ def open_rows(out: Path, key: str, shape: Sequence[int]) -> Iterator[ConditionRo
         shape: of the whole array.
 
     Raises:
-        OutputError: the place is taken by another file, cannot be written, is full, or another process writes it.
+        OutputError: the place is taken by another file, cannot be written, is full, or another
+            process writes it.
     """
     folder = _folder_of(out)
     _recover(out)
     if out.exists() and read_notes(out) is None:
-        raise OutputError(str(out), "it exists and was not written by this function", "Choose another place or remove it")
+        raise OutputError(
+            str(out),
+            "it exists and was not written by this function",
+            "Choose another place or remove it",
+        )
     try:
         folder.mkdir(0o700, parents=True, exist_ok=True)
         with _lock(folder, out):
-            if not (folder / "key").is_file() or (folder / "key").read_text(encoding="ascii", errors="replace") != key:
+            if (
+                not (folder / "key").is_file()
+                or (folder / "key").read_text(encoding="ascii", errors="replace") != key
+            ):
                 for name in ("key", ROWS, "found"):
                     (folder / name).unlink(missing_ok=True)
                 (folder / "key").write_text(key, encoding="ascii")
@@ -108,7 +129,9 @@ def _folder_of(out: Path) -> Path:
 
 
 def _publish(folder: Path, out: Path) -> None:
-    """Moves finished rows and their notes into place; stopped anywhere in between, it is done again by the next call."""
+    """Moves finished rows and their notes into place; stopped anywhere in between, it is done again
+    by the next call.
+    """
     notes = out.with_suffix(".json")
     if (folder / ROWS).exists():
         notes.unlink(missing_ok=True)  # the old notes must not vouch for the new rows
@@ -132,7 +155,9 @@ def _recover(out: Path) -> None:
 
 @contextlib.contextmanager
 def _lock(folder: Path, out: Path) -> Iterator[None]:
-    if os.name != "posix":  # elsewhere the second process cannot replace a file that the first has open
+    if (
+        os.name != "posix"
+    ):  # elsewhere the second process cannot replace a file that the first has open
         yield
         return
     import fcntl
@@ -141,21 +166,31 @@ def _lock(folder: Path, out: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise OutputError(str(out), "another process is writing it", "Wait for it, or choose another place") from error
+            raise OutputError(
+                str(out), "another process is writing it", "Wait for it, or choose another place"
+            ) from error
         yield
 
 
 def read_notes(out: Path) -> dict[str, Any] | None:
-    """The notes of a finished array, also of another version of this package; None where there are none of ours."""
+    """The notes of a finished array, also of another version of this package; None where there are
+    none of ours.
+    """
     try:
         notes = read_json(out.with_suffix(".json"))
     except InputError:
         return None
-    return notes if isinstance(notes, dict) and str(notes.get("schema")).startswith(FAMILY) else None
+    return (
+        notes if isinstance(notes, dict) and str(notes.get("schema")).startswith(FAMILY) else None
+    )
 
 
-def load_finished(out: Path, key: str, shape: Sequence[int]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]] | None:
-    """The rows (a read-only memory map) and which were found, where `out` is whole and has this key; else None."""
+def load_finished(
+    out: Path, key: str, shape: Sequence[int]
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]] | None:
+    """The rows (a read-only memory map) and which were found, where `out` is whole and has this
+    key; else None.
+    """
     _recover(out)
     notes = read_notes(out)
     if notes is None or notes.get("schema") != SCHEMA or notes.get("key") != key:
@@ -167,4 +202,8 @@ def load_finished(out: Path, key: str, shape: Sequence[int]) -> tuple[NDArray[np
         found_N[missing] = False
     except (OSError, ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError):
         return None
-    return (rows_NHWC, found_N) if rows_NHWC.shape == tuple(shape) and rows_NHWC.dtype == np.uint8 else None
+    return (
+        (rows_NHWC, found_N)
+        if rows_NHWC.shape == tuple(shape) and rows_NHWC.dtype == np.uint8
+        else None
+    )

@@ -21,7 +21,8 @@ class Steering:
 
     Args:
         plugin: a name ("face_landmark", "canny"), or a checkpoint folder.
-        image: a condition, or with `photo` a photograph that it is drawn from: a file, or (H, W, 3) in RGB.
+        image: a condition, or with `photo` a photograph that it is drawn from: a file, or (H, W, 3)
+            in RGB.
         photo: whether `image` is a photograph.
         strength: factor on the plugin's residuals; 0 is the bare base, 1 is as trained.
         options: settings of the condition, for a photograph.

@@ -1,4 +1,5 @@
-"""What a diffusers folder of a base says, read without diffusers: its tokenizer, its noise levels, its scales.
+"""What a diffusers folder of a base says, read without diffusers: its tokenizer, its noise levels,
+its scales.
 
 The configurations may come from anybody: what is not known here is refused, never guessed.
 """
@@ -21,11 +22,16 @@ from .tokenizer import AddedToken, Tokenizer
 MAX_JSON, MAX_MERGES = 64 * 2**20, 16 * 2**20
 TOKENIZERS = ("CLIPTokenizer", "CLIPTokenizerFast")
 SCHEDULERS = {
-    "DDIMScheduler": "leading", "DDPMScheduler": "leading", "PNDMScheduler": "leading", "LMSDiscreteScheduler": "linspace",
-    "EulerDiscreteScheduler": "linspace", "DPMSolverMultistepScheduler": "linspace",
-}  # fmt: skip
-"""Of diffusers: those whose noise levels are `alphas_cumprod` and whose UNet predicts the noise or the velocity, and the
-spacing of timesteps that each has where its configuration does not say."""
+    "DDIMScheduler": "leading",
+    "DDPMScheduler": "leading",
+    "PNDMScheduler": "leading",
+    "LMSDiscreteScheduler": "linspace",
+    "EulerDiscreteScheduler": "linspace",
+    "DPMSolverMultistepScheduler": "linspace",
+}
+"""Of diffusers: those whose noise levels are `alphas_cumprod` and whose UNet predicts the noise or
+the velocity, and the spacing of timesteps that each has where its configuration does not say.
+"""
 CLIPPING = ("DDIMScheduler", "DDPMScheduler")
 """Those that clip data where their configuration does not say."""
 MAX_BETA = 0.999
@@ -43,19 +49,28 @@ def read_schedule(folder: Path) -> Schedule:
     path = folder / "scheduler" / "scheduler_config.json"
     config = _object(path)
     kind = str(config.get("_class_name"))
-    prediction, spacing = config.get("prediction_type", "epsilon"), config.get("timestep_spacing", SCHEDULERS.get(kind))
+    prediction, spacing = (
+        config.get("prediction_type", "epsilon"),
+        config.get("timestep_spacing", SCHEDULERS.get(kind)),
+    )
     clips = config.get("clip_sample", kind in CLIPPING) or config.get("thresholding")
     if kind not in SCHEDULERS or prediction not in ("epsilon", "v_prediction"):
-        raise CheckpointError(str(path), f"a {kind[:60]} that predicts {str(prediction)[:60]} is not known here", _FIX)
+        raise CheckpointError(
+            str(path), f"a {kind[:60]} that predicts {str(prediction)[:60]} is not known here", _FIX
+        )
     if spacing not in ("leading", "trailing", "linspace") or clips:
         why = f"timesteps spaced {str(spacing)[:60]!r}, or data that is clipped, are not known here"
         raise CheckpointError(str(path), why, _FIX)
     alphas_N = noise_levels(path, config)
     found = Schedule(
         alphas_cumprod=tuple(alphas_N.tolist()),
-        final_alpha_cumprod=1.0 if config.get("set_alpha_to_one", kind == "DDIMScheduler") else float(alphas_N[0]),
-        prediction=prediction, spacing=spacing, steps_offset=_number(path, config, "steps_offset", 0, whole=True),
-    )  # fmt: skip
+        final_alpha_cumprod=1.0
+        if config.get("set_alpha_to_one", kind == "DDIMScheduler")
+        else float(alphas_N[0]),
+        prediction=prediction,
+        spacing=spacing,
+        steps_offset=_number(path, config, "steps_offset", 0, whole=True),
+    )
     try:
         found.check(str(path))
     except ReportError as error:
@@ -64,18 +79,25 @@ def read_schedule(folder: Path) -> Schedule:
 
 
 def noise_levels(path: Path, config: Mapping[str, Any]) -> NDArray[np.float64]:
-    """alphas_cumprod (N,): the running product of 1 - beta, shifted to end at 0 where the configuration says so.
+    """alphas_cumprod (N,): the running product of 1 - beta, shifted to end at 0 where the
+    configuration says so.
 
     Raises:
         CheckpointError: another schedule of betas, or impossible ones.
 
     Reference:
-        Lin et al., Common Diffusion Noise Schedules and Sample Steps are Flawed, 2024, algorithm 1 (the shift).
+        Lin et al., Common Diffusion Noise Schedules and Sample Steps are Flawed, 2024, algorithm 1
+        (the shift).
     """
     levels = _number(path, config, "num_train_timesteps", 1000, whole=True)
     if not 1 <= levels <= MAX_LEVELS:
-        raise CheckpointError(str(path), f"{levels} noise levels", f"1 to {MAX_LEVELS} are known here")
-    first, last = _number(path, config, "beta_start", 0.0001), _number(path, config, "beta_end", 0.02)
+        raise CheckpointError(
+            str(path), f"{levels} noise levels", f"1 to {MAX_LEVELS} are known here"
+        )
+    first, last = (
+        _number(path, config, "beta_start", 0.0001),
+        _number(path, config, "beta_end", 0.02),
+    )
     kind = config.get("beta_schedule", "linear")
     if config.get("trained_betas") is not None:
         beta_N = _given_betas(path, config["trained_betas"])
@@ -88,7 +110,9 @@ def noise_levels(path: Path, config: Mapping[str, Any]) -> NDArray[np.float64]:
         bar_M = np.cos(angle_M) ** 2
         beta_N = np.minimum(1 - bar_M[1:] / bar_M[:-1], MAX_BETA)
     else:
-        raise CheckpointError(str(path), f"the beta_schedule {str(kind)[:60]!r} is not known here", _FIX)
+        raise CheckpointError(
+            str(path), f"the beta_schedule {str(kind)[:60]!r} is not known here", _FIX
+        )
     if beta_N.shape != (levels,) or not bool(((beta_N > 0) & (beta_N < 1)).all()):
         raise CheckpointError(str(path), "its betas are not between 0 and 1", _FIX)
     alphas_N = np.cumprod(1.0 - beta_N)
@@ -102,7 +126,9 @@ def _given_betas(path: Path, betas: Any) -> NDArray[np.float64]:
     try:
         return np.array(betas, np.float64)
     except BROKEN as error:
-        raise CheckpointError(str(path), "its trained_betas are no list of numbers", _FIX) from error
+        raise CheckpointError(
+            str(path), "its trained_betas are no list of numbers", _FIX
+        ) from error
 
 
 def read_scales(folder: Path) -> tuple[float, float]:
@@ -110,11 +136,14 @@ def read_scales(folder: Path) -> tuple[float, float]:
     path = folder / "vae" / "config.json"
     config = _object(path)
     shift = {"shift_factor": config.get("shift_factor") or 0.0}
-    return _number(path, config, "scaling_factor", 0.18215), _number(path, shift, "shift_factor", 0.0)
+    return _number(path, config, "scaling_factor", 0.18215), _number(
+        path, shift, "shift_factor", 0.0
+    )
 
 
 def read_tokenizer(folder: Path) -> Tokenizer:
-    """Vocabulary, merges and marks of ``tokenizer/``: ``tokenizer.json``, or the older ``vocab.json`` and ``merges.txt``.
+    """Vocabulary, merges and marks of ``tokenizer/``: ``tokenizer.json``, or the older
+    ``vocab.json`` and ``merges.txt``.
 
     Raises:
         CheckpointError: missing or broken, or no CLIP tokenizer.
@@ -123,28 +152,44 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     config_path = place / "tokenizer_config.json"
     config = _object(config_path)
     if config.get("tokenizer_class", TOKENIZERS[0]) not in TOKENIZERS:
-        raise CheckpointError(str(config_path), f"a {str(config['tokenizer_class'])[:60]} is not known here", _FIX)
+        raise CheckpointError(
+            str(config_path), f"a {str(config['tokenizer_class'])[:60]} is not known here", _FIX
+        )
     try:
         whole = _object(place / "tokenizer.json") if (place / "tokenizer.json").is_file() else {}
         ids, merges = _model(place / "tokenizer.json", whole) if whole else _older(place)
         added = _added(place, config, whole, ids)
-        if any(type(number) is not int for number in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
+        if any(type(number) is not int for number in ids.values()) or sorted(ids.values()) != list(
+            range(len(ids))
+        ):
             raise ValueError("its ids are not 0, 1, 2, ...")
-        start, end, padding = (ids[_mark(config, name)] for name in ("bos_token", "eos_token", "pad_token"))
+        start, end, padding = (
+            ids[_mark(config, name)] for name in ("bos_token", "eos_token", "pad_token")
+        )
         plain = {AddedToken(id=start), AddedToken(id=end)}
         tokens = Tokenizer(
-            vocabulary=tuple(sorted(ids, key=ids.__getitem__)), merges=tuple(merges),
+            vocabulary=tuple(sorted(ids, key=ids.__getitem__)),
+            merges=tuple(merges),
             length=_number(config_path, config, "model_max_length", 77, whole=True),
-            start=start, end=end, padding=padding, added=() if set(added) == plain else tuple(added),
-        )  # fmt: skip
+            start=start,
+            end=end,
+            padding=padding,
+            added=() if set(added) == plain else tuple(added),
+        )
         tokens.check(str(place))
     except BROKEN as error:
-        why = error.why if isinstance(error, ReportError) else f"its tokens are broken ({str(error)[:200]})"
+        why = (
+            error.why
+            if isinstance(error, ReportError)
+            else f"its tokens are broken ({str(error)[:200]})"
+        )
         raise CheckpointError(str(place), why, _FIX) from error
     return tokens
 
 
-MARKS = {"bos_token": "<|startoftext|>"} | dict.fromkeys(("eos_token", "unk_token", "pad_token"), "<|endoftext|>")
+MARKS = {"bos_token": "<|startoftext|>"} | dict.fromkeys(
+    ("eos_token", "unk_token", "pad_token"), "<|endoftext|>"
+)
 """Of CLIP's tokenizer, where its configuration names no others."""
 
 
@@ -153,7 +198,9 @@ def _mark(config: Mapping[str, Any], name: str) -> str:
     return str(given["content"] if isinstance(given, dict) else given)
 
 
-def _added(place: Path, config: dict[str, Any], whole: Mapping[str, Any], ids: dict[str, Any]) -> list[AddedToken]:
+def _added(
+    place: Path, config: dict[str, Any], whole: Mapping[str, Any], ids: dict[str, Any]
+) -> list[AddedToken]:
     """The tokens that transformers cuts out of texts, in its order.
 
     `ids` gets those that the model's vocabulary lacks, and `config` the marks of older files.
@@ -163,14 +210,21 @@ def _added(place: Path, config: dict[str, Any], whole: Mapping[str, Any], ids: d
         beside = place / "special_tokens_map.json"
         config |= _object(beside) if beside.is_file() else {}
         older = place / "added_tokens.json"
-        told = {number: {"content": text} for text, number in (_object(older) if older.is_file() else {}).items()}
+        told = {
+            number: {"content": text}
+            for text, number in (_object(older) if older.is_file() else {}).items()
+        }
         told |= {item["id"]: item for item in whole.get("added_tokens", [])}
     if config.get("split_special_tokens"):
         raise ValueError("split_special_tokens is not known here")
     extra = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
     own = {name: value for name, value in config.items() if name.endswith("_token")}
     named = [*(MARKS | own).values(), *(extra.values() if isinstance(extra, dict) else extra)]
-    marks = [item if isinstance(item, dict) else {"content": item} for item in named if isinstance(item, dict | str)]
+    marks = [
+        item if isinstance(item, dict) else {"content": item}
+        for item in named
+        if isinstance(item, dict | str)
+    ]
     special = {str(item["content"]) for item in marks}
     found: dict[str, AddedToken] = {}
     listed = [told[number] for number in sorted(told, key=int)]
@@ -182,22 +236,38 @@ def _added(place: Path, config: dict[str, Any], whole: Mapping[str, Any], ids: d
         flags = {name: bool(item.get(name)) for name in ("single_word", "lstrip", "rstrip")}
         found.setdefault(content, AddedToken(id=ids[content], normalized=bool(normalized), **flags))
     if several := next((content for content in found if f"{content}_1" in found), None):
-        why = f"its learned word {several[:60]!r} has several vectors, which diffusers alone writes out"
-        raise CheckpointError(str(place), why, "Learn it with one vector, or draw with the base itself")
+        why = (
+            f"its learned word {several[:60]!r} has several vectors, which diffusers alone writes "
+            "out"
+        )
+        raise CheckpointError(
+            str(place), why, "Learn it with one vector, or draw with the base itself"
+        )
     return list(found.values())
 
 
 def _model(path: Path, whole: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     model = whole.get("model")
-    if not isinstance(model, dict) or model.get("type", "BPE") != "BPE" or model.get("end_of_word_suffix") != "</w>":
+    if (
+        not isinstance(model, dict)
+        or model.get("type", "BPE") != "BPE"
+        or model.get("end_of_word_suffix") != "</w>"
+    ):
         raise CheckpointError(str(path), "it is no byte-pair encoding as CLIP has it", _FIX)
-    merges = [item if isinstance(item, str) else " ".join(map(str, item)) for item in model.get("merges", [])]
+    merges = [
+        item if isinstance(item, str) else " ".join(map(str, item))
+        for item in model.get("merges", [])
+    ]
     return dict(model.get("vocab") or {}), merges
 
 
 def _older(place: Path) -> tuple[dict[str, Any], list[str]]:
-    lines = read_regular(place / "merges.txt", max_bytes=MAX_MERGES, error=CheckpointError).decode("utf-8", "replace")
-    return _object(place / "vocab.json"), [line for line in lines.splitlines() if line and not line.startswith("#version")]
+    lines = read_regular(place / "merges.txt", max_bytes=MAX_MERGES, error=CheckpointError).decode(
+        "utf-8", "replace"
+    )
+    return _object(place / "vocab.json"), [
+        line for line in lines.splitlines() if line and not line.startswith("#version")
+    ]
 
 
 def _object(path: Path) -> dict[str, Any]:
@@ -210,9 +280,15 @@ def _object(path: Path) -> dict[str, Any]:
     return found
 
 
-def _number(path: Path, config: Mapping[str, Any], name: str, usual: float, *, whole: bool = False) -> Any:
+def _number(
+    path: Path, config: Mapping[str, Any], name: str, usual: float, *, whole: bool = False
+) -> Any:
     value = config.get(name, usual)
-    fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool) and abs(value) < 1e9
+    fits = (
+        isinstance(value, int if whole else int | float)
+        and not isinstance(value, bool)
+        and abs(value) < 1e9
+    )
     if not fits or not math.isfinite(value):
         raise CheckpointError(str(path), f"its {name} is {str(value)[:60]}", _FIX)
     return value

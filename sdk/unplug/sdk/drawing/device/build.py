@@ -1,4 +1,6 @@
-"""A base and its plugins to a generator: every part exported, and ``pipeline.json`` that names them."""
+"""A base and its plugins to a generator: every part exported, and ``pipeline.json`` that names
+them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from unplug.core import CheckpointError, Child, InputError, Progress, git_revision, installed_versions
+from unplug.core import (
+    CheckpointError,
+    Child,
+    InputError,
+    Progress,
+    git_revision,
+    installed_versions,
+)
 from unplug.export import OLDEST_IOS, Artifact, export_checkpoint, plan_pairs
 from unplug.plugins import level_differences, read_base, read_config, weights_bytes
 
@@ -44,10 +53,12 @@ class GeneratorSource:
         name: of the base.
         folder: a diffusers pipeline of Stable Diffusion 1's or 2's parts.
         plugins: name to checkpoint folder.
-        steps, guidance, solver: that suit the base by default. With a guidance of 1 (none) and no slots the UNet is exported
-            so that it is asked about the prompt alone, once a step and not twice; it then draws without guidance only.
+        steps, guidance, solver: that suit the base by default. With a guidance of 1 (none) and no
+            slots the UNet is exported so that it is asked about the prompt alone, once a step and
+            not twice; it then draws without guidance only.
         schedule: of guidance over the noise levels.
-        lora_slots: the UNet takes low-rank updates as an input, so that one file serves every variant.
+        lora_slots: the UNet takes low-rank updates as an input, so that one file serves every
+            variant.
         variants: name to what is drawn with by that name; they need the slots.
     """
 
@@ -74,7 +85,9 @@ class GeneratorSource:
 
     @property
     def small(self) -> bool:
-        """Whether one process a target may convert all parts: what a large one leaves in memory would be missed by the next."""
+        """Whether one process a target may convert all parts: what a large one leaves in memory
+        would be missed by the next.
+        """
         return sum(map(weights_bytes, self.checkpoints().values())) <= SMALL_BYTES
 
 
@@ -84,9 +97,16 @@ def is_base(folder: Path) -> bool:
 
 
 def export_generator(
-    source: GeneratorSource, *, targets: Sequence[str], precisions: Sequence[str], out: Path,
-    layout: Literal["NCHW", "NHWC"] = "NCHW", ios: int = OLDEST_IOS, workers: int = 1, progress: Progress | None = None,
-) -> dict[str, list[Artifact]]:  # fmt: skip
+    source: GeneratorSource,
+    *,
+    targets: Sequence[str],
+    precisions: Sequence[str],
+    out: Path,
+    layout: Literal["NCHW", "NHWC"] = "NCHW",
+    ios: int = OLDEST_IOS,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> dict[str, list[Artifact]]:
     """Exports every part into a folder of its own, and writes ``pipeline.json`` behind them.
 
     Args:
@@ -96,17 +116,23 @@ def export_generator(
         progress: called with (files done, files in all, what is being done).
 
     Returns:
-        Part name to files. An earlier ``pipeline.json`` is gone while they are made: it would name files that are not there.
+        Part name to files. An earlier ``pipeline.json`` is gone while they are made: it would name
+        files that are not there.
 
     Raises:
         InputError: a precision that needs samples, or what `export_checkpoint` raises.
-        CheckpointError: the base is missing something, or a plugin was made for another base; found before any work starts.
+        CheckpointError: the base is missing something, or a plugin was made for another base; found
+            before any work starts.
         ConversionError, OutputError: see `export_checkpoint`.
     """
     pairs = plan_pairs(targets, precisions)
     if any("int8-static" in found for found in pairs.values()):
         why = "its activations get their ranges from samples, and a whole base has none"
-        raise InputError("precision 'int8-static'", why, "Export the parts by themselves with `calibrate`, or choose another")
+        raise InputError(
+            "precision 'int8-static'",
+            why,
+            "Export the parts by themselves with `calibrate`, or choose another",
+        )
     check_source(source)
     facts, slots = _facts(source), _slots(source)
     packed = {} if slots is None else pack_variants(slots, source.variants)
@@ -114,7 +140,9 @@ def export_generator(
     total = len(source.checkpoints()) * sum(map(len, pairs.values()))
     made: dict[str, list[Artifact]] = {}
     with ExitStack() as stack:
-        children = {target: stack.enter_context(Child()) for target in pairs} if source.small else {}
+        children = (
+            {target: stack.enter_context(Child()) for target in pairs} if source.small else {}
+        )
         for name, checkpoint in source.checkpoints().items():
             done = sum(map(len, made.values()))
 
@@ -123,42 +151,70 @@ def export_generator(
                     progress(done + count, total, f"{name}: {text}")
 
             made[name] = export_checkpoint(
-                checkpoint, targets=targets, precisions=precisions, out=out / name.removeprefix("plugins."), layout=layout,
-                ios=ios, workers=workers, progress=told, view=source.view_of(name), children=children,
-            )  # fmt: skip
+                checkpoint,
+                targets=targets,
+                precisions=precisions,
+                out=out / name.removeprefix("plugins."),
+                layout=layout,
+                ios=ios,
+                workers=workers,
+                progress=told,
+                view=source.view_of(name),
+                children=children,
+            )
     facts["lora"] = slots
-    facts["variants"] = {name: write_variant(out, name, rows, source.variants[name].defaults) for name, rows in packed.items()}
+    facts["variants"] = {
+        name: write_variant(out, name, rows, source.variants[name].defaults)
+        for name, rows in packed.items()
+    }
     _pipeline(source, facts, made, out).save(out)
     load_pipeline(out)  # what nobody could read shall not pass for a success
     return made
 
 
 def check_source(source: GeneratorSource) -> None:
-    """Raises `CheckpointError` unless all parts are there and fit together, by their configurations alone.
+    """Raises `CheckpointError` unless all parts are there and fit together, by their configurations
+    alone.
 
     `InputError` where a variant's name is none, or there are no slots for it.
     """
     fix = "Give a text-to-image base of Stable Diffusion 1 or 2, as diffusers saves it"
     for name in source.variants:
         if not NAME.fullmatch(name):
-            raise InputError(f"variant {name[:100]!r}", "it names a file", "Use letters, digits and _ . + -, the first no sign")
+            raise InputError(
+                f"variant {name[:100]!r}",
+                "it names a file",
+                "Use letters, digits and _ . + -, the first no sign",
+            )
     if source.variants and not source.lora_slots:
-        raise InputError("variants", "the base has no slots for their weights", "Export it with `lora_slots`")
+        raise InputError(
+            "variants", "the base has no slots for their weights", "Export it with `lora_slots`"
+        )
     if not is_base(source.folder):
-        raise CheckpointError(str(source.folder), f"it is no whole base: there is no {MARK} in it", fix)
+        raise CheckpointError(
+            str(source.folder), f"it is no whole base: there is no {MARK} in it", fix
+        )
     own = {
-        name: read_config(path, expect=name if name in PARTS else "plugin")[1] for name, path in source.checkpoints().items()
+        name: read_config(path, expect=name if name in PARTS else "plugin")[1]
+        for name, path in source.checkpoints().items()
     }
     latent, base = own["unet"].get("sample_size"), read_base(own["unet"])
     shrink = 2 ** (len(own["decoder"].get("block_out_channels") or [1]) - 1)
     if not isinstance(latent, int) or own["decoder"].get("sample_size") != latent * shrink:
-        why = f"its decoder draws {own['decoder'].get('sample_size')} pixels of a latent of {latent}, {shrink} to one"
+        why = (
+            f"its decoder draws {own['decoder'].get('sample_size')} pixels of a latent of "
+            f"{latent}, {shrink} to one"
+        )
         raise CheckpointError(str(source.folder), why, fix)
     for name, path in source.plugins.items():
         plugin = own[f"plugins.{name}"]
-        found = level_differences(read_base({**plugin, "_class_name": "UNet2DConditionModel"}).levels, base.levels)
+        found = level_differences(
+            read_base({**plugin, "_class_name": "UNet2DConditionModel"}).levels, base.levels
+        )
         if plugin.get("image_size") != latent * shrink:
-            found.append(f"conditions of {plugin.get('image_size')} pixels for pictures of {latent * shrink}")
+            found.append(
+                f"conditions of {plugin.get('image_size')} pixels for pictures of {latent * shrink}"
+            )
         if found:
             why = f"it was made for another base ({'; '.join(found)})"
             raise CheckpointError(str(path), why, "Train it beside this base, or leave it out")
@@ -167,30 +223,57 @@ def check_source(source: GeneratorSource) -> None:
 def _facts(source: GeneratorSource) -> dict[str, Any]:
     """What the folder says beside its networks, read before anything is converted."""
     scale, shift = read_scales(source.folder)
-    schedule, tokenizer = replace(read_schedule(source.folder), guidance=source.schedule), read_tokenizer(source.folder)
-    size, takes = len(tokenizer.vocabulary), read_config(source.checkpoints()["text_encoder"])[1].get("vocab_size")
+    schedule, tokenizer = (
+        replace(read_schedule(source.folder), guidance=source.schedule),
+        read_tokenizer(source.folder),
+    )
+    size, takes = (
+        len(tokenizer.vocabulary),
+        read_config(source.checkpoints()["text_encoder"])[1].get("vocab_size"),
+    )
     if not isinstance(takes, int) or size > takes:
         why = f"its tokenizer has {size} tokens, and its text encoder takes {takes}"
-        raise CheckpointError(str(source.folder), why, "Resize the text encoder's embeddings, and save both again")
+        raise CheckpointError(
+            str(source.folder), why, "Resize the text encoder's embeddings, and save both again"
+        )
     return {
-        "tokenizer": tokenizer, "schedule": schedule, "scaling_factor": scale, "shift_factor": shift,
-    }  # fmt: skip
+        "tokenizer": tokenizer,
+        "schedule": schedule,
+        "scaling_factor": scale,
+        "shift_factor": shift,
+    }
 
 
-def _pipeline(source: GeneratorSource, facts: dict[str, Any], made: Mapping[str, list[Artifact]], out: Path) -> Pipeline:
+def _pipeline(
+    source: GeneratorSource, facts: dict[str, Any], made: Mapping[str, list[Artifact]], out: Path
+) -> Pipeline:
     parts = {name: _part(files, out) for name, files in made.items()}
     unet = parts["unet"].iospec
     (image,) = parts["decoder"].iospec.images_in("NCHW").outputs
-    conditions = {name: str(made[f"plugins.{name}"][0].card.config.get("condition", "")) for name in source.plugins}
+    conditions = {
+        name: str(made[f"plugins.{name}"][0].card.config.get("condition", ""))
+        for name in source.plugins
+    }
     _, channels, height, width = unet.images_in("NCHW").inputs[0].shape
     return Pipeline(
-        name=source.name, image_size=image.height, latent_shape=(channels, height, width), **facts,
-        text_encoder=parts["text_encoder"], unet=parts["unet"], decoder=parts["decoder"],
-        plugins={name: PluginPart(condition=kind, part=parts[f"plugins.{name}"]) for name, kind in conditions.items()},
+        name=source.name,
+        image_size=image.height,
+        latent_shape=(channels, height, width),
+        **facts,
+        text_encoder=parts["text_encoder"],
+        unet=parts["unet"],
+        decoder=parts["decoder"],
+        plugins={
+            name: PluginPart(condition=kind, part=parts[f"plugins.{name}"])
+            for name, kind in conditions.items()
+        },
         residuals=tuple(item.name for item in residuals_in(unet)),
-        defaults=PipelineDefaults(steps=source.steps, guidance=source.guidance, solver=source.solver),
-        versions=installed_versions(["numpy"]), git_revision=git_revision(),
-    )  # fmt: skip
+        defaults=PipelineDefaults(
+            steps=source.steps, guidance=source.guidance, solver=source.solver
+        ),
+        versions=installed_versions(["numpy"]),
+        git_revision=git_revision(),
+    )
 
 
 def _slots(source: GeneratorSource) -> LoraSlots | None:
@@ -200,7 +283,9 @@ def _slots(source: GeneratorSource) -> LoraSlots | None:
     from unplug.plugins import LORA_RANK, load_checkpoint
 
     unet = load_checkpoint(source.folder / FOLDERS["unet"], view="slotted_unet").model
-    slots = tuple(Slot(layer=item.layer, fan_in=item.fan_in, fan_out=item.fan_out) for item in unet.slots)
+    slots = tuple(
+        Slot(layer=item.layer, fan_in=item.fan_in, fan_out=item.fan_out) for item in unet.slots
+    )
     return LoraSlots(rank=LORA_RANK, slots=slots)
 
 
@@ -208,9 +293,12 @@ def _part(files: Sequence[Artifact], out: Path) -> Part:
     card = files[0].card
     named = tuple(
         PartFile(
-            target=item.card.target, precision=item.card.precision, file=item.path.relative_to(out).as_posix(),
-            sha256=item.card.sha256, bytes=item.card.bytes,
+            target=item.card.target,
+            precision=item.card.precision,
+            file=item.path.relative_to(out).as_posix(),
+            sha256=item.card.sha256,
+            bytes=item.card.bytes,
         )
         for item in files
-    )  # fmt: skip
+    )
     return Part(model_type=card.model_type, iospec=card.iospec, files=named)

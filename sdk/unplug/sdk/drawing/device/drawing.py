@@ -1,4 +1,6 @@
-"""Drawing from a folder of exported files: the loop in a child process, which the runtime cannot take this one down with."""
+"""Drawing from a folder of exported files: the loop in a child process, which the runtime cannot
+take this one down with.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,8 @@ class Drawing:
         target, precision, runtime: what drew them.
         runtime_version: of its package.
         conditions: what the plugins followed, one (H, W, 3) each.
-        prompt, negative: as they were read; `Encoded.cut` says whether the base read only their beginning.
+        prompt, negative: as they were read; `Encoded.cut` says whether the base read only their
+            beginning.
     """
 
     images: tuple[NDArray[np.uint8], ...]
@@ -139,7 +142,10 @@ def draw(
         "threads": threads,
         "runtime": runtime.name,
         "steerings": [[item.plugin, item.strength] for item in steerings],
-        "files": {name: [str(item.path.resolve()), item.card.iospec.to_dict()] for name, item in used.items()},
+        "files": {
+            name: [str(item.path.resolve()), item.card.iospec.to_dict()]
+            for name, item in used.items()
+        },
     }
     extra = {} if lora_RK is None else {LORA: lora_RK}
     with Child() as child:
@@ -170,10 +176,14 @@ def draw(
     )
 
 
-def _updates(pipeline: Pipeline, folder: Path, variant: str | None, loras: tuple[Path, ...]) -> NDArray[np.float32] | None:
+def _updates(
+    pipeline: Pipeline, folder: Path, variant: str | None, loras: tuple[Path, ...]
+) -> NDArray[np.float32] | None:
     """The UNet's low-rank input (R, K), or None for the bare base."""
     if variant is not None and loras:
-        raise InputError("a variant and LoRA weights", "both fill the slots of the base", "Name one of them")
+        raise InputError(
+            "a variant and LoRA weights", "both fill the slots of the base", "Name one of them"
+        )
     if variant is not None:
         return read_variant(pipeline, folder, variant)
     if loras and pipeline.lora is None:
@@ -185,7 +195,11 @@ def _updates(pipeline: Pipeline, folder: Path, variant: str | None, loras: tuple
 def condition_of(pipeline: Pipeline, plugin: str) -> str:
     """The condition that a plugin of a pipeline follows; `InputError` where it has no such plugin."""
     if plugin not in pipeline.plugins:
-        known = f"It has {', '.join(pipeline.plugins)}" if pipeline.plugins else "Export it with the plugin beside the base"
+        known = (
+            f"It has {', '.join(pipeline.plugins)}"
+            if pipeline.plugins
+            else "Export it with the plugin beside the base"
+        )
         raise InputError(f"plugin {plugin}", f"{pipeline.name} was exported without it", known)
     return pipeline.plugins[plugin].condition
 
@@ -213,10 +227,26 @@ def draw_in_child(job: Job) -> Reply:
         def told(done: int, total: int, _latent: Array, number: int = number) -> None:
             job.progress(number * total + done, count * total, f"picture {number + 1} of {count}")
 
-        made = generate(pipeline, networks, words, seed=seed, steerings=steerings, lora_RK=job.arrays.get(LORA), watch=told)
+        made = generate(
+            pipeline,
+            networks,
+            words,
+            seed=seed,
+            steerings=steerings,
+            lora_RK=job.arrays.get(LORA),
+            watch=told,
+        )
         seconds.append(time.perf_counter() - begun)
-        arrays |= {f"image {seed}": made.image_HWC, f"decoded {seed}": made.decoded, f"latent {seed}": made.latent}
-    facts: dict[str, Any] = {"seconds": seconds, "load_seconds": loaded, "peak_bytes": peak_rss_bytes()}
+        arrays |= {
+            f"image {seed}": made.image_HWC,
+            f"decoded {seed}": made.decoded,
+            f"latent {seed}": made.latent,
+        }
+    facts: dict[str, Any] = {
+        "seconds": seconds,
+        "load_seconds": loaded,
+        "peak_bytes": peak_rss_bytes(),
+    }
     return Reply(values=facts, arrays=arrays)
 
 
@@ -236,10 +266,14 @@ def network(runtime: str, path: Path, iospec: IOSpec, threads: int) -> Network:
 
 
 def open_networks(files: Mapping[str, Artifact], *, threads: int = 1) -> dict[str, Network]:
-    """Every file, opened in this process, for those who call `generate` themselves; a broken file can end it.
+    """Every file, opened in this process, for those who call `generate` themselves; a broken file
+    can end it.
 
     Args:
         files: from `open_files`.
         threads: of the runtime.
     """
-    return {name: network(runtime_of(item).name, item.path, item.card.iospec, threads) for name, item in files.items()}
+    return {
+        name: network(runtime_of(item).name, item.path, item.card.iospec, threads)
+        for name, item in files.items()
+    }

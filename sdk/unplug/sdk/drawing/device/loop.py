@@ -1,4 +1,5 @@
-"""The loop: tokens, text states, noise, steps, picture. What the apps port; everything it calls is a function of named arrays.
+"""The loop: tokens, text states, noise, steps, picture. What the apps port; everything it calls is
+a function of named arrays.
 
 Shapes: H and W of the picture, h and w of the latent, C its channels.
 """
@@ -34,7 +35,8 @@ class Words:
         prompt: what to draw.
         negative: what to steer away from; takes a guidance above 1.
         steps, guidance, solver: default: the pipeline's.
-        encoded: prompt and negative as the pipeline's tokenizer reads them, by whoever has read them already.
+        encoded: prompt and negative as the pipeline's tokenizer reads them, by whoever has read
+            them already.
     """
 
     prompt: str
@@ -58,7 +60,8 @@ class DevicePicture:
         image_HWC: the picture, RGB, 0 to 255.
         decoded: the same as the decoder gave it, (1, 3, H, W) from 0 to 1.
         latent: behind the last step, (1, C, h, w).
-        prompt, negative: as they were read; `Encoded.cut` says whether the base read only their beginning.
+        prompt, negative: as they were read; `Encoded.cut` says whether the base read only their
+            beginning.
     """
 
     image_HWC: NDArray[np.uint8]
@@ -78,24 +81,29 @@ def generate(
     lora_RK: Array | None = None,
     watch: Watch | None = None,
 ) -> DevicePicture:
-    """Draws one picture: the same words, seed and conditions are the same picture in every language, but for rounding.
+    """Draws one picture: the same words, seed and conditions are the same picture in every
+    language, but for rounding.
 
     Args:
         pipeline: from `load_pipeline`.
         networks: part name to network, see `open_networks`; of plugins those that steer.
         words: what to draw, and how.
         seed: of the first latent, 0 to 2^64 - 1.
-        steerings: plugins with their drawn conditions, as arrays of the pipeline's `image_size`; their residuals add up.
+        steerings: plugins with their drawn conditions, as arrays of the pipeline's `image_size`;
+            their residuals add up.
         lora_RK: low-rank updates of the UNet, see `pack_loras`; None is the bare base.
         watch: told of every step.
 
     Raises:
-        InputError: a number out of range, a plugin that the pipeline does not have, or a negative without guidance.
+        InputError: a number out of range, a plugin that the pipeline does not have, or a negative
+            without guidance.
         DataError: a condition of another size, or of one colour.
     """
     guidance = pipeline.defaults.guidance if words.guidance is None else words.guidance
     if not 1.0 <= guidance <= MAX_GUIDANCE:
-        raise InputError(f"guidance {guidance:g}", "out of range", f"Use 1 (none) to {MAX_GUIDANCE:g}")
+        raise InputError(
+            f"guidance {guidance:g}", "out of range", f"Use 1 (none) to {MAX_GUIDANCE:g}"
+        )
     if guidance != 1.0 and not pipeline.guided:
         why = f"{pipeline.name} draws without: its unet answers for the prompt alone"
         raise InputError(f"guidance {guidance:g}", why, "Leave it out")
@@ -115,15 +123,25 @@ def generate(
     z_1Chw = latent(seed, pipeline.latent_shape)
     before = np.zeros_like(z_1Chw)
     for step, time in enumerate(table.timestep_S):
-        found = networks["unet"]({"sample": z_1Chw, "timestep": np.array([time], np.float32), **asked, **residuals})
+        found = networks["unet"](
+            {"sample": z_1Chw, "timestep": np.array([time], np.float32), **asked, **residuals}
+        )
         prediction = found["noise_pred"]
         if pipeline.guided:
-            prediction = guided(prediction, found["noise_pred_negative"], table.scale(step, guidance))
+            prediction = guided(
+                prediction, found["noise_pred_negative"], table.scale(step, guidance)
+            )
         z_1Chw, before = advance(table, step, z_1Chw, prediction, before)
         if watch is not None:
             watch(step + 1, len(table.timestep_S), z_1Chw)
     decoded = networks["decoder"]({"latents": z_1Chw})["image"]
-    return DevicePicture(image_HWC=to_pixels(decoded), decoded=decoded, latent=z_1Chw, prompt=prompt, negative=negative)
+    return DevicePicture(
+        image_HWC=to_pixels(decoded),
+        decoded=decoded,
+        latent=z_1Chw,
+        prompt=prompt,
+        negative=negative,
+    )
 
 
 def text_state(encoder: Network, encoded: Encoded) -> Array:
@@ -132,7 +150,8 @@ def text_state(encoder: Network, encoded: Encoded) -> Array:
 
 
 def to_pixels(image_13HW: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Numbers from 0 to 1 as pixels (H, W, 3): round(255 x), halves to the even neighbour, cut off at both ends.
+    """Numbers from 0 to 1 as pixels (H, W, 3): round(255 x), halves to the even neighbour, cut off
+    at both ends.
 
     Example:
         >>> to_pixels(np.full((1, 3, 1, 1), 0.5, np.float32)).tolist()
@@ -142,14 +161,24 @@ def to_pixels(image_13HW: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.asarray(np.nan_to_num(scaled_HW3).clip(0, 255), np.uint8)
 
 
-def residuals_of(pipeline: Pipeline, networks: Mapping[str, Network], steerings: Sequence[Steering]) -> dict[str, Array]:
-    """Each residual input of the UNet: the plugins' outputs times their strengths, added up; zeros without plugins."""
+def residuals_of(
+    pipeline: Pipeline, networks: Mapping[str, Network], steerings: Sequence[Steering]
+) -> dict[str, Array]:
+    """Each residual input of the UNet: the plugins' outputs times their strengths, added up; zeros
+    without plugins.
+    """
     specs = {item.name: item for item in pipeline.unet.iospec.images_in("NCHW").inputs}
-    total: dict[str, Array] = {name: np.zeros(specs[name].shape, np.float32) for name in pipeline.residuals}
+    total: dict[str, Array] = {
+        name: np.zeros(specs[name].shape, np.float32) for name in pipeline.residuals
+    }
     for steering in steerings:
         if steering.plugin not in pipeline.plugins:
             known = ", ".join(pipeline.plugins) or "none: export it with one beside the base"
-            raise InputError(f"plugin {steering.plugin!r}", "the pipeline has none of this name", f"It has {known}")
+            raise InputError(
+                f"plugin {steering.plugin!r}",
+                "the pipeline has none of this name",
+                f"It has {known}",
+            )
         network = networks[f"plugins.{steering.plugin}"]
         made = network({"condition": condition_input(pipeline, steering)})
         for name in pipeline.residuals:
@@ -158,7 +187,8 @@ def residuals_of(pipeline: Pipeline, networks: Mapping[str, Network], steerings:
 
 
 def lora_input(pipeline: Pipeline, lora_RK: Array | None) -> dict[str, Array]:
-    """The UNet's low-rank input by name, zeros where no update is given; empty for a UNet without slots.
+    """The UNet's low-rank input by name, zeros where no update is given; empty for a UNet without
+    slots.
 
     Raises:
         InputError: an update for a UNet without slots, or one of another shape.
@@ -166,12 +196,18 @@ def lora_input(pipeline: Pipeline, lora_RK: Array | None) -> dict[str, Array]:
     if pipeline.lora is None:
         if lora_RK is not None:
             fix = "`unplug export --lora-slots` makes some, or leave `loras` out"
-            raise InputError("LoRA weights", f"{pipeline.name} was exported without slots for them", fix)
+            raise InputError(
+                "LoRA weights", f"{pipeline.name} was exported without slots for them", fix
+            )
         return {}
     shape = (pipeline.lora.rank, pipeline.lora.width)
     given = np.zeros(shape, np.float32) if lora_RK is None else np.asarray(lora_RK, np.float32)
     if given.shape != shape:
-        raise InputError(f"low-rank updates of shape {given.shape}", f"{pipeline.name} takes {shape}", "Use `pack_loras`")
+        raise InputError(
+            f"low-rank updates of shape {given.shape}",
+            f"{pipeline.name} takes {shape}",
+            "Use `pack_loras`",
+        )
     return {LORA: given[None]}
 
 

@@ -1,9 +1,12 @@
-"""Pictures that say of themselves that a model drew them: IPTC's digital source type, as XMP in PNG and JPEG files.
+"""Pictures that say of themselves that a model drew them: IPTC's digital source type, as XMP in PNG
+and JPEG files.
 
-Programs that show where a picture comes from, and services that must label what machines made, read this field. Whoever strips
-metadata strips it: it marks pictures, and proves nothing of those without it.
+Programs that show where a picture comes from, and services that must label what machines made, read
+this field. Whoever strips metadata strips it: it marks pictures, and proves nothing of those
+without it.
 
-Reference: IPTC, "Digital Source Type" (cv.iptc.org/newscodes/digitalsourcetype); Adobe, XMP specification part 3, "Storage in
+Reference: IPTC, "Digital Source Type" (cv.iptc.org/newscodes/digitalsourcetype); Adobe, XMP
+    specification part 3, "Storage in
 files" (JPEG: APP1; PNG: an iTXt chunk).
 """
 
@@ -29,7 +32,8 @@ MARK_WITHIN = 2**18
 """Bytes from a file's beginning: both formats have the mark in front of the pixels."""
 XMP = (
     '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>'
-    '<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+    '<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF '
+    'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
     '<rdf:Description rdf:about="" xmlns:Iptc4xmpExt="http://iptc.org/std/Iptc4xmpExt/2008-02-29/" '
     f'Iptc4xmpExt:DigitalSourceType="{TRAINED}"/>'
     '</rdf:RDF></x:xmpmeta><?xpacket end="w"?>'
@@ -41,7 +45,11 @@ def picture_format(path: Path) -> str:
     """PNG or JPEG, by the end of a file's name; `InputError` for another."""
     found = SUFFIXES.get(path.suffix.lower())
     if found is None:
-        raise InputError(str(path), "pictures are written as PNG or JPEG", "Give `out` a name that ends in .png or .jpg")
+        raise InputError(
+            str(path),
+            "pictures are written as PNG or JPEG",
+            "Give `out` a name that ends in .png or .jpg",
+        )
     return found
 
 
@@ -59,9 +67,13 @@ def claim(path: Path, inputs: Sequence[Path] = ()) -> None:
     if not path.exists():
         return
     if not path.is_file():
-        raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an `out` that is a file")
+        raise OutputError(
+            str(path), "it is a folder, a device or a pipe", "Choose an `out` that is a file"
+        )
     if any(item.exists() and item.samefile(path) for item in inputs):
-        raise InputError(f"`out` {path}", "that is the picture which it is made from", "Give another name")
+        raise InputError(
+            f"`out` {path}", "that is the picture which it is made from", "Give another name"
+        )
     with path.open("rb") as handle:
         marked = TRAINED.encode() in handle.read(MARK_WITHIN)
     if not marked:
@@ -91,7 +103,12 @@ def save_marked(picture: Image, path: Path, facts: Mapping[str, Any]) -> None:
         picture.save(buffer, format=kind, pnginfo=info)
     else:
         picture.save(
-            buffer, format=kind, quality=JPEG_QUALITY, subsampling=0, xmp=XMP.encode(), comment=text.encode()[:65_000]
-        )  # fmt: skip
+            buffer,
+            format=kind,
+            quality=JPEG_QUALITY,
+            subsampling=0,
+            xmp=XMP.encode(),
+            comment=text.encode()[:65_000],
+        )
     with atomic_path(path) as temporary:
         temporary.write_bytes(buffer.getvalue())

@@ -1,7 +1,8 @@
-"""The portable noise stream: Philox4x32-10 to 32-bit words, to uniforms, to normals. docs/device.md says it step by step.
+"""The portable noise stream: Philox4x32-10 to 32-bit words, to uniforms, to normals. docs/device.md
+says it step by step.
 
-Counter-based: number k of a stream depends on (seed, stream, k) alone, not on how many are drawn, in what order or by how many
-threads. Shapes: N blocks, K numbers.
+Counter-based: number k of a stream depends on (seed, stream, k) alone, not on how many are drawn,
+in what order or by how many threads. Shapes: N blocks, K numbers.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ MAX_SEED, MAX_STREAM, MAX_COUNT = 2**64 - 1, 2**64 - 1, 2**28
 def philox(counter_N4: NDArray[np.uint32], key: tuple[int, int]) -> NDArray[np.uint32]:
     """Philox4x32-10: ten rounds over each block of four 32-bit words.
 
-    A round with (c0, c1, c2, c3) and (k0, k1) multiplies p = M0 c0 and q = M1 c2 in 64 bits and gives
-    (hi(q) xor c1 xor k0, lo(q), hi(p) xor c3 xor k1, lo(p)); between rounds the key grows by `WEYL`, modulo 2^32.
+    A round with (c0, c1, c2, c3) and (k0, k1) multiplies p = M0 c0 and q = M1 c2 in 64 bits and
+    gives (hi(q) xor c1 xor k0, lo(q), hi(p) xor c3 xor k1, lo(p)); between rounds the key grows by
+    `WEYL`, modulo 2^32.
 
     Args:
         counter_N4: N counters, least significant word first.
@@ -38,16 +40,19 @@ def philox(counter_N4: NDArray[np.uint32], key: tuple[int, int]) -> NDArray[np.u
         ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
 
     Reference:
-        Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011, section 3.3; Random123's known answers.
+        Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011, section 3.3; Random123's
+        known answers.
     """
     first, second, third, fourth = (counter_N4[:, place].astype(np.uint64) for place in range(4))
     low, high = key
     for _ in range(ROUNDS):
         p, q = first * np.uint64(MULTIPLIERS[0]), third * np.uint64(MULTIPLIERS[1])
         first, second, third, fourth = (
-            (q >> np.uint64(32)) ^ second ^ np.uint64(low), q & np.uint64(MASK),
-            (p >> np.uint64(32)) ^ fourth ^ np.uint64(high), p & np.uint64(MASK),
-        )  # fmt: skip
+            (q >> np.uint64(32)) ^ second ^ np.uint64(low),
+            q & np.uint64(MASK),
+            (p >> np.uint64(32)) ^ fourth ^ np.uint64(high),
+            p & np.uint64(MASK),
+        )
         low, high = (low + WEYL[0]) & MASK, (high + WEYL[1]) & MASK
     return np.stack([first, second, third, fourth], axis=1).astype(np.uint32)
 
@@ -55,13 +60,17 @@ def philox(counter_N4: NDArray[np.uint32], key: tuple[int, int]) -> NDArray[np.u
 def words(seed: int, stream: int, count: int) -> NDArray[np.uint32]:
     """The first `count` 32-bit words of a stream: word k is word k mod 4 of block floor(k / 4).
 
-    Block n has the counter (n mod 2^32, floor(n / 2^32), stream mod 2^32, floor(stream / 2^32)) and the key
-    (seed mod 2^32, floor(seed / 2^32)).
+    Block n has the counter (n mod 2^32, floor(n / 2^32), stream mod 2^32, floor(stream / 2^32)) and
+    the key (seed mod 2^32, floor(seed / 2^32)).
 
     Raises:
         InputError: a seed or a stream that 64 bits do not hold, or too many numbers.
     """
-    for name, value, most in (("seed", seed, MAX_SEED), ("stream", stream, MAX_STREAM), ("count", count, MAX_COUNT)):
+    for name, value, most in (
+        ("seed", seed, MAX_SEED),
+        ("stream", stream, MAX_STREAM),
+        ("count", count, MAX_COUNT),
+    ):
         if not 0 <= value <= most:
             raise InputError(f"{name} {value}", "out of range", f"Use 0 to {most}")
     blocks_N = np.arange(-(-count // 4), dtype=np.uint64)
@@ -83,9 +92,11 @@ def uniforms(words_K: NDArray[np.uint32]) -> NDArray[np.float64]:
 
 
 def normals(seed: int, stream: int, count: int) -> NDArray[np.float32]:
-    """The first `count` standard normals of a stream, by Box and Muller, in float64 and then rounded to float32.
+    """The first `count` standard normals of a stream, by Box and Muller, in float64 and then
+    rounded to float32.
 
-    From uniforms u_2j and u_2j+1: r = sqrt(-2 ln u_2j), a = 2 pi u_2j+1, z_2j = r cos a, z_2j+1 = r sin a.
+    From uniforms u_2j and u_2j+1: r = sqrt(-2 ln u_2j), a = 2 pi u_2j+1, z_2j = r cos a, z_2j+1 = r
+    sin a.
 
     Args:
         seed: of the picture, 0 to 2^64 - 1.
@@ -106,5 +117,7 @@ def normals(seed: int, stream: int, count: int) -> NDArray[np.float32]:
 
 
 def latent(seed: int, shape_CHW: tuple[int, int, int]) -> NDArray[np.float32]:
-    """A picture's first latent (1, C, H, W): stream `INITIAL`, width running fastest, then height, then channels."""
+    """A picture's first latent (1, C, H, W): stream `INITIAL`, width running fastest, then height,
+    then channels.
+    """
     return normals(seed, INITIAL, int(np.prod(shape_CHW))).reshape(1, *shape_CHW)

@@ -1,4 +1,5 @@
-"""``pipeline.json``: all that a loop must know to draw with exported files. A strict record; nothing in it is trusted.
+"""``pipeline.json``: all that a loop must know to draw with exported files. A strict record;
+nothing in it is trusted.
 
 Files are named by relative paths and SHA-256; each has its card beside it, as every exported file.
 """
@@ -13,7 +14,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from unplug.core import STRICT, ArtifactError, InputError, IOSpec, ReportError, TensorSpec, read_dataclass, write_json
+from unplug.core import (
+    STRICT,
+    ArtifactError,
+    InputError,
+    IOSpec,
+    ReportError,
+    TensorSpec,
+    read_dataclass,
+    write_json,
+)
 from unplug.export import Artifact, load_artifact
 
 from .lora import LoraSlots
@@ -63,7 +73,8 @@ class Part:
     """One network of a generator.
 
     Args:
-        model_type: text_encoder, guided_unet (of a base that draws without guidance unet), decoder or plugin.
+        model_type: text_encoder, guided_unet (of a base that draws without guidance unet), decoder
+            or plugin.
         iospec: its named tensors, the same in all files.
         files: one a target and precision.
     """
@@ -88,7 +99,9 @@ class PluginPart:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineDefaults:
-    """What a loop takes where nobody says otherwise: steps, scale of classifier-free guidance, and solver."""
+    """What a loop takes where nobody says otherwise: steps, scale of classifier-free guidance, and
+    solver.
+    """
 
     steps: int
     guidance: float
@@ -97,10 +110,12 @@ class PipelineDefaults:
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """Named LoRA weights of the generator, laid out as its UNet takes them: see `unplug.sdk.drawing.device.read_variant`.
+    """Named LoRA weights of the generator, laid out as its UNet takes them: see
+    `unplug.sdk.drawing.device.read_variant`.
 
     Args:
-        file: its path, relative to ``pipeline.json``: rows of the input `LORA` as float32, little-endian, the first ones only.
+        file: its path, relative to ``pipeline.json``: rows of the input `LORA` as float32,
+            little-endian, the first ones only.
         sha256: of the file.
         bytes: of the file.
         defaults: that suit it; None: the pipeline's.
@@ -124,9 +139,10 @@ class Pipeline:
         tokenizer: text to token ids.
         schedule: noise levels and what the UNet predicts.
         text_encoder: ``input_ids`` to ``hidden_states``.
-        unet: one step for a prompt and its negative: ``sample``, ``timestep``, ``encoder_hidden_states``,
-            ``negative_hidden_states`` and the residuals to ``noise_pred`` and ``noise_pred_negative``. Of a base that draws
-            without guidance it is asked about the prompt alone: both tensors of the negative are missing.
+        unet: one step for a prompt and its negative: ``sample``, ``timestep``,
+            ``encoder_hidden_states``, ``negative_hidden_states`` and the residuals to
+            ``noise_pred`` and ``noise_pred_negative``. Of a base that draws without guidance it is
+            asked about the prompt alone: both tensors of the negative are missing.
         decoder: ``latents`` to ``image`` in [0, 1].
         plugins: by name; each has the residuals as outputs.
         residuals: names of the UNet's inputs that plugins fill, in order; zeros steer nothing.
@@ -136,7 +152,8 @@ class Pipeline:
         noise: the stream that the first latent is drawn from, see docs/device.md.
         versions: of unplug and Python.
         git_revision: of this code, or None.
-        lora: the UNet's input for low-rank updates, behind its residuals; absent where it was exported without.
+        lora: the UNet's input for low-rank updates, behind its residuals; absent where it was
+            exported without.
         variants: what that input can be filled with, by name; absent where there are none.
     """
 
@@ -164,7 +181,9 @@ class Pipeline:
 
     @property
     def guided(self) -> bool:
-        """Whether the UNet answers for the negative prompt too; without that, a guidance of 1 is the only one."""
+        """Whether the UNet answers for the negative prompt too; without that, a guidance of 1 is
+        the only one.
+        """
         return any(item.name == NEGATIVE for item in self.unet.iospec.inputs)
 
     def parts(self) -> dict[str, Part]:
@@ -174,7 +193,9 @@ class Pipeline:
 
     def defaults_of(self, variant: str | None) -> PipelineDefaults:
         """Of a variant its own defaults, where it has some; else the pipeline's."""
-        return (self.variants[variant].defaults if variant in self.variants else None) or self.defaults
+        return (
+            self.variants[variant].defaults if variant in self.variants else None
+        ) or self.defaults
 
     def save(self, folder: Path) -> Path:
         """Writes ``pipeline.json`` into the folder that its paths are relative to, atomically."""
@@ -215,7 +236,8 @@ def load_pipeline(folder: Path) -> Pipeline:
         folder: what `unplug export` wrote, or the file itself.
 
     Raises:
-        ReportError: missing, not JSON, another schema, a path that leads out of the folder, or parts that do not fit together.
+        ReportError: missing, not JSON, another schema, a path that leads out of the folder, or
+            parts that do not fit together.
 
     Example:
         >>> load_pipeline(Path("/nowhere"))
@@ -226,7 +248,9 @@ def load_pipeline(folder: Path) -> Pipeline:
     found = read_dataclass(Pipeline, path, ReportError, max_bytes=MAX_BYTES)
     found.tokenizer.check(str(path))
     found.schedule.check(str(path))
-    for problem in itertools.chain(_path_problems(found), _shape_problems(found), _number_problems(found)):
+    for problem in itertools.chain(
+        _path_problems(found), _shape_problems(found), _number_problems(found)
+    ):
         raise ReportError(str(path), problem, _AGAIN)
     return found
 
@@ -240,29 +264,46 @@ def _path_problems(pipeline: Pipeline) -> Iterator[str]:
             yield f"its {name} has no files, or two of one target and precision"
         for item in part.files:
             if not _PATH.fullmatch(item.file):
-                yield f"its {name} lies at {item.file[:100]!r}, which is no plain path inside the folder"
+                yield (
+                    f"its {name} lies at {item.file[:100]!r}, which is no plain path inside the "
+                    "folder"
+                )
     for name, variant in pipeline.variants.items():
         if not NAME.fullmatch(name):
             yield f"{name[:100]!r} is no name of a variant"
         if not _PATH.fullmatch(variant.file):
-            yield f"its variant {name} lies at {variant.file[:100]!r}, which is no plain path inside the folder"
+            yield (
+                f"its variant {name} lies at {variant.file[:100]!r}, which is no plain path inside "
+                "the folder"
+            )
 
 
 def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
     """Whether every part takes what the one before gives, by name, shape and type."""
     specs = {name: part.iospec.images_in("NCHW") for name, part in pipeline.parts().items()}
-    shapes = {name: {item.name: item.shape for item in (*spec.inputs, *spec.outputs)} for name, spec in specs.items()}
+    shapes = {
+        name: {item.name: item.shape for item in (*spec.inputs, *spec.outputs)}
+        for name, spec in specs.items()
+    }
 
     def shape(part: str, tensor: str) -> tuple[int, ...] | None:
         return shapes[part].get(tensor)
 
-    tokens, width = pipeline.tokenizer.length, (shape("text_encoder", "hidden_states") or (0, 0, 0))[-1]
+    tokens, width = (
+        pipeline.tokenizer.length,
+        (shape("text_encoder", "hidden_states") or (0, 0, 0))[-1],
+    )
     latent, side = (1, *pipeline.latent_shape), pipeline.image_size
     wanted = {
-        ("text_encoder", "input_ids"): (1, tokens), ("text_encoder", "hidden_states"): (1, tokens, width),
-        ("unet", "sample"): latent, ("unet", "timestep"): (1,), ("unet", "encoder_hidden_states"): (1, tokens, width),
-        ("unet", "noise_pred"): latent, ("decoder", "latents"): latent, ("decoder", "image"): (1, 3, side, side),
-    }  # fmt: skip
+        ("text_encoder", "input_ids"): (1, tokens),
+        ("text_encoder", "hidden_states"): (1, tokens, width),
+        ("unet", "sample"): latent,
+        ("unet", "timestep"): (1,),
+        ("unet", "encoder_hidden_states"): (1, tokens, width),
+        ("unet", "noise_pred"): latent,
+        ("decoder", "latents"): latent,
+        ("decoder", "image"): (1, 3, side, side),
+    }
     if pipeline.guided:
         wanted |= {("unet", NEGATIVE): (1, tokens, width), ("unet", "noise_pred_negative"): latent}
     elif shape("unet", "noise_pred_negative") is not None:
@@ -273,7 +314,10 @@ def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
     for part, spec in specs.items():
         for item in (*spec.inputs, *spec.outputs):
             if item.dtype != (expected_type := "int32" if item.name == "input_ids" else "float32"):
-                yield f"its {part} has {item.name} of {item.dtype[:40]} where {expected_type} is needed"
+                yield (
+                    f"its {part} has {item.name} of {item.dtype[:40]} where {expected_type} is "
+                    "needed"
+                )
     slots = () if pipeline.lora is None else (LORA,)
     asked = ASKED if pipeline.guided else ASKED[:-1]
     if tuple(item.name for item in specs["unet"].inputs) != (*asked, *pipeline.residuals, *slots):
@@ -305,7 +349,10 @@ def _variant_problems(pipeline: Pipeline) -> Iterator[str]:
         if pipeline.lora is None:
             yield f"it has the variant {name[:100]}, and its unet has no slots"
         elif variant.bytes % row or not 1 <= variant.bytes // row <= pipeline.lora.rank:
-            yield f"its variant {name} has {variant.bytes} bytes, where 1 to {pipeline.lora.rank} rows of {row} are needed"
+            yield (
+                f"its variant {name} has {variant.bytes} bytes, where 1 to {pipeline.lora.rank} "
+                f"rows of {row} are needed"
+            )
 
 
 def residuals_in(unet: IOSpec) -> tuple[TensorSpec, ...]:
@@ -314,29 +361,51 @@ def residuals_in(unet: IOSpec) -> tuple[TensorSpec, ...]:
 
 
 def plugin_problems(name: str, plugin: IOSpec, unet: IOSpec) -> Iterator[str]:
-    """What of a plugin does not fit a UNet: a residual that is missing, one too many, or one of another shape."""
+    """What of a plugin does not fit a UNet: a residual that is missing, one too many, or one of
+    another shape.
+    """
     own = {item.name: item.shape for item in plugin.images_in("NCHW").outputs}
     wanted = {item.name: item.shape for item in residuals_in(unet)}
     for tensor in dict.fromkeys((*wanted, *own)):
         if own.get(tensor) != wanted.get(tensor):
-            given, taken = (list(found[tensor]) if tensor in found else "nothing" for found in (own, wanted))
-            yield f"its plugin {name} was made for another base: it gives {given} as {tensor}, and the unet takes {taken}"
+            given, taken = (
+                list(found[tensor]) if tensor in found else "nothing" for found in (own, wanted)
+            )
+            yield (
+                f"its plugin {name} was made for another base: it gives {given} as {tensor}, and "
+                f"the unet takes {taken}"
+            )
 
 
 def _number_problems(pipeline: Pipeline) -> Iterator[str]:
     for name in (None, *pipeline.variants):
         defaults, of = pipeline.defaults_of(name), "" if name is None else f" of {name}"
-        if not 1 <= defaults.steps < len(pipeline.schedule.alphas_cumprod) or not 1.0 <= defaults.guidance <= 50.0:
-            yield f"its defaults{of} are {defaults.steps} steps and a guidance of {defaults.guidance:g}"
+        if (
+            not 1 <= defaults.steps < len(pipeline.schedule.alphas_cumprod)
+            or not 1.0 <= defaults.guidance <= 50.0
+        ):
+            yield (
+                f"its defaults{of} are {defaults.steps} steps and a guidance of "
+                f"{defaults.guidance:g}"
+            )
         elif not pipeline.guided and defaults.guidance != 1.0:
-            yield f"its defaults{of} have a guidance of {defaults.guidance:g}, and its unet answers for no negative prompt"
+            yield (
+                f"its defaults{of} have a guidance of {defaults.guidance:g}, and its unet answers "
+                "for no negative prompt"
+            )
     ids = pipeline.text_encoder.iospec.inputs[0]
     if ids.range is None or ids.range[1] < len(pipeline.tokenizer.vocabulary) - 1:
-        yield f"its tokenizer has {len(pipeline.tokenizer.vocabulary)} tokens, more than its text encoder takes"
+        yield (
+            f"its tokenizer has {len(pipeline.tokenizer.vocabulary)} tokens, more than its text "
+            "encoder takes"
+        )
 
 
-def open_files(pipeline: Pipeline, folder: Path, *, target: str | None, precision: str | None) -> dict[str, Artifact]:
-    """The files of one target and precision, each checked against its hash, its card and the record.
+def open_files(
+    pipeline: Pipeline, folder: Path, *, target: str | None, precision: str | None
+) -> dict[str, Artifact]:
+    """The files of one target and precision, each checked against its hash, its card and the
+    record.
 
     Args:
         pipeline: from `load_pipeline`.
@@ -360,7 +429,9 @@ def open_files(pipeline: Pipeline, folder: Path, *, target: str | None, precisio
         if wanted not in by_kind:
             there = ", ".join(f"{kind} {bits}" for kind, bits in by_kind)
             raise InputError(
-                f"{wanted[0]} {wanted[1]}", f"its {name} has no such file, but {there}", "Name one of these, or export it"
+                f"{wanted[0]} {wanted[1]}",
+                f"its {name} has no such file, but {there}",
+                "Name one of these, or export it",
             )
         chosen[name] = by_kind[wanted]
     return {name: _checked(folder, item, pipeline.parts()[name]) for name, item in chosen.items()}
@@ -376,10 +447,14 @@ def _checked(folder: Path, item: PartFile, part: Part) -> Artifact:
 
 
 def place_of(folder: Path, file: str) -> Path:
-    """The place of a file that the record names; `ArtifactError` where it is a link, or lies behind one."""
+    """The place of a file that the record names; `ArtifactError` where it is a link, or lies behind
+    one.
+    """
     path = folder / file
     if any(place.is_symlink() for place in (path, *path.parents[: len(Path(file).parts) - 1])):
-        raise ArtifactError(str(path), "it is a link, or lies behind one", "Replace links by the files")
+        raise ArtifactError(
+            str(path), "it is a link, or lies behind one", "Replace links by the files"
+        )
     return path
 
 

@@ -1,7 +1,7 @@
 """Sampling as a table: each solver gives seven numbers a step, and one loop serves all of them.
 
-With the latent z, the UNet's prediction p, its prediction n for the negative prompt, the scale g of guidance, and D' the data
-of the step before (zeros at first), step s computes
+With the latent z, the UNet's prediction p, its prediction n for the negative prompt, the scale g of
+guidance, and D' the data of the step before (zeros at first), step s computes
 
     p = n + (1 + (g - 1) guidance[s]) (p - n)
     D = latent_to_data[s] z + prediction_to_data[s] p              (the picture's latent that the prediction points at)
@@ -28,7 +28,9 @@ GuidanceSchedule = Literal["constant", "linear"]
 SOLVERS: tuple[Solver, ...] = ("ddim", "dpm++")
 MAX_LEVELS = 10_000
 LEAST_ALPHA = 2.0**-24
-"""What DPM-Solver++ takes for a noise level of nothing but noise, whose logarithm is infinite; diffusers takes the same."""
+"""What DPM-Solver++ takes for a noise level of nothing but noise, whose logarithm is infinite;
+diffusers takes the same.
+"""
 Floats = NDArray[np.float64]
 
 
@@ -37,9 +39,11 @@ class Schedule:
     """The noise levels of a base.
 
     Args:
-        alphas_cumprod: N numbers, the share of the picture's variance in z at each timestep, falling.
+        alphas_cumprod: N numbers, the share of the picture's variance in z at each timestep,
+            falling.
         final_alpha_cumprod: of what DDIM's last step leaves: 1, or the first of them.
-        prediction: what the UNet predicts: the noise, or the velocity v = sqrt(a) noise - sqrt(1 - a) data.
+        prediction: what the UNet predicts: the noise, or the velocity v = sqrt(a) noise - sqrt(1 -
+            a) data.
         spacing: which timesteps S steps visit, see `timesteps`.
         steps_offset: added to them, with "leading".
         guidance: how it weighs at each level, see `guidance_shares`.
@@ -61,11 +65,14 @@ class Schedule:
         falling = all(high > low for high, low in itertools.pairwise(alphas))
         wrong = {
             f"{len(alphas)} noise levels": not 1 <= len(alphas) <= MAX_LEVELS,
-            "noise levels that do not fall from below 1 to 0 or, for a base that predicts noise, to above it": not (
-                falling and all(least <= value < 1.0 for value in alphas)
-            ),
-            f"a final level of {self.final_alpha_cumprod:g}": not 0.0 < self.final_alpha_cumprod <= 1.0,
-            f"a steps_offset of {self.steps_offset}": not 0 <= self.steps_offset < max(1, len(alphas)),
+            "noise levels that do not fall from below 1 to 0 or, for a base that predicts noise, "
+            "to above it": not (falling and all(least <= value < 1.0 for value in alphas)),
+            f"a final level of {self.final_alpha_cumprod:g}": not 0.0
+            < self.final_alpha_cumprod
+            <= 1.0,
+            f"a steps_offset of {self.steps_offset}": not 0
+            <= self.steps_offset
+            < max(1, len(alphas)),
         }
         for what, found in wrong.items():
             if found:
@@ -74,7 +81,9 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingTable:
-    """The table of one sampling: timesteps, shares of guidance, and five coefficients a step in float32; see above."""
+    """The table of one sampling: timesteps, shares of guidance, and five coefficients a step in
+    float32; see above.
+    """
 
     timestep_S: NDArray[np.int64]
     latent_to_data_S: NDArray[np.float32]
@@ -90,10 +99,12 @@ class SamplingTable:
 
 
 def timesteps(schedule: Schedule, steps: int, solver: Solver) -> NDArray[np.int64]:
-    """The S timesteps, falling, as diffusers' DDIM and DPM-Solver++ choose them; halves round to the even neighbour.
+    """The S timesteps, falling, as diffusers' DDIM and DPM-Solver++ choose them; halves round to
+    the even neighbour.
 
-    With i from 0 to S - 1: leading, (S - 1 - i) floor(N / S) + offset; trailing, round(N - i N / S) - 1; linspace,
-    round((S - 1 - i) (N - 1) / (S - 1)). DPM-Solver++ takes S + 1 for S in the first and the last, and leaves out the smallest.
+    With i from 0 to S - 1: leading, (S - 1 - i) floor(N / S) + offset; trailing, round(N - i N / S)
+    - 1; linspace, round((S - 1 - i) (N - 1) / (S - 1)). DPM-Solver++ takes S + 1 for S in the first
+    and the last, and leaves out the smallest.
 
     Raises:
         InputError: more steps than there are noise levels, or none.
@@ -101,7 +112,11 @@ def timesteps(schedule: Schedule, steps: int, solver: Solver) -> NDArray[np.int6
     levels = len(schedule.alphas_cumprod)
     extra = 1 if solver == "dpm++" and schedule.spacing != "trailing" else 0
     if not 1 <= steps <= levels - extra:
-        raise InputError(f"{steps} steps", "out of range", f"Use 1 to {levels - extra} for this base and {solver}")
+        raise InputError(
+            f"{steps} steps",
+            "out of range",
+            f"Use 1 to {levels - extra} for this base and {solver}",
+        )
     falling_S = np.arange(steps - 1 + extra, -1 + extra, -1, dtype=np.int64)
     if schedule.spacing == "leading":
         found_S = falling_S * (levels // (steps + extra)) + schedule.steps_offset
@@ -128,19 +143,28 @@ def sampling_table(schedule: Schedule, steps: int, solver: Solver = "ddim") -> S
     to_data = (1.0 / signal_S, -noise_S / signal_S) if noise else (signal_S, -noise_S)
     made = _ddim(schedule, time_S, alpha_S) if solver == "ddim" else _dpm(alpha_S)
     shares_S = guidance_shares(time_S, len(levels_N), schedule.guidance)
-    return SamplingTable(timestep_S=time_S, guidance_S=shares_S, **{
-        name: values.astype(np.float32)
-        for name, values in zip(
-            ("latent_to_data_S", "prediction_to_data_S", "keep_S", "data_S", "previous_S"), (*to_data, *made), strict=True
-        )
-    })  # fmt: skip
+    return SamplingTable(
+        timestep_S=time_S,
+        guidance_S=shares_S,
+        **{
+            name: values.astype(np.float32)
+            for name, values in zip(
+                ("latent_to_data_S", "prediction_to_data_S", "keep_S", "data_S", "previous_S"),
+                (*to_data, *made),
+                strict=True,
+            )
+        },
+    )
 
 
-def guidance_shares(timestep_S: NDArray[np.int64], levels: int, schedule: GuidanceSchedule) -> Floats:
-    """What each step takes of g - 1: 1, or with "linear" 2 (1 - t / N), none in pure noise and twice at its end; 1 in the mean.
+def guidance_shares(
+    timestep_S: NDArray[np.int64], levels: int, schedule: GuidanceSchedule
+) -> Floats:
+    """What each step takes of g - 1: 1, or with "linear" 2 (1 - t / N), none in pure noise and
+    twice at its end; 1 in the mean.
 
-    Early steps decide what is where, and guidance there makes all pictures of a prompt alike; late ones draw what a prompt
-    names, which guidance brings out.
+    Early steps decide what is where, and guidance there makes all pictures of a prompt alike; late
+    ones draw what a prompt names, which guidance brings out.
 
     Args:
         timestep_S: t. levels: N. schedule: which.
@@ -150,13 +174,17 @@ def guidance_shares(timestep_S: NDArray[np.int64], levels: int, schedule: Guidan
         [0.002, 1.002]
 
     Reference:
-        Wang et al., Analysis of Classifier-Free Guidance Weight Schedulers, 2024, section 4 (linear).
+        Wang et al., Analysis of Classifier-Free Guidance Weight Schedulers, 2024, section 4
+        (linear).
     """
     return np.ones(len(timestep_S)) if schedule == "constant" else 2.0 * (1.0 - timestep_S / levels)
 
 
-def _ddim(schedule: Schedule, time_S: NDArray[np.int64], alpha_S: Floats) -> tuple[Floats, Floats, Floats]:
-    """z' = sqrt(a') D + sqrt(1 - a') e, where e = (z - sqrt(a) D) / sqrt(1 - a) and a' is the level floor(N / S) below.
+def _ddim(
+    schedule: Schedule, time_S: NDArray[np.int64], alpha_S: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """z' = sqrt(a') D + sqrt(1 - a') e, where e = (z - sqrt(a) D) / sqrt(1 - a) and a' is the level
+    floor(N / S) below.
 
     Reference:
         Song et al., Denoising Diffusion Implicit Models, 2021, equation 12 with sigma = 0.
@@ -169,13 +197,15 @@ def _ddim(schedule: Schedule, time_S: NDArray[np.int64], alpha_S: Floats) -> tup
 
 
 def _dpm(alpha_S: Floats) -> tuple[Floats, Floats, Floats]:
-    """The multistep solver of second order: the first step and the last one, which ends without noise, are of first order.
+    """The multistep solver of second order: the first step and the last one, which ends without
+    noise, are of first order.
 
     With l = ln sqrt(a / (1 - a)), h = l' - l and r = h_before / h:
     z' = sqrt((1 - a') / (1 - a)) z + sqrt(a') (1 - e^-h) (D + (D - D_before) / 2r).
 
     Reference:
-        Lu et al., DPM-Solver++: Fast Solver for Guided Sampling of Diffusion Probabilistic Models, 2022, algorithm 2.
+        Lu et al., DPM-Solver++: Fast Solver for Guided Sampling of Diffusion Probabilistic Models,
+        2022, algorithm 2.
     """
     logs_S = 0.5 * np.log(alpha_S / (1.0 - alpha_S))
     step_R = np.diff(logs_S)
@@ -188,8 +218,11 @@ def _dpm(alpha_S: Floats) -> tuple[Floats, Floats, Floats]:
     return keep_S, pull_S - previous_S, previous_S
 
 
-def guided(prediction: NDArray[np.float32], negative: NDArray[np.float32], guidance: float) -> NDArray[np.float32]:
-    """negative + guidance (prediction - negative): classifier-free guidance; 1 is the prediction alone.
+def guided(
+    prediction: NDArray[np.float32], negative: NDArray[np.float32], guidance: float
+) -> NDArray[np.float32]:
+    """negative + guidance (prediction - negative): classifier-free guidance; 1 is the prediction
+    alone.
 
     Reference:
         Ho and Salimans, Classifier-Free Diffusion Guidance, 2022, equation 6.
@@ -198,7 +231,11 @@ def guided(prediction: NDArray[np.float32], negative: NDArray[np.float32], guida
 
 
 def advance(
-    table: SamplingTable, step: int, latent: NDArray[np.float32], prediction: NDArray[np.float32], before: NDArray[np.float32]
+    table: SamplingTable,
+    step: int,
+    latent: NDArray[np.float32],
+    prediction: NDArray[np.float32],
+    before: NDArray[np.float32],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """One step of the loop in this file's head.
 
@@ -213,4 +250,6 @@ def advance(
         The next latent, and this step's data.
     """
     data = table.latent_to_data_S[step] * latent + table.prediction_to_data_S[step] * prediction
-    return table.keep_S[step] * latent + table.data_S[step] * data + table.previous_S[step] * before, data
+    return table.keep_S[step] * latent + table.data_S[step] * data + table.previous_S[
+        step
+    ] * before, data

@@ -1,6 +1,7 @@
 """CLIP's tokenizer without a package: text to token ids, from a vocabulary and merges as data.
 
-The same ids as ``transformers.CLIPTokenizer``; docs/device.md lists the steps for ports. L tokens a prompt.
+The same ids as ``transformers.CLIPTokenizer``; docs/device.md lists the steps for ports. L tokens a
+prompt.
 """
 
 from __future__ import annotations
@@ -22,22 +23,33 @@ MAX_TOKENS, MAX_VOCABULARY, MAX_ADDED = 1024, 2**20, 1024
 MAX_CHARACTERS = 2**16
 """Of a prompt; a longer one is refused. No prompt of L tokens needs as many."""
 FEW_TOKENS = 8192
-"""A vocabulary below this was made from the captions that its base learned; CLIP's, of 49,408, is one of all the web."""
+"""A vocabulary below this was made from the captions that its base learned; CLIP's, of 49,408, is
+one of all the web.
+"""
 WHITE = (
-    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+    "\t\n\v\f\r "
+    "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
-"""Unicode's property White_Space, written out: languages disagree about U+001C to U+001F and U+0085."""
+"""Unicode's property White_Space, written out: languages disagree about U+001C to U+001F and
+U+0085.
+"""
 SPACES = re.compile(f"[{WHITE}]+")
-CIRCLED = re.compile("[\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169\U0001f170-\U0001f189]")
+CIRCLED = re.compile(
+    "[\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169\U0001f170-\U0001f189]"
+)
 """Unicode's Alphabetic symbols, which are no letters by their category."""
 JOINERS = "\u200c\u200d"
 
 
 def _byte_letters() -> dict[int, str]:
-    """GPT-2's letter of each byte: printable ones stand for themselves, the others for U+0100 and on, in order."""
+    """GPT-2's letter of each byte: printable ones stand for themselves, the others for U+0100 and
+    on, in order.
+    """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
-    return {byte: chr(byte) for byte in printable} | {byte: chr(0x100 + place) for place, byte in enumerate(others)}
+    return {byte: chr(byte) for byte in printable} | {
+        byte: chr(0x100 + place) for place, byte in enumerate(others)
+    }
 
 
 LETTERS = _byte_letters()
@@ -50,7 +62,8 @@ class Encoded:
     Args:
         ids: L token ids: the start, the words', the end, padding.
         tokens: that the whole prompt has, start and end included; more than L were cut.
-        spelled: words that are no token of their own, each once: the base spells them, and may never have seen them.
+        spelled: words that are no token of their own, each once: the base spells them, and may
+            never have seen them.
     """
 
     ids: tuple[int, ...]
@@ -65,14 +78,16 @@ class Encoded:
 
 @dataclass(frozen=True, kw_only=True)
 class AddedToken:
-    """A token that is cut out of a text whole, before its words are: a mark, or a word learned later.
+    """A token that is cut out of a text whole, before its words are: a mark, or a word learned
+    later.
 
     Args:
         id: its place in the vocabulary, which holds its text.
         single_word: it counts only where no letter, digit or underscore touches it.
         lstrip: white space in front of it belongs to it.
         rstrip: white space behind it belongs to it.
-        normalized: it is looked for, and read itself, as `normalize` leaves a text, and so in lower case.
+        normalized: it is looked for, and read itself, as `normalize` leaves a text, and so in lower
+            case.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -109,17 +124,26 @@ class Tokenizer:
     added: tuple[AddedToken, ...] = ()
 
     def check(self, where: str) -> None:
-        """Raises `ReportError`, naming `where`, unless every text has ids: what was read may come from anybody."""
+        """Raises `ReportError`, naming `where`, unless every text has ids: what was read may come
+        from anybody.
+        """
         size = len(self.vocabulary)
-        missing = [letter for letter in LETTERS.values() if letter not in self._ids or letter + WORD_END not in self._ids]
+        missing = [
+            letter
+            for letter in LETTERS.values()
+            if letter not in self._ids or letter + WORD_END not in self._ids
+        ]
         wrong = {
-            f"a vocabulary of {size} tokens": not 0 < size <= MAX_VOCABULARY or len(self._ids) < size,
+            f"a vocabulary of {size} tokens": not 0 < size <= MAX_VOCABULARY
+            or len(self._ids) < size,
             f"prompts of {self.length} tokens": not 3 <= self.length <= MAX_TOKENS,
             "a start, an end or a padding outside of its vocabulary": not all(
                 0 <= number < size for number in (self.start, self.end, self.padding)
             ),
             f"no token for {len(missing)} of the bytes": bool(missing),
-            "a merge that is not two tokens which make a third": not all(map(self._fits, self.merges)),
+            "a merge that is not two tokens which make a third": not all(
+                map(self._fits, self.merges)
+            ),
             "added tokens outside of its vocabulary, empty, or alike": not self._added_fit(),
         }
         for what, found in wrong.items():
@@ -147,7 +171,8 @@ class Tokenizer:
         """By whether they look at a normalized text."""
         added = self.added or [AddedToken(id=number) for number in {self.start, self.end}]
         return {
-            kind: _Cutter({self._content(item): item for item in added if item.normalized == kind}) for kind in (False, True)
+            kind: _Cutter({self._content(item): item for item in added if item.normalized == kind})
+            for kind in (False, True)
         }
 
     @cached_property
@@ -156,7 +181,10 @@ class Tokenizer:
 
     @cached_property
     def _ranks(self) -> dict[tuple[str, str], int]:
-        return {(left, right): rank for rank, (left, _, right) in enumerate(item.partition(" ") for item in self.merges)}
+        return {
+            (left, right): rank
+            for rank, (left, _, right) in enumerate(item.partition(" ") for item in self.merges)
+        }
 
     def encode(self, text: str) -> Encoded:
         """Token ids of a prompt, cut and padded to L.
@@ -180,13 +208,16 @@ class Tokenizer:
             for word in split_words(part):
                 tokens = self._merged(word)
                 spelled |= {word: None} if len(tokens) > 1 else {}
-                found += [self._ids.get(token, self.end) for token in tokens]  # CLIP's unknown token is its end
+                # CLIP's unknown token is its end
+                found += [self._ids.get(token, self.end) for token in tokens]
         kept = [self.start, *found[: self.length - 2], self.end]
         ids = (*kept, *[self.padding] * (self.length - len(kept)))
         return Encoded(ids=ids, tokens=len(found) + 2, spelled=tuple(spelled))
 
     def _parts(self, text: str) -> Iterator[str | AddedToken]:
-        """Added tokens, and normalized text between them: first those of the text as it is, then those of the rest."""
+        """Added tokens, and normalized text between them: first those of the text as it is, then
+        those of the rest.
+        """
         for part in self._cutters[False].cut(text):
             if isinstance(part, AddedToken):
                 yield part
@@ -194,7 +225,9 @@ class Tokenizer:
                 yield from self._cutters[True].cut(normalize(part))
 
     def _merged(self, word: str) -> list[str]:
-        """Of a word's bytes: again and again the pair of the lowest rank becomes one, wherever it stands, left to right."""
+        """Of a word's bytes: again and again the pair of the lowest rank becomes one, wherever it
+        stands, left to right.
+        """
         parts = [LETTERS[byte] for byte in word.encode("utf-8")]
         parts[-1] += WORD_END
         while urgent := [pair for pair in itertools.pairwise(parts) if pair in self._ranks]:
@@ -203,7 +236,9 @@ class Tokenizer:
 
 
 class _Cutter:
-    """Finds tokens in a text as the package tokenizers does: the leftmost first, of several the longest, none twice."""
+    """Finds tokens in a text as the package tokenizers does: the leftmost first, of several the
+    longest, none twice.
+    """
 
     def __init__(self, tokens: Mapping[str, AddedToken]) -> None:
         self.tokens = tokens
@@ -230,9 +265,16 @@ class _Cutter:
 
 
 def _in_word(character: str) -> bool:
-    """Whether a character is one of words: Unicode's Alphabetic, marks, decimal digits, underscores and joiners."""
+    """Whether a character is one of words: Unicode's Alphabetic, marks, decimal digits, underscores
+    and joiners.
+    """
     kind = unicodedata.category(character)
-    return kind[0] in "LM" or kind in ("Nl", "Nd", "Pc") or character in JOINERS or bool(CIRCLED.match(character))
+    return (
+        kind[0] in "LM"
+        or kind in ("Nl", "Nd", "Pc")
+        or character in JOINERS
+        or bool(CIRCLED.match(character))
+    )
 
 
 def _joined(parts: list[str], pair: tuple[str, str]) -> list[str]:
@@ -245,11 +287,13 @@ def _joined(parts: list[str], pair: tuple[str, str]) -> list[str]:
 
 
 def untaught(spelled: Sequence[str], vocabulary: int) -> str | None:
-    """A line on words that a base was never taught; None where there are none, or where its vocabulary is a general one.
+    """A line on words that a base was never taught; None where there are none, or where its
+    vocabulary is a general one.
 
     Args:
         spelled: words that are no token of their own.
-        vocabulary: how many tokens there are. A small base has a token for every word of its captions.
+        vocabulary: how many tokens there are. A small base has a token for every word of its
+            captions.
 
     Example:
         >>> untaught(["dinosaur"], 1000), untaught(["dinosaur"], 49408)
@@ -259,13 +303,20 @@ def untaught(spelled: Sequence[str], vocabulary: int) -> str | None:
         return None
     more = f" and {len(spelled) - 3} more" if len(spelled) > 3 else ""
     some = ", ".join(f'"{word[:20]}"' for word in spelled[:3])
-    return f"this base was never taught {some}{more}: expect nothing of {'them' if len(spelled) > 1 else 'it'}"
+    return (
+        f"this base was never taught {some}{more}: expect nothing of "
+        f"{'them' if len(spelled) > 1 else 'it'}"
+    )
 
 
 def check_text(text: str, what: str = "prompt") -> None:
-    """Raises `InputError`, naming `what`, of more than `MAX_CHARACTERS`, or of bytes from a command line that are no UTF-8."""
+    """Raises `InputError`, naming `what`, of more than `MAX_CHARACTERS`, or of bytes from a command
+    line that are no UTF-8.
+    """
     if len(text) > MAX_CHARACTERS:
-        raise InputError(f"{what} of {len(text)} characters", f"more than {MAX_CHARACTERS}", "Give a shorter one")
+        raise InputError(
+            f"{what} of {len(text)} characters", f"more than {MAX_CHARACTERS}", "Give a shorter one"
+        )
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -284,7 +335,8 @@ def normalize(text: str) -> str:
 
 
 def split_words(text: str) -> list[str]:
-    """Contractions, runs of letters, single digits, and runs of anything else but white space, from left to right.
+    """Contractions, runs of letters, single digits, and runs of anything else but white space, from
+    left to right.
 
     Example:
         >>> split_words("it's 42 cats!? ok")
@@ -297,7 +349,9 @@ def split_words(text: str) -> list[str]:
         end = place + 1
         if contraction is not None:
             end = place + len(contraction)
-        elif mark := MARK.match(text, place):  # of CLIP, where it was written in capitals: no token, and yet words of its own
+        elif mark := MARK.match(
+            text, place
+        ):  # of CLIP, where it was written in capitals: no token, and yet words of its own
             found += mark.groups()
             place = mark.end()
             continue

@@ -1,4 +1,6 @@
-"""What of a generator a browser runs: its LiteRT and ONNX files with their cards, each checked first."""
+"""What of a generator a browser runs: its LiteRT and ONNX files with their cards, each checked
+first.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ def web_files(folder: Path) -> dict[str, Path]:
         folder: with ``pipeline.json``, or that file itself.
 
     Returns:
-        ``pipeline.json``, and every LiteRT and ONNX file that all parts have in the same precision, with its card, and the
-        variants.
+        ``pipeline.json``, and every LiteRT and ONNX file that all parts have in the same precision,
+        with its card, and the variants.
 
     Raises:
         ReportError: ``pipeline.json`` is missing or broken.
@@ -31,7 +33,10 @@ def web_files(folder: Path) -> dict[str, Path]:
     folder = folder.parent if folder.name == PIPELINE else folder
     pipeline = load_pipeline(folder)
     parts = pipeline.parts()
-    kinds = [{(item.target, item.precision) for item in part.files if item.target in TARGETS} for part in parts.values()]
+    kinds = [
+        {(item.target, item.precision) for item in part.files if item.target in TARGETS}
+        for part in parts.values()
+    ]
     found = {PIPELINE: folder / PIPELINE}
     for target, precision in sorted(set.intersection(*kinds)):
         for artifact in open_files(pipeline, folder, target=target, precision=precision).values():

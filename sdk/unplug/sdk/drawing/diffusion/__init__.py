@@ -1,4 +1,6 @@
-"""Text-to-image diffusion: a small base, plugins and their rivals on a frozen base, pictures, comparison."""
+"""Text-to-image diffusion: a small base, plugins and their rivals on a frozen base, pictures,
+comparison.
+"""
 
 from unplug.core import attach
 

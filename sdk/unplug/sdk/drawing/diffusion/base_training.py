@@ -1,4 +1,6 @@
-"""``unplug train base``: a small text-to-image latent diffusion model, as an ordinary ``StableDiffusionPipeline`` folder."""
+"""``unplug train base``: a small text-to-image latent diffusion model, as an ordinary
+``StableDiffusionPipeline`` folder.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,20 @@ from .tokenizer import encode
 
 
 class BaseLoss(nn.Module):
-    """L = |v - v'(x_t, t, c)|^2 with c the text encoder's answer, and v the velocity sqrt(a_t) e - sqrt(1 - a_t) x.
+    """L = |v - v'(x_t, t, c)|^2 with c the text encoder's answer, and v the velocity sqrt(a_t) e -
+    sqrt(1 - a_t) x.
 
-    Every noise level counts alike. The last one is nothing but noise: there v is the picture's mean for these words, and this
-    is where colours and whole shapes are learned off the words and off nothing else.
+    Every noise level counts alike. The last one is nothing but noise: there v is the picture's mean
+    for these words, and this is where colours and whole shapes are learned off the words and off
+    nothing else.
 
     Args:
         unet, text_encoder: trained together.
         scheduler: the noise levels.
 
     Reference:
-        Lin et al., Common Diffusion Noise Schedules and Sample Steps are Flawed, 2023, sections 3.1 and 3.2.
+        Lin et al., Common Diffusion Noise Schedules and Sample Steps are Flawed, 2023, sections 3.1
+        and 3.2.
     """
 
     def __init__(self, unet: Any, text_encoder: Any, scheduler: Any) -> None:
@@ -38,7 +43,9 @@ class BaseLoss(nn.Module):
         self.unet, self.text_encoder, self.scheduler = unet, text_encoder, scheduler
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BaseLoss:
-        return BaseLoss(copy.deepcopy(self.unet, memo), copy.deepcopy(self.text_encoder, memo), self.scheduler)
+        return BaseLoss(
+            copy.deepcopy(self.unet, memo), copy.deepcopy(self.text_encoder, memo), self.scheduler
+        )
 
     def forward(self, latent_Bchw: Tensor, ids_BL: Tensor, generator: torch.Generator) -> Tensor:
         """The mean loss of scaled latents and their token ids."""
@@ -60,7 +67,14 @@ class TextPairs:
         device: where they go.
     """
 
-    def __init__(self, latent_Nchw: Tensor, ids_NKL: Tensor, empty_L: Tensor, drop: float, device: torch.device) -> None:
+    def __init__(
+        self,
+        latent_Nchw: Tensor,
+        ids_NKL: Tensor,
+        empty_L: Tensor,
+        drop: float,
+        device: torch.device,
+    ) -> None:
         self.latent_Nchw, self.ids_NKL, self.empty_L = latent_Nchw, ids_NKL, empty_L
         self.drop, self.device = drop, device
 
@@ -70,7 +84,10 @@ class TextPairs:
         which_B = torch.randint(self.ids_NKL.shape[1], (count,), generator=generator)
         ids_BL = self.ids_NKL[row_B, which_B].long()
         ids_BL[torch.rand(count, generator=generator) < self.drop] = self.empty_L
-        return {"latent_Bchw": self.latent_Nchw[row_B].to(self.device), "ids_BL": ids_BL.to(self.device)}
+        return {
+            "latent_Bchw": self.latent_Nchw[row_B].to(self.device),
+            "ids_BL": ids_BL.to(self.device),
+        }
 
 
 def tokenize(tokenizer: Any, captions: Sequence[Sequence[str]]) -> Tensor:
@@ -119,7 +136,12 @@ def fit_base(
     with seeded(seed, 21):
         if networks is None:
             text_encoder = build_text_encoder(tokenizer)
-            networks = build_unet(latent_Nchw.shape[-1], latent_Nchw.shape[1], text_encoder.config.hidden_size), text_encoder
+            networks = (
+                build_unet(
+                    latent_Nchw.shape[-1], latent_Nchw.shape[1], text_encoder.config.hidden_size
+                ),
+                text_encoder,
+            )
     unet, text_encoder = (network.requires_grad_(True) for network in networks)
     use_fast_attention(unet, device)
     model = BaseLoss(unet, text_encoder, scheduler)
@@ -127,20 +149,38 @@ def fit_base(
     draw = TextPairs(latent_Nchw, tokenize(tokenizer, captions), empty_L, recipe.drop_text, device)
     state = None
     if state_path is not None:
-        marks = fingerprint(kind="base", recipe=recipe.to_dict(), seed=seed, torch=torch.__version__, **(facts or {}))
+        marks = fingerprint(
+            kind="base",
+            recipe=recipe.to_dict(),
+            seed=seed,
+            torch=torch.__version__,
+            **(facts or {}),
+        )
         state = StateFile(path=state_path, fingerprint=marks)
     return train_steps(
-        model, draw, recipe, seed=seed + 1, device=device, state=state, on_sample=on_sample,
-        sample_every=sample_every, show=show, label="UNet",
-    )  # fmt: skip
+        model,
+        draw,
+        recipe,
+        seed=seed + 1,
+        device=device,
+        state=state,
+        on_sample=on_sample,
+        sample_every=sample_every,
+        show=show,
+        label="UNet",
+    )
 
 
 WIDE = 640
-"""Channels from which on a network is taken for one of Stable Diffusion's size, whose attention matrices fill the memory."""
+"""Channels from which on a network is taken for one of Stable Diffusion's size, whose attention
+matrices fill the memory.
+"""
 
 
 def use_fast_attention(unet: Any, device: torch.device) -> None:
-    """Plain matrix products on the CPU: its fused attention was measured 1.3 to 1.5 times slower in bf16 training."""
+    """Plain matrix products on the CPU: its fused attention was measured 1.3 to 1.5 times slower in
+    bf16 training.
+    """
     if device.type == "cpu" and max(unet.config.block_out_channels) < WIDE:
         from diffusers.models.attention_processor import AttnProcessor
 

@@ -1,4 +1,6 @@
-"""Networks beside a frozen base: what one is, and those that unplug trains and compares (plugin, ControlNet, T2I-Adapter)."""
+"""Networks beside a frozen base: what one is, and those that unplug trains and compares (plugin,
+ControlNet, T2I-Adapter).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ class Control(Protocol):
 
     Attributes:
         label: its name in tables and pictures.
-        every_step: True where it runs at every step of sampling, False where it runs once a picture.
+        every_step: True where it runs at every step of sampling, False where it runs once a
+            picture.
     """
 
     label: ClassVar[str]
@@ -28,7 +31,12 @@ class Control(Protocol):
         """A new network for a base, which steers nothing yet or at random."""
 
     def residuals(
-        self, network: nn.Module, noisy_Bchw: Tensor, step_B: Tensor, text_BLD: Tensor, condition_BCHW: Tensor
+        self,
+        network: nn.Module,
+        noisy_Bchw: Tensor,
+        step_B: Tensor,
+        text_BLD: Tensor,
+        condition_BCHW: Tensor,
     ) -> dict[str, Any]:
         """Arguments of the UNet's call; conditions are RGB in [0, 1]."""
 
@@ -78,24 +86,38 @@ def predict_noise(
 def parts_of(base: Any) -> dict[str, Any]:
     """The parts of a Stable Diffusion pipeline, for building another pipeline on the same weights."""
     return {
-        "vae": base.vae, "text_encoder": base.text_encoder, "tokenizer": base.tokenizer, "unet": base.unet,
-        "scheduler": base.scheduler, "safety_checker": None, "feature_extractor": None, "requires_safety_checker": False,
-    }  # fmt: skip
+        "vae": base.vae,
+        "text_encoder": base.text_encoder,
+        "tokenizer": base.tokenizer,
+        "unet": base.unet,
+        "scheduler": base.scheduler,
+        "safety_checker": None,
+        "feature_extractor": None,
+        "requires_safety_checker": False,
+    }
 
 
 class _InsideBlocks:
-    """What runs once a picture and adds one tensor to the features of each down block: diffusers' adapters and our plugin."""
+    """What runs once a picture and adds one tensor to the features of each down block: diffusers'
+    adapters and our plugin.
+    """
 
     every_step: ClassVar[bool] = False
 
     def residuals(
-        self, network: nn.Module, noisy_Bchw: Tensor, step_B: Tensor, text_BLD: Tensor, condition_BCHW: Tensor
+        self,
+        network: nn.Module,
+        noisy_Bchw: Tensor,
+        step_B: Tensor,
+        text_BLD: Tensor,
+        condition_BCHW: Tensor,
     ) -> dict[str, Any]:
         """One tensor a down block."""
         return {"down_intrablock_additional_residuals": network(condition_BCHW)}
 
     def pipeline(self, base: Any, network: Any) -> Any:
-        """``StableDiffusionAdapterPipeline``; a list of plugins is composed by diffusers' ``MultiAdapter``.
+        """``StableDiffusionAdapterPipeline``; a list of plugins is composed by diffusers'
+        ``MultiAdapter``.
 
         Raises:
             InputError: a plugin of another base, or one that does not take what diffusers feeds.
@@ -108,11 +130,17 @@ class _InsideBlocks:
 
 
 def check_range(plugin: ConditioningPlugin) -> None:
-    """`InputError` for a plugin of another input range than [0, 1]: it would be steered by the wrong contrast."""
+    """`InputError` for a plugin of another input range than [0, 1]: it would be steered by the
+    wrong contrast.
+    """
     low, high = (float(edge) for edge in plugin.config["input_range"])
     if (low, high) != (0.0, 1.0):
         why = f"it takes values in [{low:g}, {high:g}] and diffusers' pipelines feed [0, 1]"
-        raise InputError(f"{plugin.config['condition']} plugin", why, "Set input_range to [0, 1] in its config.json")
+        raise InputError(
+            f"{plugin.config['condition']} plugin",
+            why,
+            "Set input_range to [0, 1] in its config.json",
+        )
 
 
 class PluginControl(_InsideBlocks):
@@ -122,7 +150,9 @@ class PluginControl(_InsideBlocks):
 
     def build(self, unet: Any, *, condition: str, image_size: int) -> nn.Module:
         """A plugin whose projections are zero."""
-        plugin: nn.Module = ConditioningPlugin.for_unet(unet, condition=condition, image_size=image_size)
+        plugin: nn.Module = ConditioningPlugin.for_unet(
+            unet, condition=condition, image_size=image_size
+        )
         return plugin
 
 
@@ -138,14 +168,18 @@ class AdapterControl(_InsideBlocks):
     def build(self, unet: Any, *, condition: str, image_size: int) -> nn.Module:
         """Random weights, as published: it has no zero projections."""
         adapter: nn.Module = diffusers().T2IAdapter(
-            in_channels=3, channels=list(unet.config.block_out_channels), num_res_blocks=2, downscale_factor=8,
+            in_channels=3,
+            channels=list(unet.config.block_out_channels),
+            num_res_blocks=2,
+            downscale_factor=8,
             adapter_type="full_adapter",
-        )  # fmt: skip
+        )
         return adapter
 
 
 class ControlNetControl:
-    """diffusers' ``ControlNetModel``: a trained copy of the base's encoder, at every step of sampling.
+    """diffusers' ``ControlNetModel``: a trained copy of the base's encoder, at every step of
+    sampling.
 
     Reference:
         Zhang et al., Adding Conditional Control to Text-to-Image Diffusion Models, 2023.
@@ -160,7 +194,12 @@ class ControlNetControl:
         return network.requires_grad_(True).train()
 
     def residuals(
-        self, network: nn.Module, noisy_Bchw: Tensor, step_B: Tensor, text_BLD: Tensor, condition_BCHW: Tensor
+        self,
+        network: nn.Module,
+        noisy_Bchw: Tensor,
+        step_B: Tensor,
+        text_BLD: Tensor,
+        condition_BCHW: Tensor,
     ) -> dict[str, Any]:
         """One tensor a skip connection, and one in the middle."""
         down, middle = network(noisy_Bchw, step_B, text_BLD, condition_BCHW, return_dict=False)

@@ -32,7 +32,8 @@ class ControlSet:
         ids: N sample ids.
         rows: their rows in the arrays below (N,).
         latent: (rows, c, h, w) float16, scaled. condition: (rows, S, S, 3) uint8.
-        text: (U, L, D) float16. prompt: (rows, K) positions in `text`. empty: (L, D), the empty prompt's.
+        text: (U, L, D) float16. prompt: (rows, K) positions in `text`. empty: (L, D), the empty
+            prompt's.
         subject: an integer per subject (rows,).
         prompts: U texts.
     """
@@ -53,7 +54,9 @@ class ControlSet:
     @property
     def captions_sha256(self) -> str:
         """SHA-256 over the prompts of all rows, as `captions_digest` counts it."""
-        return captions_digest([[self.prompts[number] for number in numbers] for numbers in self.prompt])
+        return captions_digest(
+            [[self.prompts[number] for number in numbers] for numbers in self.prompt]
+        )
 
     def subset(self, ids: Sequence[str]) -> ControlSet:
         """The samples of some ids, in their order; ids that are not here are left out."""
@@ -61,14 +64,24 @@ class ControlSet:
         kept = [name for name in ids if name in place]
         return replace(self, ids=tuple(kept), rows=self.rows[[place[name] for name in kept]])
 
-    def batch(self, index_B: Tensor, device: torch.device, *, variant_B: Tensor | None = None) -> dict[str, Tensor]:
-        """``latent_Bchw``, ``text_BLD`` and ``condition_BCHW`` in [0, 1]; `variant_B` chooses prompts (default: the first)."""
+    def batch(
+        self, index_B: Tensor, device: torch.device, *, variant_B: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """``latent_Bchw``, ``text_BLD`` and ``condition_BCHW`` in [0, 1]; `variant_B` chooses
+        prompts (default: the first).
+        """
         rows = self.rows[index_B.numpy()]
-        which = np.zeros(len(rows), np.int64) if variant_B is None else variant_B.numpy() % self.prompt.shape[1]
+        which = (
+            np.zeros(len(rows), np.int64)
+            if variant_B is None
+            else variant_B.numpy() % self.prompt.shape[1]
+        )
         condition_BHWC = torch.from_numpy(np.asarray(self.condition[rows])).to(device)
         return {
             "latent_Bchw": torch.from_numpy(np.asarray(self.latent[rows])).to(device).float(),
-            "text_BLD": torch.from_numpy(np.asarray(self.text[self.prompt[rows, which]])).to(device).float(),
+            "text_BLD": torch.from_numpy(np.asarray(self.text[self.prompt[rows, which]]))
+            .to(device)
+            .float(),
             "condition_BCHW": condition_BHWC.permute(0, 3, 1, 2).float().div_(255.0),
         }
 
@@ -81,9 +94,13 @@ class ControlDraws:
         clutter: share of conditions with lines missing and others too many, see `clutter`.
     """
 
-    def __init__(self, data: ControlSet, drop: float, device: torch.device, *, clutter: float = 0.0) -> None:
+    def __init__(
+        self, data: ControlSet, drop: float, device: torch.device, *, clutter: float = 0.0
+    ) -> None:
         if not len(data):
-            raise DataError("training set", "no sample has the condition", "Use pictures in which it is found")
+            raise DataError(
+                "training set", "no sample has the condition", "Use pictures in which it is found"
+            )
         self.data, self.drop, self.device, self.clutter = data, drop, device, clutter
 
     def __call__(self, generator: torch.Generator, count: int) -> dict[str, Tensor]:
@@ -92,7 +109,9 @@ class ControlDraws:
         variant_B = torch.randint(2**31, (count,), generator=generator)
         batch = self.data.batch(index_B, self.device, variant_B=variant_B)
         gone_B = torch.rand(count, generator=generator) < self.drop
-        batch["text_BLD"][gone_B] = torch.from_numpy(np.array(self.data.empty)).to(self.device).float()
+        batch["text_BLD"][gone_B] = (
+            torch.from_numpy(np.array(self.data.empty)).to(self.device).float()
+        )
         if self.clutter:
             batch["condition_BCHW"] = clutter(batch["condition_BCHW"], self.clutter, generator)
         return batch
@@ -103,10 +122,11 @@ PATCHES = 6
 
 
 def clutter(condition_BCHW: Tensor, share: float, generator: torch.Generator) -> Tensor:
-    """Conditions as a photograph gives them: in some, patches are wiped and patches of another's lines are laid over.
+    """Conditions as a photograph gives them: in some, patches are wiped and patches of another's
+    lines are laid over.
 
-    Edges of a photograph break off, and its background and light draw lines that no face has; a plugin that has only seen
-    clean drawings follows all of them.
+    Edges of a photograph break off, and its background and light draw lines that no face has; a
+    plugin that has only seen clean drawings follows all of them.
 
     Args:
         condition_BCHW: conditions in [0, 1], left as they are.
@@ -119,16 +139,30 @@ def clutter(condition_BCHW: Tensor, share: float, generator: torch.Generator) ->
         True
     """
     changed_BCHW, side = condition_BCHW.clone(), condition_BCHW.shape[-1]
-    for number in (torch.rand(len(condition_BCHW), generator=generator) < share).nonzero().flatten().tolist():
+    for number in (
+        (torch.rand(len(condition_BCHW), generator=generator) < share).nonzero().flatten().tolist()
+    ):
         other = int(torch.randint(len(condition_BCHW), (1,), generator=generator))
         wiped, added = torch.randint(PATCHES + 1, (2,), generator=generator).tolist()
         for patch in range(wiped + added):
             y, x, high, wide = (
-                (torch.rand(4, generator=generator) * torch.tensor([side, side, side / 5, side / 5])).long().tolist()
+                (
+                    torch.rand(4, generator=generator)
+                    * torch.tensor([side, side, side / 5, side / 5])
+                )
+                .long()
+                .tolist()
             )
-            place = number, slice(None), slice(y, y + high + side // 8), slice(x, x + wide + side // 8)
+            place = (
+                number,
+                slice(None),
+                slice(y, y + high + side // 8),
+                slice(x, x + wide + side // 8),
+            )
             changed_BCHW[place] = (
-                0.0 if patch < wiped else torch.maximum(changed_BCHW[place], condition_BCHW[other, *place[1:]])
+                0.0
+                if patch < wiped
+                else torch.maximum(changed_BCHW[place], condition_BCHW[other, *place[1:]])
             )
     return changed_BCHW
 
@@ -158,20 +192,30 @@ def load_control_set(
         The samples in which the condition was found, and the number of those in which it was not.
 
     Raises:
-        DataError: no captions, pictures of another size than the base's, or no sample has the condition.
+        DataError: no captions, pictures of another size than the base's, or no sample has the
+            condition.
         InputError: an unknown condition or setting, a missing task file.
     """
     size, options = image_size_of(base), with_exact(kind, options, dataset)
     if dataset.size != size:
-        raise DataError(f"data at {dataset.size} px", f"the base makes pictures of {size} px", f"Load it at {size}")
+        raise DataError(
+            f"data at {dataset.size} px",
+            f"the base makes pictures of {size} px",
+            f"Load it at {size}",
+        )
     words = captions_of(dataset, seed=seed, variants=captions)
     prompts = tuple(dict.fromkeys(["", *(text for own in words for text in own)]))
     number = {text: position for position, text in enumerate(prompts)}
     most = max(len(own) for own in words)
     text = text_embeddings(base, prompts, show=show)
     pictures: Any = _Pictures(dataset)
-    where = use_cache() / "diffusion" / f"condition-{kind}-{dataset.digest[:24]}-{_settings(kind, options)}-{size}px.npy"
-    note_people(where, dataset.spec, dataset.samples)  # first: what a kill leaves unfinished is of them too
+    where = (
+        use_cache()
+        / "diffusion"
+        / f"condition-{kind}-{dataset.digest[:24]}-{_settings(kind, options)}-{size}px.npy"
+    )
+    # first: what a kill leaves unfinished is of them too
+    note_people(where, dataset.spec, dataset.samples)
     if options.get("model") == EXACT:
         condition, found = exact_depths(dataset, options, size, out=where, show=show)
     else:
@@ -180,7 +224,11 @@ def load_control_set(
         )
     rows = np.flatnonzero(found)
     if not len(rows):
-        raise DataError(f"data {dataset.spec}", f"{kind} was found in none of {len(dataset)} samples", "Use other pictures")
+        raise DataError(
+            f"data {dataset.spec}",
+            f"{kind} was found in none of {len(dataset)} samples",
+            "Use other pictures",
+        )
     owners: dict[str, int] = {}
     subject = [owners.setdefault(sample.person, len(owners)) for sample in dataset.samples]
     data = ControlSet(
@@ -189,7 +237,9 @@ def load_control_set(
         latent=latents(base, dataset, show=show),
         condition=condition,
         text=text,
-        prompt=np.array([[number[own[index % len(own)]] for index in range(most)] for own in words]),
+        prompt=np.array(
+            [[number[own[index % len(own)]] for index in range(most)] for own in words]
+        ),
         empty=text[number[""]],
         subject=np.array(subject),
         prompts=prompts,
@@ -198,17 +248,25 @@ def load_control_set(
 
 
 def _settings(kind: str, options: Mapping[str, str] | None) -> str:
-    """Of what a condition is made of but for versions: those have their place beside the file, and are drawn over."""
+    """Of what a condition is made of but for versions: those have their place beside the file, and
+    are drawn over.
+    """
     settings = identity(build_condition(kind, options))["settings"]
     return json_sha256(settings)[:8]
 
 
 class _Pictures:
-    """All pictures in the data set's order; only what is sliced is read, as from the memory map behind it."""
+    """All pictures in the data set's order; only what is sliced is read, as from the memory map
+    behind it.
+    """
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
-        self.shape, self.dtype, self.ndim = (len(dataset), *dataset.images.shape[1:]), dataset.images.dtype, 4
+        self.shape, self.dtype, self.ndim = (
+            (len(dataset), *dataset.images.shape[1:]),
+            dataset.images.dtype,
+            4,
+        )
 
     def __len__(self) -> int:
         return len(self.dataset)

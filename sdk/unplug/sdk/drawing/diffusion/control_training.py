@@ -21,7 +21,8 @@ from .steps import Trained, train_steps
 
 
 class ControlLoss(nn.Module):
-    """L = w_t |e - e'(x_t, t, c; control(condition))|^2, with the base's UNet frozen outside of this module.
+    """L = w_t |e - e'(x_t, t, c; control(condition))|^2, with the base's UNet frozen outside of
+    this module.
 
     Args:
         control: its kind.
@@ -30,7 +31,14 @@ class ControlLoss(nn.Module):
         timesteps, weighting: see `ControlRecipe`.
     """
 
-    def __init__(self, control: Control, network: nn.Module, base: Any, timesteps: Timesteps, weighting: Weighting) -> None:
+    def __init__(
+        self,
+        control: Control,
+        network: nn.Module,
+        base: Any,
+        timesteps: Timesteps,
+        weighting: Weighting,
+    ) -> None:
         super().__init__()
         self.network = network
         # Behind a tuple: the frozen UNet must enter neither the state nor the average.
@@ -42,7 +50,13 @@ class ControlLoss(nn.Module):
         twin.network, twin.frozen = copy.deepcopy(self.network, memo), self.frozen
         return twin
 
-    def forward(self, latent_Bchw: Tensor, text_BLD: Tensor, condition_BCHW: Tensor, generator: torch.Generator) -> Tensor:
+    def forward(
+        self,
+        latent_Bchw: Tensor,
+        text_BLD: Tensor,
+        condition_BCHW: Tensor,
+        generator: torch.Generator,
+    ) -> Tensor:
         """The mean loss of a batch at random noise levels."""
         control, unet, scheduler, timesteps, weighting = self.frozen
         total = int(scheduler.config.num_train_timesteps)
@@ -50,7 +64,9 @@ class ControlLoss(nn.Module):
         noised = add_noise(scheduler, latent_Bchw, step_B, noise_like(latent_Bchw, generator))
 
         def predict(noisy_Bchw: Tensor, at_B: Tensor) -> Tensor:
-            return predict_noise(control, self.network, unet, noisy_Bchw, at_B, text_BLD, condition_BCHW)
+            return predict_noise(
+                control, self.network, unet, noisy_Bchw, at_B, text_BLD, condition_BCHW
+            )
 
         return (sample_loss(predict, noised) * level_weight(scheduler, step_B, weighting)).mean()
 
@@ -82,14 +98,17 @@ def fit_control(
         recipe: how.
         condition: name of the condition, for the control's configuration.
         image_size: side of the condition in pixels.
-        seed: of weights, order, noise and noise levels; two controls with the same seed see the same batches.
+        seed: of weights, order, noise and noise levels; two controls with the same seed see the
+            same batches.
         device: where to compute.
         state_path: where the state is kept.
         facts: what else decides the weights, for the fingerprint of the state.
-        start: a network of this kind whose weights are gone on from; None draws new ones from the seed.
+        start: a network of this kind whose weights are gone on from; None draws new ones from the
+            seed.
         on_sample: called with the averaged network and the step.
         sample_every: steps.
-        zero_rate: factor on the learning rate of kernels that start at zero, which are a ControlNet's and a plugin's last ones.
+        zero_rate: factor on the learning rate of kernels that start at zero, which are a
+            ControlNet's and a plugin's last ones.
         show: progress bar.
 
     Returns:
@@ -118,14 +137,26 @@ def fit_control(
         )
         state = StateFile(path=state_path, fingerprint=marks)
     draws = ControlDraws(data, recipe.drop_text, device, clutter=recipe.clutter)
-    preview = None if on_sample is None else lambda averaged, step: on_sample(averaged.network, step)
+    preview = (
+        None if on_sample is None else lambda averaged, step: on_sample(averaged.network, step)
+    )
     if recipe.checkpointing:
         base.unet.enable_gradient_checkpointing()
     try:
         return train_steps(
-            model, draws, recipe, seed=seed + 1, device=device, state=state, on_sample=preview, sample_every=sample_every,
-            show=show, label=control.label, parts=recipe.accumulate, zero_rate=zero_rate,
-        )  # fmt: skip
+            model,
+            draws,
+            recipe,
+            seed=seed + 1,
+            device=device,
+            state=state,
+            on_sample=preview,
+            sample_every=sample_every,
+            show=show,
+            label=control.label,
+            parts=recipe.accumulate,
+            zero_rate=zero_rate,
+        )
     finally:
         if recipe.checkpointing:
             base.unet.disable_gradient_checkpointing()

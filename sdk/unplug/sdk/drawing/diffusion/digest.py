@@ -1,4 +1,6 @@
-"""What a base is made of, as hashes: weights, the settings that decide numbers, the tokenizer's words."""
+"""What a base is made of, as hashes: weights, the settings that decide numbers, the tokenizer's
+words.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +14,34 @@ from unplug.core import json_sha256
 TEXT_PREFIX = "text_model."
 """In front of the names of a CLIP text encoder's tensors, up to transformers 5."""
 VOLATILE = ("architectures", "dtype", "torch_dtype", "transformers_version")
-"""Settings of transformers that say how or by what a part was written; diffusers' begin with an underscore."""
+"""Settings of transformers that say how or by what a part was written; diffusers' begin with an
+underscore.
+"""
 NOISE = (
-    "num_train_timesteps", "beta_start", "beta_end", "beta_schedule", "trained_betas", "rescale_betas_zero_snr",
+    "num_train_timesteps",
+    "beta_start",
+    "beta_end",
+    "beta_schedule",
+    "trained_betas",
+    "rescale_betas_zero_snr",
     "prediction_type",
-)  # fmt: skip
-"""Settings of a scheduler that decide what is learned beside it; the others only choose how pictures are sampled."""
+)
+"""Settings of a scheduler that decide what is learned beside it; the others only choose how
+pictures are sampled.
+"""
 
 
 def weights_digest(*modules: Any) -> str:
     """SHA-256 over names and values of all tensors of some modules.
 
-    The prefix of transformers 4's text encoders counts for nothing: their weights are those of transformers 5.
+    The prefix of transformers 4's text encoders counts for nothing: their weights are those of
+    transformers 5.
     """
     digest = hashlib.sha256()
     for module in modules:
-        tensors = {name.removeprefix(TEXT_PREFIX): value for name, value in module.state_dict().items()}
+        tensors = {
+            name.removeprefix(TEXT_PREFIX): value for name, value in module.state_dict().items()
+        }
         for name, value in sorted(tensors.items()):
             digest.update(name.encode())
             digest.update(value.detach().float().cpu().contiguous().numpy().tobytes())
@@ -35,20 +49,27 @@ def weights_digest(*modules: Any) -> str:
 
 
 def settings_of(part: Any) -> dict[str, Any]:
-    """A part's class and what its configuration sets otherwise than that class does by itself, ready for JSON.
+    """A part's class and what its configuration sets otherwise than that class does by itself,
+    ready for JSON.
 
-    Without what equals a default, so that a newer version of diffusers or transformers, with more settings, says the same.
+    Without what equals a default, so that a newer version of diffusers or transformers, with more
+    settings, says the same.
     """
     config = part.config
     if hasattr(config, "to_dict"):  # transformers'
         own, usual = config.to_dict(), type(config)().to_dict()
     else:
         own = dict(config)
-        usual = {name: item.default for name, item in inspect.signature(type(part).__init__).parameters.items()}
+        usual = {
+            name: item.default
+            for name, item in inspect.signature(type(part).__init__).parameters.items()
+        }
     own, usual = ({key: _plain(value) for key, value in values.items()} for values in (own, usual))
     skipped = [key for key in own if key.startswith("_") or key in VOLATILE]
     return {"class": type(part).__name__} | {
-        key: value for key, value in own.items() if key not in skipped and not (key in usual and usual[key] == value)
+        key: value
+        for key, value in own.items()
+        if key not in skipped and not (key in usual and usual[key] == value)
     }
 
 
@@ -63,12 +84,19 @@ def words_of(tokenizer: Any) -> dict[str, Any]:
         "vocabulary": sorted(tokenizer.get_vocab().items()),
         "merges": [pair if isinstance(pair, str) else " ".join(pair) for pair in merges],
         "length": tokenizer.model_max_length,
-        "marks": [tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id, tokenizer.unk_token_id],
+        "marks": [
+            tokenizer.bos_token_id,
+            tokenizer.eos_token_id,
+            tokenizer.pad_token_id,
+            tokenizer.unk_token_id,
+        ],
     }
 
 
 def base_digest(base: Any) -> str:
-    """SHA-256 of what a control is trained beside: weights and settings of all parts, noise levels, words."""
+    """SHA-256 of what a control is trained beside: weights and settings of all parts, noise levels,
+    words.
+    """
     parts = (base.unet, base.vae, base.text_encoder)
     facts = {
         "weights": weights_digest(*parts),

@@ -33,9 +33,14 @@ class _Given(nn.Module):
 
 @torch.no_grad()
 def given_losses(
-    artifact: Any, iospec: IOSpec, frame: NoiseFrame, parts: Sequence[NoiseSet], device: torch.device
+    artifact: Any,
+    iospec: IOSpec,
+    frame: NoiseFrame,
+    parts: Sequence[NoiseSet],
+    device: torch.device,
 ) -> list[NDArray[Any]]:
-    """Mean loss of each sample over the fixed noise levels (N,), a set at a time, with the file's residuals.
+    """Mean loss of each sample over the fixed noise levels (N,), a set at a time, with the file's
+    residuals.
 
     Args:
         artifact: an exported plugin.
@@ -61,22 +66,31 @@ def _check_tensors(artifact: Any, iospec: IOSpec) -> None:
         found, wanted = ({item.name: tuple(item.shape) for item in side} for side in (theirs, ours))
         if found != wanted:
             why = f"its tensors are {_named(found)}, and this base's plugins have {_named(wanted)}"
-            raise ArtifactError(str(artifact.path), why, "Audit the artifacts of a plugin of this base")
+            raise ArtifactError(
+                str(artifact.path), why, "Audit the artifacts of a plugin of this base"
+            )
 
 
 def _named(shapes: dict[str, tuple[int, ...]]) -> str:
     return ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
 
 
-def _part(session: Any, iospec: IOSpec, frame: NoiseFrame, part: NoiseSet, device: torch.device) -> NDArray[Any]:
+def _part(
+    session: Any, iospec: IOSpec, frame: NoiseFrame, part: NoiseSet, device: torch.device
+) -> NDArray[Any]:
     data, size, found = part.control_set, part.eval_batch, []
     chunk = max(1, CHUNK_BYTES // sum(4 * math.prod(item.shape) for item in iospec.outputs))
     for start in range(0, len(data), chunk):
         index_N = torch.arange(start, min(start + chunk, len(data)))
-        said = session.run_channels_first({"condition": data.batch(index_N, torch.device("cpu"))["condition_BCHW"].numpy()})
+        said = session.run_channels_first(
+            {"condition": data.batch(index_N, torch.device("cpu"))["condition_BCHW"].numpy()}
+        )
         for low in range(0, len(index_N), size):
             rows = slice(low, low + size)
-            residuals = [torch.from_numpy(np.ascontiguousarray(said[item.name][rows])).to(device) for item in iospec.outputs]
+            residuals = [
+                torch.from_numpy(np.ascontiguousarray(said[item.name][rows])).to(device)
+                for item in iospec.outputs
+            ]
             batch = data.batch(index_N[rows], device)
             loss_BT = batch_losses(frame.control, _Given(residuals), frame.base, batch, LEVELS, 0)
             found.append(level_mean(loss_BT, frame.base, frame.weighting).numpy())

@@ -39,7 +39,9 @@ def image_grid(
     for index, row in enumerate(rows):
         top = gap + index * (side + gap)
         if labels:
-            draw.text((left - 2 * gap, top + side // 2), labels[index], fill=INK, font=font, anchor="rm")
+            draw.text(
+                (left - 2 * gap, top + side // 2), labels[index], fill=INK, font=font, anchor="rm"
+            )
         for column, picture in enumerate(row):
             cell = picture.convert("RGB")
             if cell.size != (side, side):

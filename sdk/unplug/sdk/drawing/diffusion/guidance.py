@@ -26,21 +26,29 @@ def guidance_at(time_B: Tensor, levels: int, guidance: float, schedule: Guidance
         [1.0, 3.0, 5.0]
 
     Reference:
-        Wang et al., Analysis of Classifier-Free Guidance Weight Schedulers, 2024, section 4 (linear).
+        Wang et al., Analysis of Classifier-Free Guidance Weight Schedulers, 2024, section 4
+        (linear).
     """
-    rising_B = torch.ones_like(time_B, dtype=torch.float32) if schedule == "constant" else 2.0 * (1.0 - time_B / levels)
+    rising_B = (
+        torch.ones_like(time_B, dtype=torch.float32)
+        if schedule == "constant"
+        else 2.0 * (1.0 - time_B / levels)
+    )
     return 1.0 + (guidance - 1.0) * rising_B
 
 
 @contextmanager
 def scheduled_guidance(pipe: Any, guidance: float, schedule: GuidanceSchedule) -> Iterator[None]:
-    """Around calls of a pipeline with ``guidance_scale=guidance``: it then guides with g(t) instead.
+    """Around calls of a pipeline with ``guidance_scale=guidance``: it then guides with g(t)
+    instead.
 
-    g(t) = 1 + (g - 1) 2 (1 - t / N) with "linear": none in pure noise, where guidance makes all pictures of a prompt alike,
-    and most at the end, where it draws what a prompt names; g in the mean. "constant" changes nothing.
+    g(t) = 1 + (g - 1) 2 (1 - t / N) with "linear": none in pure noise, where guidance makes all
+    pictures of a prompt alike, and most at the end, where it draws what a prompt names; g in the
+    mean. "constant" changes nothing.
 
     Args:
-        pipe: with a ``unet`` that is asked for the negative prompts first and the prompts behind them, as all of diffusers'.
+        pipe: with a ``unet`` that is asked for the negative prompts first and the prompts behind
+            them, as all of diffusers'.
         guidance: g, the scale that the pipeline is called with; 1 and less guide nothing.
         schedule: "constant" or "linear".
 
@@ -49,7 +57,8 @@ def scheduled_guidance(pipe: Any, guidance: float, schedule: GuidanceSchedule) -
         ...     picture = pipe("a child", num_inference_steps=6, guidance_scale=3.0).images[0]
 
     Reference:
-        Wang et al., Analysis of Classifier-Free Guidance Weight Schedulers, 2024, section 4 (linear).
+        Wang et al., Analysis of Classifier-Free Guidance Weight Schedulers, 2024, section 4
+        (linear).
     """
     if schedule == "constant" or guidance <= 1:
         yield

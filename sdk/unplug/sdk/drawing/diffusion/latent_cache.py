@@ -23,7 +23,11 @@ PROMPTS = 256
 
 
 def cached_array(
-    facts: dict[str, Any], shape: tuple[int, ...], dtype: str, blocks: Iterable[NDArray[Any]], of: Dataset | None = None
+    facts: dict[str, Any],
+    shape: tuple[int, ...],
+    dtype: str,
+    blocks: Iterable[NDArray[Any]],
+    of: Dataset | None = None,
 ) -> NDArray[Any]:
     """A read-only array on disk, written block by block the first time.
 
@@ -52,12 +56,19 @@ def latents(base: Any, dataset: Dataset, *, show: bool) -> NDArray[Any]:
     shape = (len(dataset), int(vae.config.latent_channels), side, side)
     # Of the encoder alone: a decoder that has learned more leaves latents as they are.
     encoder = weights_digest(*(part for part in (vae.encoder, vae.quant_conv) if part is not None))
-    facts = {"kind": "latents", "data": dataset.digest, "encoder": encoder, "settings": settings_of(vae)}
+    facts = {
+        "kind": "latents",
+        "data": dataset.digest,
+        "encoder": encoder,
+        "settings": settings_of(vae),
+    }
     size = pictures_at_once(dataset.size)
 
     @torch.no_grad()
     def blocks() -> Iterable[NDArray[Any]]:
-        for start in progress(range(0, len(dataset), size), label="latents", unit="batch", show=show):
+        for start in progress(
+            range(0, len(dataset), size), label="latents", unit="batch", show=show
+        ):
             rows = range(start, min(start + size, len(dataset)))
             image_BCHW = to_image(dataset.pixels(rows), vae.device).to(vae.dtype)
             mean = vae.encode(image_BCHW).latent_dist.mean.float() * vae.config.scaling_factor
@@ -71,13 +82,20 @@ def text_embeddings(base: Any, prompts: Sequence[str], *, show: bool) -> NDArray
     encoder, tokenizer = base.text_encoder, base.tokenizer
     width = int(encoder.config.hidden_size)
     shape = (len(prompts), int(tokenizer.model_max_length), width)
-    ids_BL = [encode(tokenizer, list(prompts[start : start + PROMPTS])) for start in range(0, len(prompts), PROMPTS)]
-    words = hashlib.sha256()  # of the ids, not of the texts: another tokenizer reads the same texts in another way
+    ids_BL = [
+        encode(tokenizer, list(prompts[start : start + PROMPTS]))
+        for start in range(0, len(prompts), PROMPTS)
+    ]
+    # of the ids, not of the texts: another tokenizer reads the same texts in another way
+    words = hashlib.sha256()
     for part_BL in ids_BL:
         words.update(part_BL.numpy().tobytes())
     facts = {
-        "kind": "text", "ids": words.hexdigest(), "encoder": weights_digest(encoder), "settings": settings_of(encoder),
-    }  # fmt: skip
+        "kind": "text",
+        "ids": words.hexdigest(),
+        "encoder": weights_digest(encoder),
+        "settings": settings_of(encoder),
+    }
 
     @torch.no_grad()
     def blocks() -> Iterable[NDArray[Any]]:

@@ -1,4 +1,6 @@
-"""Opening a diffusion base (the small one that ships, a diffusers folder, or a name on the hub) and LoRA weights on it."""
+"""Opening a diffusion base (the small one that ships, a diffusers folder, or a name on the hub) and
+LoRA weights on it.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ KINDS = {
     "tokenizer": ("transformers", "CLIPTokenizer(Fast)?"),
     "scheduler": ("diffusers", "[A-Za-z]+Scheduler"),
 }
-"""Library and class of each part: what an index names besides would be built from a configuration that nobody bounds."""
+"""Library and class of each part: what an index names besides would be built from a configuration
+that nobody bounds.
+"""
 MAX_INDEX_BYTES, MAX_CONFIG_BYTES, MAX_WORDS_BYTES = 2**16, 2**20, 2**24
 FACTOR = 8
 """Pixels to a latent, along a side."""
@@ -49,7 +53,8 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
     """A text-to-image pipeline with Stable Diffusion 1's or 2's parts, frozen and in eval mode.
 
     Args:
-        name: "small" for the base that ships, a folder that diffusers wrote, or ``owner/name`` on the hub.
+        name: "small" for the base that ships, a folder that diffusers wrote, or ``owner/name`` on
+            the hub.
         device: where it goes.
         dtype: of its weights in memory.
 
@@ -57,8 +62,8 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
         A ``StableDiffusionPipeline`` without safety checker.
 
     Raises:
-        CheckpointError: no such folder, not diffusers' layout, a pickle, missing or broken weights, or parts that Stable
-            Diffusion does not have.
+        CheckpointError: no such folder, not diffusers' layout, a pickle, missing or broken weights,
+            or parts that Stable Diffusion does not have.
     """
     package = diffusers()
     from huggingface_hub.errors import StrictDataclassError
@@ -72,15 +77,23 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
         folder = _folder_of(name, package)
         with quiet():
             _check_asks(folder, package)
-            # By itself, for its list of missing tensors: those would be random numbers, and nothing would tell.
+            # By itself, for its list of missing tensors: those would be random numbers, and nothing
+            # would tell.
             text_encoder, report = text_model.from_pretrained(
-                folder / "text_encoder", output_loading_info=True, variant=_variant(folder / "text_encoder"), **how
+                folder / "text_encoder",
+                output_loading_info=True,
+                variant=_variant(folder / "text_encoder"),
+                **how,
             )
             own = {
-                part: getattr(package, kind).from_pretrained(folder / part, variant=_variant(folder / part), **how)
+                part: getattr(package, kind).from_pretrained(
+                    folder / part, variant=_variant(folder / part), **how
+                )
                 for part, kind in NETWORKS.items()
             }
-            pipe = package.StableDiffusionPipeline.from_pretrained(folder, text_encoder=text_encoder, **own, **_WITHOUT, **how)
+            pipe = package.StableDiffusionPipeline.from_pretrained(
+                folder, text_encoder=text_encoder, **own, **_WITHOUT, **how
+            )
     except (
         OSError,
         ValueError,
@@ -95,7 +108,9 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
         check_contents((item for item in parts if item.suffix in FILES), CheckpointError)
         raise CheckpointError(name, f"diffusers cannot load it ({_short(error)})", _FIX) from error
     if report["missing_keys"]:
-        raise CheckpointError(name, f"its text_encoder lacks the tensor {min(report['missing_keys'])}", _FIX)
+        raise CheckpointError(
+            name, f"its text_encoder lacks the tensor {min(report['missing_keys'])}", _FIX
+        )
     for part in ("unet", "vae", "text_encoder"):
         _check_weights(name, part, getattr(pipe, part).requires_grad_(False).eval())
     _check_parts(name, pipe)
@@ -103,20 +118,32 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
 
 
 def _check_asks(folder: Path, package: Any) -> None:
-    """Refuses configurations that ask for more than the weights beside them hold, before diffusers builds what they say.
+    """Refuses configurations that ask for more than the weights beside them hold, before diffusers
+    builds what they say.
 
     What is missing or of another form diffusers tells of itself.
     """
     for file in folder.glob("tokenizer/*"):
         if file.stat().st_size > MAX_WORDS_BYTES:
             raise CheckpointError(str(file), f"larger than {MAX_WORDS_BYTES} bytes", _FIX)
-    for file in (folder / "scheduler/scheduler_config.json", *(folder / part / "config.json" for part in CHECKS)):
+    for file in (
+        folder / "scheduler/scheduler_config.json",
+        *(folder / part / "config.json" for part in CHECKS),
+    ):
         try:
             config = read_json(file, max_bytes=MAX_CONFIG_BYTES) if file.is_file() else None
             if isinstance(config, dict):
-                _check_part(file, {name: value for name, value in config.items() if value is not None}, package)
+                _check_part(
+                    file,
+                    {name: value for name, value in config.items() if value is not None},
+                    package,
+                )
         except InputError as error:
-            found = error.what if isinstance(error, CheckpointError) or error.what == str(file) else f"{file}: {error.what}"
+            found = (
+                error.what
+                if isinstance(error, CheckpointError) or error.what == str(file)
+                else f"{file}: {error.what}"
+            )
             raise CheckpointError(found, error.why, error.fix or _FIX) from error
 
 
@@ -130,7 +157,9 @@ def _check_part(file: Path, config: dict[str, Any], package: Any) -> None:
     if part == "scheduler":
         levels = config.get("num_train_timesteps", 1)
         if not isinstance(levels, int) or not 1 <= levels <= MAX_LEVELS:
-            raise InputError(f"num_train_timesteps {str(levels)[:60]}", "out of range", f"Use 1 to {MAX_LEVELS}")
+            raise InputError(
+                f"num_train_timesteps {str(levels)[:60]}", "out of range", f"Use 1 to {MAX_LEVELS}"
+            )
     else:
         CHECKS[part]({name: value for name, value in config.items() if name != "sample_size"})
     check_numbers(config)
@@ -154,18 +183,34 @@ def _variant(part: Path) -> str | None:
 
 
 _FIX = "Give a folder that StableDiffusionPipeline.save_pretrained wrote, with safetensors weights"
-_WITHOUT = {"safety_checker": None, "feature_extractor": None, "image_encoder": None, "requires_safety_checker": False}
+_WITHOUT = {
+    "safety_checker": None,
+    "feature_extractor": None,
+    "image_encoder": None,
+    "requires_safety_checker": False,
+}
 
 
 def _folder_of(name: str, package: Any) -> Path:
     """Where a base lies, fetched from the hub where it is no folder."""
     folder = _place(name)
     if not folder.is_dir():
-        if name.count("/") != 1 or folder.is_absolute() or folder.exists() or name.startswith((".", "~")):
+        if (
+            name.count("/") != 1
+            or folder.is_absolute()
+            or folder.exists()
+            or name.startswith((".", "~"))
+        ):
             why = "it is a file" if folder.is_file() else "no such folder"
-            raise CheckpointError(name, why, f"Give {SMALL!r}, a folder that diffusers wrote, or OWNER/NAME on the hub")
+            raise CheckpointError(
+                name,
+                why,
+                f"Give {SMALL!r}, a folder that diffusers wrote, or OWNER/NAME on the hub",
+            )
         with quiet():
-            folder = Path(package.StableDiffusionPipeline.download(name, use_safetensors=True, **_WITHOUT))
+            folder = Path(
+                package.StableDiffusionPipeline.download(name, use_safetensors=True, **_WITHOUT)
+            )
     _check_folder(folder)
     return folder
 
@@ -181,16 +226,28 @@ def _check_folder(folder: Path) -> None:
         index = read_json(folder / MARK, max_bytes=MAX_INDEX_BYTES)
     except InputError as error:
         raise CheckpointError(error.what, error.why, error.fix) from error
-    missing = [part for part in PARTS if not isinstance(index, dict) or part not in index or not (folder / part).is_dir()]
+    missing = [
+        part
+        for part in PARTS
+        if not isinstance(index, dict) or part not in index or not (folder / part).is_dir()
+    ]
     if missing:
         raise CheckpointError(str(folder), f"it has no {', '.join(missing)}", _FIX)
     for part, (library, kinds) in KINDS.items():
         found = index[part] if isinstance(index[part], list) else []
         if len(found) != 2 or found[0] != library or not re.fullmatch(kinds, str(found[1])):
-            raise CheckpointError(str(folder), f"its {part} is {str(found)[:60]}, which no base of this family has", _FIX)
+            raise CheckpointError(
+                str(folder),
+                f"its {part} is {str(found)[:60]}, which no base of this family has",
+                _FIX,
+            )
     extra = [part for part in ("text_encoder_2", "transformer", "prior") if part in index]
     if extra:
-        raise CheckpointError(str(folder), f"it has a {extra[0]}: not a Stable Diffusion 1 or 2", "Give a base of that family")
+        raise CheckpointError(
+            str(folder),
+            f"it has a {extra[0]}: not a Stable Diffusion 1 or 2",
+            "Give a base of that family",
+        )
 
 
 def _check_weights(name: str, part: str, module: Any) -> None:
@@ -198,31 +255,44 @@ def _check_weights(name: str, part: str, module: Any) -> None:
         if value.is_meta:
             raise CheckpointError(name, f"its {part} lacks the tensor {tensor}", _FIX)
         if not bool(value.isfinite().all()):
-            raise CheckpointError(name, f"its {part} holds NaN or infinity in {tensor}", "Train it or fetch it again")
+            raise CheckpointError(
+                name, f"its {part} holds NaN or infinity in {tensor}", "Train it or fetch it again"
+            )
 
 
 def _check_parts(name: str, pipe: Any) -> None:
-    """What this package asks of the parts, and diffusers would only find out in the middle of its work."""
+    """What this package asks of the parts, and diffusers would only find out in the middle of its
+    work.
+    """
     unet, text, tokenizer = pipe.unet.config, pipe.text_encoder.config, pipe.tokenizer
     channels, length = pipe.vae.config.latent_channels, tokenizer.model_max_length
     factor = 2 ** (len(pipe.vae.config.block_out_channels) - 1)
     wrong = {
         f"an autoencoder that shrinks pictures by {factor}, not by {FACTOR}": factor != FACTOR,
-        f"a UNet of {unet.in_channels} channels and an autoencoder of {channels}": unet.in_channels != channels,
-        f"no square sample_size of its UNet ({unet.sample_size})": not isinstance(unet.sample_size, int),
-        f"a scheduler without noise levels ({type(pipe.scheduler).__name__})": not hasattr(pipe.scheduler, "alphas_cumprod"),
-        "a tokenizer without words": len(tokenizer) <= len(tokenizer.all_special_ids),
-        f"a tokenizer of {len(tokenizer)} words, a text encoder of {text.vocab_size}": len(tokenizer) > text.vocab_size,
-        f"prompts of {length} tokens where the text encoder takes {text.max_position_embeddings}": not (
-            3 <= length <= text.max_position_embeddings
+        f"a UNet of {unet.in_channels} channels and an autoencoder of {channels}": unet.in_channels
+        != channels,
+        f"no square sample_size of its UNet ({unet.sample_size})": not isinstance(
+            unet.sample_size, int
         ),
+        f"a scheduler without noise levels ({type(pipe.scheduler).__name__})": not hasattr(
+            pipe.scheduler, "alphas_cumprod"
+        ),
+        "a tokenizer without words": len(tokenizer) <= len(tokenizer.all_special_ids),
+        f"a tokenizer of {len(tokenizer)} words, a text encoder of {text.vocab_size}": len(
+            tokenizer
+        )
+        > text.vocab_size,
+        f"prompts of {length} tokens where the text encoder takes "
+        f"{text.max_position_embeddings}": not (3 <= length <= text.max_position_embeddings),
         f"a text encoder {text.hidden_size} wide where its UNet takes {unet.cross_attention_dim}": (
             text.hidden_size != unet.cross_attention_dim
         ),
     }
     for what, found in wrong.items():
         if found:
-            raise CheckpointError(name, f"it has {what}", "Give a text-to-image base of Stable Diffusion 1 or 2")
+            raise CheckpointError(
+                name, f"it has {what}", "Give a text-to-image base of Stable Diffusion 1 or 2"
+            )
 
 
 def _short(error: Exception) -> str:
@@ -247,7 +317,9 @@ def is_ours(name: str) -> bool:
 
 
 def drawing_dtype(name: str, device: torch.device) -> torch.dtype:
-    """In what a base's pictures are computed: Stable Diffusion's in half precision on a GPU, as everybody does."""
+    """In what a base's pictures are computed: Stable Diffusion's in half precision on a GPU, as
+    everybody does.
+    """
     return torch.float16 if device.type == "cuda" and not is_ours(name) else torch.float32
 
 
@@ -256,14 +328,16 @@ def _place(name: str) -> Path:
 
 
 def load_loras(base: Any, paths: Sequence[Path]) -> None:
-    """Makes LoRA weights part of a base: W' = W + sum_k s_k B_k A_k in every layer that they change, DoRA's rows scaled.
+    """Makes LoRA weights part of a base: W' = W + sum_k s_k B_k A_k in every layer that they
+    change, DoRA's rows scaled.
 
     Args:
         base: see `load_base`; changed in place, after all files are read.
         paths: see `read_lora`, of the UNet and of the text encoder.
 
     Raises:
-        CheckpointError: no such file, a pickle, another kind of weights, or some that do not fit this base.
+        CheckpointError: no such file, a pickle, another kind of weights, or some that do not fit
+            this base.
     """
     own = {part: _changeable(getattr(base, part)) for part in (UNET, TEXT_ENCODER)}
     sizes = {
@@ -279,7 +353,10 @@ def load_loras(base: Any, paths: Sequence[Path]) -> None:
         weight = layer.weight.detach()
         found[layer] = (weight.float() + delta_OI.reshape(weight.shape)).to(weight.dtype)
         if not bool(found[layer].isfinite().all()):
-            why = f"with them the base's weights are no numbers in {str(weight.dtype).removeprefix('torch.')}"
+            why = (
+                "with them the base's weights are no numbers in "
+                f"{str(weight.dtype).removeprefix('torch.')}"
+            )
             raise CheckpointError(", ".join(map(str, paths)), why, "Fetch or train them again")
     for layer, weight in found.items():
         layer.weight.data = weight
@@ -287,13 +364,19 @@ def load_loras(base: Any, paths: Sequence[Path]) -> None:
 
 def _changeable(part: Any) -> dict[str, Any]:
     kinds = (nn.Linear, nn.Conv2d)
-    return {name.removeprefix(TEXT_PREFIX): layer for name, layer in part.named_modules() if isinstance(layer, kinds)}
+    return {
+        name.removeprefix(TEXT_PREFIX): layer
+        for name, layer in part.named_modules()
+        if isinstance(layer, kinds)
+    }
 
 
 def _delta(weight: Tensor, update: LowRank) -> Tensor:
     """W' - W as a matrix in float32."""
     weight_OI = weight.float().flatten(1)
-    first_rI, second_Or = (torch.from_numpy(one).to(weight.device) for one in (update.first_rI, update.second_Or))
+    first_rI, second_Or = (
+        torch.from_numpy(one).to(weight.device) for one in (update.first_rI, update.second_Or)
+    )
     delta_OI = update.scale * second_Or @ first_rI
     if update.magnitude is None:
         return delta_OI

@@ -1,4 +1,5 @@
-"""The loss of each sample at fixed noise and fixed noise levels: what a control is judged and attacked by.
+"""The loss of each sample at fixed noise and fixed noise levels: what a control is judged and
+attacked by.
 
 Shapes: N samples, T noise levels, B batch.
 """
@@ -21,7 +22,9 @@ LEVELS = 8
 """T, spread evenly over the scheduler's steps."""
 BATCH = 64
 MAX_POSITIONS = 2**14
-"""Latent positions of a batch: 64 samples of 16x16, 4 of 64x64. Attention without a fused kernel takes their square."""
+"""Latent positions of a batch: 64 samples of 16x16, 4 of 64x64. Attention without a fused kernel
+takes their square.
+"""
 
 
 def batch_size_of(base: Any) -> int:
@@ -63,11 +66,13 @@ def losses(
     seed: int = 0,
     batch_size: int | None = None,
 ) -> Tensor:
-    """Squared error of the predicted noise, at each level, for each sample (N, T), float32 on the CPU.
+    """Squared error of the predicted noise, at each level, for each sample (N, T), float32 on the
+    CPU.
 
     l_nt = mean |e_t - e'(sqrt(a_t) x_n + sqrt(1 - a_t) e_t, t, c_n; control(condition_n))|^2
 
-    Every sample meets the same noise e_t, so that differences between samples and between models are not its doing.
+    Every sample meets the same noise e_t, so that differences between samples and between models
+    are not its doing.
 
     Args:
         control: kind of the network; None measures the bare base.
@@ -80,7 +85,8 @@ def losses(
         batch_size: samples at once; None is `batch_size_of` the base.
 
     Reference:
-        Matsumoto et al., Membership Inference Attacks against Diffusion Models, 2023, section III (loss at a timestep).
+        Matsumoto et al., Membership Inference Attacks against Diffusion Models, 2023, section III
+        (loss at a timestep).
     """
     mode = network is not None and network.training
     if network is not None:
@@ -96,25 +102,42 @@ def losses(
 
 
 def batch_losses(
-    control: Control | None, network: nn.Module | None, base: Any, batch: dict[str, Tensor], levels: int, seed: int
+    control: Control | None,
+    network: nn.Module | None,
+    base: Any,
+    batch: dict[str, Tensor],
+    levels: int,
+    seed: int,
 ) -> Tensor:
     """`losses` of one batch (B, T); without a control it needs no condition."""
-    latent_Bchw, text_BLD, condition_BCHW = batch["latent_Bchw"], batch["text_BLD"], batch.get("condition_BCHW")
+    latent_Bchw, text_BLD, condition_BCHW = (
+        batch["latent_Bchw"],
+        batch["text_BLD"],
+        batch.get("condition_BCHW"),
+    )
     columns = []
-    for level, step in enumerate(fixed_steps(int(base.scheduler.config.num_train_timesteps), levels)):
-        noise_Bchw = fixed_noise(latent_Bchw.shape[1:], seed, level).to(latent_Bchw).expand_as(latent_Bchw)
+    for level, step in enumerate(
+        fixed_steps(int(base.scheduler.config.num_train_timesteps), levels)
+    ):
+        noise_Bchw = (
+            fixed_noise(latent_Bchw.shape[1:], seed, level).to(latent_Bchw).expand_as(latent_Bchw)
+        )
         step_B = torch.full((len(latent_Bchw),), step, device=latent_Bchw.device)
         noised = add_noise(base.scheduler, latent_Bchw, step_B, noise_Bchw)
 
         def predict(noisy_Bchw: Tensor, at_B: Tensor) -> Tensor:
-            return predict_noise(control, network, base.unet, noisy_Bchw, at_B, text_BLD, condition_BCHW)
+            return predict_noise(
+                control, network, base.unet, noisy_Bchw, at_B, text_BLD, condition_BCHW
+            )
 
         columns.append(sample_loss(predict, noised).cpu())
     return torch.stack(columns, dim=1)
 
 
 def level_mean(loss_NT: Tensor, base: Any, weighting: Weighting) -> Tensor:
-    """What training takes of a sample: the mean (N,) of `losses` over levels, weighted by `level_weight`."""
+    """What training takes of a sample: the mean (N,) of `losses` over levels, weighted by
+    `level_weight`.
+    """
     steps = fixed_steps(int(base.scheduler.config.num_train_timesteps), loss_NT.shape[1])
     return (loss_NT * level_weight(base.scheduler, torch.tensor(steps), weighting)).mean(dim=1)
 

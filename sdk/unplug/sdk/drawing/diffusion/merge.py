@@ -17,11 +17,12 @@ from .shipped import teacher_of_lora
 
 
 def foreign_loras(base: Any, paths: Sequence[Path]) -> list[Path]:
-    """Those weights whose record says that they were trained on another base than this one, which may fit it all the same.
+    """Those weights whose record says that they were trained on another base than this one, which
+    may fit it all the same.
 
     Args:
-        base: see `load_base`; before `load_loras` changes it. Of one in half precision, whose numbers are no longer those that
-            the record's digest is of, none is found.
+        base: see `load_base`; before `load_loras` changes it. Of one in half precision, whose
+            numbers are no longer those that the record's digest is of, none is found.
         paths: see `load_loras`.
     """
     if base.unet.dtype != torch.float32:
@@ -37,7 +38,8 @@ def merge_loras(base: Any, paths: Sequence[Path], out: Path) -> None:
     Args:
         base: see `load_base`; changed in place.
         paths: see `load_loras`.
-        out: an empty folder; a diffusers pipeline in float32 without `unplug.json` is written there.
+        out: an empty folder; a diffusers pipeline in float32 without `unplug.json` is written
+            there.
 
     Raises:
         CheckpointError: see `load_loras`.

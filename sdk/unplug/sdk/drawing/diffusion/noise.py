@@ -17,7 +17,9 @@ from unplug.core import InputError
 from .recipe import Timesteps, Weighting
 
 MIN_SHARE = 0.005
-"""Smallest share of signal that an error is divided by: the last step of a scheduler with zero terminal SNR has none."""
+"""Smallest share of signal that an error is divided by: the last step of a scheduler with zero
+terminal SNR has none.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +27,8 @@ class Noised:
     """Latents at random noise levels, and what is to be predicted from them.
 
     Args:
-        latent_Bchw: noisy latents. step_B: their timesteps. target_Bchw: noise or velocity, as the scheduler says.
+        latent_Bchw: noisy latents. step_B: their timesteps. target_Bchw: noise or velocity, as the
+            scheduler says.
     """
 
     latent_Bchw: Tensor
@@ -34,7 +37,8 @@ class Noised:
 
 
 def draw_steps(count: int, total: int, timesteps: Timesteps, generator: torch.Generator) -> Tensor:
-    """`count` timesteps: uniform, or t = (1 - u^3) T, which dwells on the noisy ones where structure is decided.
+    """`count` timesteps: uniform, or t = (1 - u^3) T, which dwells on the noisy ones where
+    structure is decided.
 
     Reference:
         Mou et al., T2I-Adapter, 2023, section 3.4 (cubic sampling).
@@ -45,7 +49,8 @@ def draw_steps(count: int, total: int, timesteps: Timesteps, generator: torch.Ge
 
 
 def add_noise(scheduler: Any, clean_Bchw: Tensor, step_B: Tensor, noise_Bchw: Tensor) -> Noised:
-    """x_t = sqrt(a_t) x + sqrt(1 - a_t) e, with the target: e, or the velocity sqrt(a_t) e - sqrt(1 - a_t) x.
+    """x_t = sqrt(a_t) x + sqrt(1 - a_t) e, with the target: e, or the velocity sqrt(a_t) e - sqrt(1
+    - a_t) x.
 
     Args:
         scheduler: diffusers' scheduler of the base.
@@ -61,22 +66,34 @@ def add_noise(scheduler: Any, clean_Bchw: Tensor, step_B: Tensor, noise_Bchw: Te
     """
     kind = scheduler.config.get("prediction_type")
     if kind not in ("epsilon", "v_prediction"):
-        raise InputError(f"prediction type {kind!r}", "training it is not supported", "Use a base of epsilon or v_prediction")
-    # Not the scheduler's own add_noise: that of a sampler in terms of sigma (Euler, LMS) gives x + sigma e.
+        raise InputError(
+            f"prediction type {kind!r}",
+            "training it is not supported",
+            "Use a base of epsilon or v_prediction",
+        )
+    # Not the scheduler's own add_noise: that of a sampler in terms of sigma (Euler, LMS) gives x +
+    # sigma e.
     share_B = scheduler.alphas_cumprod.to(clean_Bchw.device)[step_B]
-    signal_B111, spread_B111 = share_B.sqrt().view(-1, 1, 1, 1), (1.0 - share_B).sqrt().view(-1, 1, 1, 1)
+    signal_B111, spread_B111 = (
+        share_B.sqrt().view(-1, 1, 1, 1),
+        (1.0 - share_B).sqrt().view(-1, 1, 1, 1),
+    )
     noisy_Bchw = signal_B111 * clean_Bchw + spread_B111 * noise_Bchw
-    target_Bchw = noise_Bchw if kind == "epsilon" else signal_B111 * noise_Bchw - spread_B111 * clean_Bchw
+    target_Bchw = (
+        noise_Bchw if kind == "epsilon" else signal_B111 * noise_Bchw - spread_B111 * clean_Bchw
+    )
     return Noised(latent_Bchw=noisy_Bchw, step_B=step_B, target_Bchw=target_Bchw)
 
 
 def level_weight(scheduler: Any, step_B: Tensor, weighting: Weighting) -> Tensor:
-    """Weights (B,) of the squared error of what a base predicts, so that it counts as an error of noise or of velocity.
+    """Weights (B,) of the squared error of what a base predicts, so that it counts as an error of
+    noise or of velocity.
 
     |v - v'|^2 = |e - e'|^2 / a_t = |e - e'|^2 (SNR + 1) / SNR
 
-    Noise is easy to see where there is much of it: its error falls fifty-fold from the clean to the noisy steps, and with it
-    what a control, which works at the noisy steps, gets of the gradient. The error of the velocity stays about level.
+    Noise is easy to see where there is much of it: its error falls fifty-fold from the clean to the
+    noisy steps, and with it what a control, which works at the noisy steps, gets of the gradient.
+    The error of the velocity stays about level.
 
     Args:
         scheduler: of the base. step_B: timesteps. weighting: whose error.

@@ -55,7 +55,11 @@ class StepRecipe:
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
-            raise InputError(f"precision {self.precision!r}", "no such choice", f"Use one of {', '.join(PRECISIONS)}")
+            raise InputError(
+                f"precision {self.precision!r}",
+                "no such choice",
+                f"Use one of {', '.join(PRECISIONS)}",
+            )
         for name, (low, high) in self.ranges.items():
             value = getattr(self, name)
             if isinstance(low, int) and not isinstance(value, int):
@@ -78,12 +82,18 @@ class StepRecipe:
 
     @classmethod
     def from_dict(cls, raw: Any) -> Self:
-        """The inverse of `to_dict`; `InputError` where a field is missing, unknown or of the wrong type.
+        """The inverse of `to_dict`; `InputError` where a field is missing, unknown or of the wrong
+        type.
 
-        None is filled in: what a version that knew fewer of them trained cannot be trained again alike.
+        None is filled in: what a version that knew fewer of them trained cannot be trained again
+        alike.
         """
         if not isinstance(raw, dict) or raw.keys() != {item.name for item in fields(cls)}:
-            raise InputError("recipe", "it is not one that this version of unplug wrote", "Train the original again")
+            raise InputError(
+                "recipe",
+                "it is not one that this version of unplug wrote",
+                "Train the original again",
+            )
         try:
             return cls(**raw)
         except TypeError as error:
@@ -91,7 +101,9 @@ class StepRecipe:
 
 
 def check_prompting(drop_text: float, captions: int) -> None:
-    """`InputError` where the share of left-out prompts, or the number of prompts a picture, is out of range."""
+    """`InputError` where the share of left-out prompts, or the number of prompts a picture, is out
+    of range.
+    """
     if not 0 <= drop_text <= 1:
         raise InputError(f"drop_text {drop_text}", "not a share", "Use 0 to 1")
     if not isinstance(captions, int) or not 1 <= captions <= 64:
@@ -124,7 +136,8 @@ class BaseRecipe(StepRecipe):
     """How UNet and text encoder are trained together.
 
     Args:
-        drop_text: share of prompts that are replaced by the empty one, for guidance without a classifier.
+        drop_text: share of prompts that are replaced by the empty one, for guidance without a
+            classifier.
         captions: prompts drawn for each picture.
     """
 
@@ -149,9 +162,12 @@ class ControlRecipe(StepRecipe):
         timesteps: "uniform", or "cubic", which dwells on the noisy steps.
         weighting: whose squared error is the loss, see `level_weight`.
         captions: prompts a picture.
-        clutter: share of samples in whose condition lines are missing and others are too many, see `clutter`.
-        accumulate: parts in which a step's samples pass through the networks, for a base that does not fit otherwise.
-        checkpointing: the base computes its activations twice instead of keeping them; the weights are the same.
+        clutter: share of samples in whose condition lines are missing and others are too many, see
+            `clutter`.
+        accumulate: parts in which a step's samples pass through the networks, for a base that does
+            not fit otherwise.
+        checkpointing: the base computes its activations twice instead of keeping them; the weights
+            are the same.
     """
 
     steps: int = 3000
@@ -167,9 +183,17 @@ class ControlRecipe(StepRecipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.timesteps not in TIMESTEPS:
-            raise InputError(f"timesteps {self.timesteps!r}", "no such choice", f"Use one of {', '.join(TIMESTEPS)}")
+            raise InputError(
+                f"timesteps {self.timesteps!r}",
+                "no such choice",
+                f"Use one of {', '.join(TIMESTEPS)}",
+            )
         if self.weighting not in WEIGHTINGS:
-            raise InputError(f"weighting {self.weighting!r}", "no such choice", f"Use one of {', '.join(WEIGHTINGS)}")
+            raise InputError(
+                f"weighting {self.weighting!r}",
+                "no such choice",
+                f"Use one of {', '.join(WEIGHTINGS)}",
+            )
         check_prompting(self.drop_text, self.captions)
         if not 0 <= self.clutter <= 1:
             raise InputError(f"clutter {self.clutter}", "not a share", "Use 0 to 1")

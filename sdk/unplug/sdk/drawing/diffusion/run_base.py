@@ -1,4 +1,6 @@
-"""``unplug train base``: autoencoder, then UNet and text encoder, then a ``StableDiffusionPipeline`` folder."""
+"""``unplug train base``: autoencoder, then UNet and text encoder, then a
+``StableDiffusionPipeline`` folder.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,13 @@ from unplug.core import (
 )
 from unplug.plugins import safetensors_errors
 from unplug.sdk.learning.data import Dataset, Split, captions_digest, captions_of
-from unplug.sdk.learning.training import StateFile, describe_device, fingerprint, seeded, training_dir
+from unplug.sdk.learning.training import (
+    StateFile,
+    describe_device,
+    fingerprint,
+    seeded,
+    training_dir,
+)
 
 from .base_training import BaseLoss, fit_base
 from .digest import TEXT_PREFIX, weights_digest
@@ -41,7 +49,17 @@ from .small import TOKENS, VOCABULARY, assemble, build_scheduler, build_vae
 from .steered_pictures import generate
 from .steps import Trained, processes, round_to_half, train_steps
 from .tokenizer import encode, open_tokenizer, train_tokenizer
-from .vae import Crops, VAELoss, VAERecipe, encode_all, pictures_at_once, psnr, scaling_factor, to_image, to_pixels
+from .vae import (
+    Crops,
+    VAELoss,
+    VAERecipe,
+    encode_all,
+    pictures_at_once,
+    psnr,
+    scaling_factor,
+    to_image,
+    to_pixels,
+)
 
 RECORD_SCHEMA = "unplug-base/1"
 PREVIEWS = 8
@@ -71,13 +89,15 @@ def train_base(
     Args:
         dataset: pictures with captions; the side a multiple of 8.
         split: its train set is learned; validation pictures measure the autoencoder.
-        out: pipeline folder; ``.NAME.training`` beside it holds state and sampling grids until the end.
+        out: pipeline folder; ``.NAME.training`` beside it holds state and sampling grids until the
+            end.
         vae_recipe, recipe: how.
         seed: of everything random.
         device: where to compute.
         restart: drop an unfinished run.
-        start: a pipeline from `load_base`, changed here, whose weights and tokenizer are gone on from. Its encoder stays as it
-            is, and with it what a latent means: only the decoder learns more.
+        start: a pipeline from `load_base`, changed here, whose weights and tokenizer are gone on
+            from. Its encoder stays as it is, and with it what a latent means: only the decoder
+            learns more.
         sample_every: steps between two sampling grids.
         half: store the weights in float16; they are measured as they are stored.
         show: progress bars.
@@ -88,7 +108,8 @@ def train_base(
     Raises:
         DataError: no captions, or a side that is no multiple of 8.
         InputError: several processes.
-        TrainingError, CheckpointError, OutputError: see `train_steps`, `round_to_half` and `StateFile`.
+        TrainingError, CheckpointError, OutputError: see `train_steps`, `round_to_half` and
+            `StateFile`.
     """
     _refuse(dataset, split, device)
     check_replaceable(out, RECORD, OURS)
@@ -100,10 +121,17 @@ def train_base(
     rows = [int(index) for index in dataset.indices(split.train)]
     own = [captions[row] for row in rows]
     facts = {
-        "data": dataset.digest, "split": split.sha256, "captions": captions_digest(captions), "vae": vae_recipe.to_dict(),
-        "start": {} if start is None else {name: weights_digest(getattr(start, name)) for name in NETWORKS},
-    }  # fmt: skip
-    vae, vae_run = _autoencoder(dataset, split, rows, vae_recipe, work, facts, start, seed=seed, device=device, show=show)
+        "data": dataset.digest,
+        "split": split.sha256,
+        "captions": captions_digest(captions),
+        "vae": vae_recipe.to_dict(),
+        "start": {}
+        if start is None
+        else {name: weights_digest(getattr(start, name)) for name in NETWORKS},
+    }
+    vae, vae_run = _autoencoder(
+        dataset, split, rows, vae_recipe, work, facts, start, seed=seed, device=device, show=show
+    )
     latent_Nchw = _latents(vae, dataset, rows, work, device)
     if start is None:
         vae.register_to_config(scaling_factor=scaling_factor(latent_Nchw))
@@ -113,18 +141,33 @@ def train_base(
         return assemble(vae, model.text_encoder, tokenizer, model.unet, build_scheduler())
 
     def preview(model: BaseLoss, step: int) -> None:
-        prompts = [captions[int(index)][0] for index in dataset.indices(split.validation[:PREVIEWS])]
+        prompts = [
+            captions[int(index)][0] for index in dataset.indices(split.validation[:PREVIEWS])
+        ]
         pictures = generate(
-            assembled(model), prompts, seeds=list(range(len(prompts))), size=dataset.size, schedule=SAMPLED.schedule
+            assembled(model),
+            prompts,
+            seeds=list(range(len(prompts))),
+            size=dataset.size,
+            schedule=SAMPLED.schedule,
         )
         image_grid([pictures]).save(work / f"sample-{step:07d}.png")
 
     networks = None if start is None else (start.unet, start.text_encoder)
     done = fit_base(
-        latent_Nchw * float(vae.config.scaling_factor), own, tokenizer, recipe, seed=seed, device=device,
-        state_path=work / "unet.safetensors", facts=facts, networks=networks,
-        on_sample=preview, sample_every=sample_every, show=show,
-    )  # fmt: skip
+        latent_Nchw * float(vae.config.scaling_factor),
+        own,
+        tokenizer,
+        recipe,
+        seed=seed,
+        device=device,
+        state_path=work / "unet.safetensors",
+        facts=facts,
+        networks=networks,
+        on_sample=preview,
+        sample_every=sample_every,
+        show=show,
+    )
     pipe = assembled(done.model)
     if half:
         for name in NETWORKS:
@@ -138,25 +181,39 @@ def train_base(
         "parameters": {name: _count(getattr(pipe, name)) for name in NETWORKS},
     }
     save_base(pipe, out, record, half=half)
-    load_base(str(out), device=torch.device("cpu"))  # only what can be read makes the state superfluous
+    # only what can be read makes the state superfluous
+    load_base(str(out), device=torch.device("cpu"))
     shutil.rmtree(work, ignore_errors=True)
     return out
 
 
 def _refuse(dataset: Dataset, split: Split, device: torch.device) -> None:
     if dataset.size % 8:
-        raise DataError(f"data {dataset.spec}", f"{dataset.size} px is no multiple of 8", "Load it at 128, say")
+        raise DataError(
+            f"data {dataset.spec}", f"{dataset.size} px is no multiple of 8", "Load it at 128, say"
+        )
     if not (split.train and split.validation):
-        raise DataError("split", "it has no training or no validation samples", "Make the split again")
+        raise DataError(
+            "split", "it has no training or no validation samples", "Make the split again"
+        )
     if processes(device).num_processes > 1:
-        raise InputError("train base", "it runs in one process", "Start it without accelerate launch")
+        raise InputError(
+            "train base", "it runs in one process", "Start it without accelerate launch"
+        )
 
 
-def _record(dataset: Dataset, split: Split, vae_run: Trained, done: Trained, device: torch.device) -> dict[str, Any]:
+def _record(
+    dataset: Dataset, split: Split, vae_run: Trained, done: Trained, device: torch.device
+) -> dict[str, Any]:
     return {
         "schema": RECORD_SCHEMA,
         "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
-        "split": {"sha256": split.sha256, "seed": split.seed, "train": len(split.train), "validation": len(split.validation)},
+        "split": {
+            "sha256": split.sha256,
+            "seed": split.seed,
+            "train": len(split.train),
+            "validation": len(split.validation),
+        },
         "image_size": dataset.size,
         "cost": {"wall_s": vae_run.wall_s + done.wall_s, "device": describe_device(device)},
         "history": {"vae": list(vae_run.history), "base": list(done.history)},
@@ -165,26 +222,45 @@ def _record(dataset: Dataset, split: Split, vae_run: Trained, done: Trained, dev
 
 
 @torch.no_grad()
-def base_metrics(pipe: Any, dataset: Dataset, split: Split, captions: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """The autoencoder's PSNR, and the loss at fixed noise with the first prompts, on `n` validation pictures at most."""
+def base_metrics(
+    pipe: Any, dataset: Dataset, split: Split, captions: Sequence[Sequence[str]]
+) -> dict[str, Any]:
+    """The autoencoder's PSNR, and the loss at fixed noise with the first prompts, on `n` validation
+    pictures at most.
+    """
     size, quality, loss = pictures_at_once(dataset.size), 0.0, 0.0
     rows = [int(row) for row in dataset.indices(split.validation[:MEASURED])]
     for part in (rows[start : start + size] for start in range(0, len(rows), size)):
         image_BCHW = to_image(dataset.pixels(part), pipe.vae.device)
         latent_Bchw = pipe.vae.encode(image_BCHW).latent_dist.mean * pipe.vae.config.scaling_factor
         ids_BL = encode(pipe.tokenizer, [captions[row][0] for row in part])
-        batch = {"latent_Bchw": latent_Bchw, "text_BLD": pipe.text_encoder(ids_BL.to(pipe.device))[0]}
+        batch = {
+            "latent_Bchw": latent_Bchw,
+            "text_BLD": pipe.text_encoder(ids_BL.to(pipe.device))[0],
+        }
         quality += psnr(pipe.vae, image_BCHW) * len(part)
         loss += float(batch_losses(None, None, pipe, batch, LEVELS, 0).mean()) * len(part)
     return {"n": len(rows), "vae_psnr_db": quality / len(rows), "loss": loss / len(rows)}
 
 
 def _autoencoder(
-    dataset: Dataset, split: Split, rows: list[int], recipe: VAERecipe, work: Path, facts: dict[str, Any], before: Any,
-    *, seed: int, device: torch.device, show: bool,
-) -> tuple[Any, Trained]:  # fmt: skip
+    dataset: Dataset,
+    split: Split,
+    rows: list[int],
+    recipe: VAERecipe,
+    work: Path,
+    facts: dict[str, Any],
+    before: Any,
+    *,
+    seed: int,
+    device: torch.device,
+    show: bool,
+) -> tuple[Any, Trained]:
     with seeded(seed, 11):
-        model = VAELoss(build_vae(dataset.size, recipe.channels) if before is None else before.vae, encoder=before is None)
+        model = VAELoss(
+            build_vae(dataset.size, recipe.channels) if before is None else before.vae,
+            encoder=before is None,
+        )
     marks = fingerprint(kind="vae", seed=seed, torch=torch.__version__, **facts)
     state = StateFile(path=work / "vae.safetensors", fingerprint=marks)
     shown = to_image(dataset.pixels(dataset.indices(split.validation[:PREVIEWS])), device)
@@ -195,14 +271,26 @@ def _autoencoder(
         image_grid([_pictures(shown), _pictures(decoded)]).save(work / f"vae-{step:07d}.png")
 
     done = train_steps(
-        model, Crops(dataset, rows, recipe.crop, device), recipe, seed=seed, device=device, state=state,
-        on_sample=preview, sample_every=500, show=show, label="autoencoder",
-    )  # fmt: skip
+        model,
+        Crops(dataset, rows, recipe.crop, device),
+        recipe,
+        seed=seed,
+        device=device,
+        state=state,
+        on_sample=preview,
+        sample_every=500,
+        show=show,
+        label="autoencoder",
+    )
     return done.model.vae, done
 
 
-def _latents(vae: Any, dataset: Dataset, rows: list[int], work: Path, device: torch.device) -> torch.Tensor:
-    """`encode_all`, kept beside the state: a run that goes on after a kill need not encode everything again."""
+def _latents(
+    vae: Any, dataset: Dataset, rows: list[int], work: Path, device: torch.device
+) -> torch.Tensor:
+    """`encode_all`, kept beside the state: a run that goes on after a kill need not encode
+    everything again.
+    """
     path, marks = work / "latents.safetensors", {"vae": weights_digest(vae), "rows": str(len(rows))}
     try:
         with safe_open(path, framework="pt") as handle:
@@ -218,7 +306,9 @@ def _latents(vae: Any, dataset: Dataset, rows: list[int], work: Path, device: to
 
 
 def _tokenizer(folder: Path, captions: Sequence[Sequence[str]]) -> Any:
-    """An unfinished run goes on with its own: other token ids would be other words to the text encoder."""
+    """An unfinished run goes on with its own: other token ids would be other words to the text
+    encoder.
+    """
     if not folder.is_dir():
         with atomic_dir(folder) as temporary:
             prompts = (text for texts in captions for text in texts)
@@ -235,11 +325,14 @@ def _count(module: Any) -> int:
 
 
 def save_base(pipe: Any, out: Path, record: dict[str, Any], *, half: bool) -> None:
-    """Writes a pipeline folder with its record, atomically; `half` stores float16 under the ordinary file names."""
+    """Writes a pipeline folder with its record, atomically; `half` stores float16 under the
+    ordinary file names.
+    """
     with atomic_dir(out, owner=RECORD, ours=OURS) as temporary, quiet():
         (pipe.to(torch.float16) if half else pipe).save_pretrained(temporary)
         pipe.to(torch.float32)
-        # transformers computes in the type that a configuration names, diffusers in float32: half the pipeline each way.
+        # transformers computes in the type that a configuration names, diffusers in float32: half
+        # the pipeline each way.
         pipe.text_encoder.config.dtype = torch.float32
         pipe.text_encoder.config.save_pretrained(temporary / "text_encoder")
         prefix_text_encoder(temporary)
@@ -250,20 +343,26 @@ def save_base(pipe: Any, out: Path, record: dict[str, Any], *, half: bool) -> No
 
 
 def _forget_place(config: Path) -> None:
-    """Takes out of a configuration where its network was loaded from: that is a path of the machine that trained."""
+    """Takes out of a configuration where its network was loaded from: that is a path of the machine
+    that trained.
+    """
     found = json.loads(config.read_text(encoding="utf-8"))
     if found.pop("_name_or_path", None) is not None:
         config.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def prefix_text_encoder(folder: Path) -> None:
-    """Renames the text encoder's tensors in a pipeline folder as transformers up to 5.0 wants them; 5.23 reads them as well.
+    """Renames the text encoder's tensors in a pipeline folder as transformers up to 5.0 wants them;
+    5.23 reads them as well.
 
-    Without the prefix those versions find none of them and start from random numbers, with a warning at most.
+    Without the prefix those versions find none of them and start from random numbers, with a
+    warning at most.
     """
     path = folder / "text_encoder" / "model.safetensors"
     found = load_file(path)
-    named = {f"{TEXT_PREFIX}{name.removeprefix(TEXT_PREFIX)}": value for name, value in found.items()}
+    named = {
+        f"{TEXT_PREFIX}{name.removeprefix(TEXT_PREFIX)}": value for name, value in found.items()
+    }
     if named.keys() != found.keys():
         with atomic_path(path) as temporary, safetensors_errors(path):
             save_file(named, temporary, metadata={"format": "pt"})
@@ -294,6 +393,9 @@ Parameters: UNet {unet:,}, autoencoder {vae:,}, text encoder {text_encoder:,}. A
 def _card(record: dict[str, Any]) -> str:
     return _CARD.format(
         begun="on from another base's weights" if record.get("start") else "from scratch",
-        image_size=record["image_size"], spec=record["data"]["spec"], seed=record["seed"],
-        psnr=record["metrics"]["vae_psnr_db"], **record["parameters"],
-    )  # fmt: skip
+        image_size=record["image_size"],
+        spec=record["data"]["spec"],
+        seed=record["seed"],
+        psnr=record["metrics"]["vae_psnr_db"],
+        **record["parameters"],
+    )

@@ -1,4 +1,6 @@
-"""``unplug train plugin``: from a frozen base, a condition and captioned pictures to a plugin checkpoint."""
+"""``unplug train plugin``: from a frozen base, a condition and captioned pictures to a plugin
+checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ PREVIEWS = 6
 def previews(
     control: Control, base: Any, data: ControlSet, *, seed: int, how: Sampling, folder: Path
 ) -> Callable[[Any, int], None]:
-    """Writes a grid of a network at a step: conditions above what the bare base, and the base with the control, make of them.
+    """Writes a grid of a network at a step: conditions above what the bare base, and the base with
+    the control, make of them.
 
     Args:
         control: kind of the network.
@@ -50,11 +53,21 @@ def previews(
     conditions = [Image.fromarray(np.asarray(data.condition[row])) for row in rows]
 
     def drawn(pipe: Any, **more: Any) -> list[Image.Image]:
-        prompts, seeds = [data.prompts[data.prompt[row, 0]] for row in rows], [seed + place for place in range(len(rows))]
+        prompts, seeds = (
+            [data.prompts[data.prompt[row, 0]] for row in rows],
+            [seed + place for place in range(len(rows))],
+        )
         return generate(
-            pipe, prompts, seeds=seeds, size=conditions[0].width, steps=how.steps, guidance=how.guidance, solver=how.solver,
-            schedule=how.schedule, **more,
-        )  # fmt: skip
+            pipe,
+            prompts,
+            seeds=seeds,
+            size=conditions[0].width,
+            steps=how.steps,
+            guidance=how.guidance,
+            solver=how.solver,
+            schedule=how.schedule,
+            **more,
+        )
 
     @cache
     def plain() -> list[Image.Image]:
@@ -62,7 +75,9 @@ def previews(
 
     def write(network: Any, step: int) -> None:
         steered = drawn(control.pipeline(base, network.eval()), image=conditions)
-        sheet = image_grid([conditions, plain(), steered], labels=["condition", "base", control.label])
+        sheet = image_grid(
+            [conditions, plain(), steered], labels=["condition", "base", control.label]
+        )
         with atomic_path(folder / f"sample-{step:07d}.png") as temporary:
             sheet.save(temporary, format="PNG")
 
@@ -94,7 +109,8 @@ def train_plugin(
     show: bool = True,
     role: str = "original",
 ) -> Checkpoint:
-    """Trains, measures and saves a plugin; an unfinished run of the same kind at `out` is continued.
+    """Trains, measures and saves a plugin; an unfinished run of the same kind at `out` is
+    continued.
 
     Args:
         base: the frozen pipeline, see `load_base`.
@@ -102,9 +118,11 @@ def train_plugin(
         dataset: captioned pictures of the base's size.
         split: the retain set is trained on.
         kind: name of the condition.
-        out: checkpoint folder; ``.NAME.training`` beside it holds state and sampling grids until the end.
+        out: checkpoint folder; ``.NAME.training`` beside it holds state and sampling grids until
+            the end.
         recipe: how.
-        options: settings of the condition; depth of drawn faces without a model is the renderer's, see `with_exact`.
+        options: settings of the condition; depth of drawn faces without a model is the renderer's,
+            see `with_exact`.
         seed: of everything random.
         device: where to compute.
         restart: drop an unfinished run.
@@ -119,10 +137,15 @@ def train_plugin(
 
     Raises:
         DataError, InputError: see `load_control_set`.
-        TrainingError, CheckpointError, OutputError: see `train_steps`, `round_to_half`, `StateFile`, `save_checkpoint`.
+        TrainingError, CheckpointError, OutputError: see `train_steps`, `round_to_half`,
+            `StateFile`, `save_checkpoint`.
     """
     if split.data_digest != dataset.digest:
-        raise DataError(f"data {dataset.spec}", "the split was made from other data (digest differs)", "Make the split again")
+        raise DataError(
+            f"data {dataset.spec}",
+            "the split was made from other data (digest differs)",
+            "Make the split again",
+        )
     if start is not None:
         start.model.check_base(base.unet)
     work, team = training_dir(out), processes(device)
@@ -135,21 +158,38 @@ def train_plugin(
             if restart:
                 shutil.rmtree(work, ignore_errors=True)
             check_place(out)
-        data, missing = load_control_set(base, dataset, kind, options, captions=recipe.captions, seed=seed, show=show)
+        data, missing = load_control_set(
+            base, dataset, kind, options, captions=recipe.captions, seed=seed, show=show
+        )
     parts = {"train": split.retain, "validation": split.validation, "test": split.test}
     sets = {name: data.subset(ids) for name, ids in parts.items()}
     facts = {
-        "data": dataset.digest, "split": keyed(split).sha256, "captions": data.captions_sha256, "base": base_digest(base),
+        "data": dataset.digest,
+        "split": keyed(split).sha256,
+        "captions": data.captions_sha256,
+        "base": base_digest(base),
         "start": None if start is None else start.sha256,
-    }  # fmt: skip
+    }
     control = CONTROLS.get("plugin")()
-    preview = previews(control, base, sets["validation"], seed=seed, how=sampling_of(base_name), folder=work)
+    preview = previews(
+        control, base, sets["validation"], seed=seed, how=sampling_of(base_name), folder=work
+    )
     done = fit_control(
-        control, base, sets["train"], recipe, condition=kind, image_size=dataset.size, seed=seed, device=device,
-        state_path=work / "state.safetensors", facts=facts | {"condition_settings": made_of},
-        start=None if start is None else start.model, on_sample=preview if len(sets["validation"]) else None,
-        sample_every=sample_every, show=show,
-    )  # fmt: skip
+        control,
+        base,
+        sets["train"],
+        recipe,
+        condition=kind,
+        image_size=dataset.size,
+        seed=seed,
+        device=device,
+        state_path=work / "state.safetensors",
+        facts=facts | {"condition_settings": made_of},
+        start=None if start is None else start.model,
+        on_sample=preview if len(sets["validation"]) else None,
+        sample_every=sample_every,
+        show=show,
+    )
     if team.is_main_process:
         network = done.model.network
         if half:
@@ -158,18 +198,30 @@ def train_plugin(
             "schema": RECORD_SCHEMA,
             "role": role,
             "base": {"name": base_name, "sha256": facts["base"]},
-            "condition": {"kind": kind, "settings": portable(condition), "identity": made_of, "without": missing},
+            "condition": {
+                "kind": kind,
+                "settings": portable(condition),
+                "identity": made_of,
+                "without": missing,
+            },
             "captions": facts["captions"],
             "recipe": recipe.to_dict(),
             "start": facts["start"],
             "seed": seed,
             "captions_seed": seed,
             "metrics": {
-                name: _measured(control, network, base, part, recipe, device) for name, part in sets.items() if len(part)
+                name: _measured(control, network, base, part, recipe, device)
+                for name, part in sets.items()
+                if len(part)
             },
             **_origin(dataset, split, done, device),
         }
-        save_checkpoint(network.cpu().half() if half else network.cpu(), out, record=record, card=plugin_card(record))
+        save_checkpoint(
+            network.cpu().half() if half else network.cpu(),
+            out,
+            record=record,
+            card=plugin_card(record),
+        )
         load_checkpoint(out, expect="plugin")  # only what can be read makes the state superfluous
         shutil.rmtree(work, ignore_errors=True)
     team.wait_for_everyone()
@@ -177,9 +229,16 @@ def train_plugin(
 
 
 def _measured(
-    control: Control, network: nn.Module, base: Any, data: ControlSet, recipe: ControlRecipe, device: torch.device
+    control: Control,
+    network: nn.Module,
+    base: Any,
+    data: ControlSet,
+    recipe: ControlRecipe,
+    device: torch.device,
 ) -> dict[str, Any]:
-    loss = mean_loss(control, network, base, data, weighting=recipe.weighting, device=device, most=MEASURED)
+    loss = mean_loss(
+        control, network, base, data, weighting=recipe.weighting, device=device, most=MEASURED
+    )
     return {"n": min(len(data), MEASURED), "loss": loss}
 
 
@@ -189,13 +248,16 @@ def _origin(dataset: Dataset, split: Split, done: Trained, device: torch.device)
         "split": keyed(split).to_dict(),
         "image_size": dataset.size,
         "cost": {
-            "forward": done.samples, "backward": done.samples, "wall_s": done.wall_s, "device": describe_device(device),
+            "forward": done.samples,
+            "backward": done.samples,
+            "wall_s": done.wall_s,
+            "device": describe_device(device),
             "processes": done.processes,
         },
         "history": list(done.history),
         "parameters": sum(parameter.numel() for parameter in done.model.parameters()),
         "versions": versions(),
-    }  # fmt: skip
+    }
 
 
 _CARD = """\
@@ -223,10 +285,21 @@ def plugin_card(record: dict[str, Any]) -> str:
     if "forget" in record:
         forget = record["forget"]
         share = 100 * forget["cost"]["compute_fraction"]
-        forgotten = f"\nForgotten: {forget['samples']} samples by `{forget['method']}` at {share:.1f} % of retraining.\n"
+        forgotten = (
+            f"\nForgotten: {forget['samples']} samples by `{forget['method']}` at {share:.1f} % of "
+            "retraining.\n"
+        )
     return _CARD.format(
         begun="on from another plugin's weights" if record.get("start") else "from scratch",
-        kind=record["condition"]["kind"], size=record["image_size"], role=record["role"], parameters=record["parameters"],
-        base=record["base"]["name"], digest=record["base"]["sha256"], spec=record["data"]["spec"],
-        steps=record["recipe"]["steps"], batch=record["recipe"]["batch_size"], seed=record["seed"], forgotten=forgotten,
-    )  # fmt: skip
+        kind=record["condition"]["kind"],
+        size=record["image_size"],
+        role=record["role"],
+        parameters=record["parameters"],
+        base=record["base"]["name"],
+        digest=record["base"]["sha256"],
+        spec=record["data"]["spec"],
+        steps=record["recipe"]["steps"],
+        batch=record["recipe"]["batch_size"],
+        seed=record["seed"],
+        forgotten=forgotten,
+    )

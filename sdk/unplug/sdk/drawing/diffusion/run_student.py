@@ -1,4 +1,6 @@
-"""``unplug train student``: a base that draws in few steps without guidance, or a LoRA that makes one of its teacher."""
+"""``unplug train student``: a base that draws in few steps without guidance, or a LoRA that makes
+one of its teacher.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,26 @@ from .student import ADAPTER, StudentRecipe, fit_student
 
 @one_writer
 def train_student(
-    base: Any, record: dict[str, Any], dataset: Dataset, out: Path, recipe: StudentRecipe, *, seed: int,
-    device: torch.device, half: bool = False, restart: bool = False, show: bool = True,
-) -> Path:  # fmt: skip
+    base: Any,
+    record: dict[str, Any],
+    dataset: Dataset,
+    out: Path,
+    recipe: StudentRecipe,
+    *,
+    seed: int,
+    device: torch.device,
+    half: bool = False,
+    restart: bool = False,
+    show: bool = True,
+) -> Path:
     """Trains a student and saves it; an unfinished run at `out` is continued.
 
     Args:
         base: the teacher, see `load_base`.
         record: its `base_record`.
         dataset: pictures with captions, of the base's size.
-        out: a base folder, or with a rank a folder of LoRA weights; ``.NAME.training`` beside it holds the state until the end.
+        out: a base folder, or with a rank a folder of LoRA weights; ``.NAME.training`` beside it
+            holds the state until the end.
         recipe: how.
         seed: of everything random.
         device: where to compute.
@@ -60,33 +72,54 @@ def train_student(
         InputError, TrainingError, CheckpointError, OutputError: see `fit_student` and `save_base`.
     """
     if dataset.size != (size := image_size_of(base)):
-        raise DataError(f"data at {dataset.size} px", f"the base makes pictures of {size} px", f"Load it at {size}")
+        raise DataError(
+            f"data at {dataset.size} px",
+            f"the base makes pictures of {size} px",
+            f"Load it at {size}",
+        )
     check_replaceable(out, RECORD, (RECORD, WEIGHTS_NAME, "README.md") if recipe.rank else OURS)
     work = training_dir(out)
     if restart:
         shutil.rmtree(work, ignore_errors=True)
     make_folder(work, 0o700)
     captions = captions_of(dataset, seed=seed, variants=recipe.captions)
-    facts = {"data": dataset.digest, "captions": captions_digest(captions), "teacher": base_digest(base)}
+    facts = {
+        "data": dataset.digest,
+        "captions": captions_digest(captions),
+        "teacher": base_digest(base),
+    }
     latent_Nchw = torch.from_numpy(latents(base, dataset, show=show)[:].astype("float32"))
     done = fit_student(
-        base, latent_Nchw, captions, recipe, seed=seed, device=device, state_path=work / "unet.safetensors", facts=facts,
+        base,
+        latent_Nchw,
+        captions,
+        recipe,
+        seed=seed,
+        device=device,
+        state_path=work / "unet.safetensors",
+        facts=facts,
         show=show,
-    )  # fmt: skip
+    )
     student: Any = done.model
     if half:
         round_to_half(student.unet)
     told = {
-        "teacher": facts["teacher"], "student": recipe.to_dict(), "seed": seed, "data": {"spec": dataset.spec} | facts,
-        "sampling": {"steps": recipe.drawn_steps, "guidance": 1.0, "solver": "ddim"}, "history": list(done.history),
-        "cost": {"wall_s": done.wall_s, "device": describe_device(device)}, "versions": versions(),
-    }  # fmt: skip
+        "teacher": facts["teacher"],
+        "student": recipe.to_dict(),
+        "seed": seed,
+        "data": {"spec": dataset.spec} | facts,
+        "sampling": {"steps": recipe.drawn_steps, "guidance": 1.0, "solver": "ddim"},
+        "history": list(done.history),
+        "cost": {"wall_s": done.wall_s, "device": describe_device(device)},
+        "versions": versions(),
+    }
     if recipe.rank:
         _save_lora(student.unet, out, told, half=half)
     else:
         base.unet = student.unet.requires_grad_(False)
         save_base(base, out, {**record, **told}, half=half)
-        load_base(str(out), device=torch.device("cpu"))  # only what can be read makes the state superfluous
+        # only what can be read makes the state superfluous
+        load_base(str(out), device=torch.device("cpu"))
     shutil.rmtree(work, ignore_errors=True)
     return out
 
@@ -98,10 +131,19 @@ def _save_lora(unet: Any, out: Path, told: dict[str, Any], *, half: bool) -> Non
     if half:
         layers = {name: value.half() for name, value in layers.items()}
     steps = told["sampling"]["steps"]
-    with atomic_dir(out, owner=RECORD, ours=(RECORD, WEIGHTS_NAME, "README.md")) as temporary, quiet():
-        diffusers().StableDiffusionPipeline.save_lora_weights(temporary, unet_lora_layers=layers, safe_serialization=True)
-        (temporary / "README.md").write_text(_CARD.format(steps=steps, teacher=told["teacher"]), encoding="utf-8")
-        write_json(temporary / RECORD, {"schema": LORA_SCHEMA, **told, "sha256": sha256_tree(temporary)[0]})
+    with (
+        atomic_dir(out, owner=RECORD, ours=(RECORD, WEIGHTS_NAME, "README.md")) as temporary,
+        quiet(),
+    ):
+        diffusers().StableDiffusionPipeline.save_lora_weights(
+            temporary, unet_lora_layers=layers, safe_serialization=True
+        )
+        (temporary / "README.md").write_text(
+            _CARD.format(steps=steps, teacher=told["teacher"]), encoding="utf-8"
+        )
+        write_json(
+            temporary / RECORD, {"schema": LORA_SCHEMA, **told, "sha256": sha256_tree(temporary)[0]}
+        )
 
 
 _CARD = """\

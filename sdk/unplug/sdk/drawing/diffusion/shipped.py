@@ -40,7 +40,9 @@ class Sampling:
 
 
 OURS = Sampling(steps=6, guidance=2.5, solver="dpm++", schedule="linear")
-"""For bases of `unplug train base`; what six, four and two steps of it draw is measured in docs/plugins.md."""
+"""For bases of `unplug train base`; what six, four and two steps of it draw is measured in
+docs/plugins.md.
+"""
 USUAL = Sampling(steps=25, guidance=7.5, solver=None)
 """For Stable Diffusion."""
 
@@ -66,7 +68,8 @@ def _folders_with(file: str) -> list[str]:
 
 
 def find_lora(name: str) -> Path:
-    """The folder of LoRA weights that ship, by their name; else the path that was given. ``./NAME`` is always a path.
+    """The folder of LoRA weights that ship, by their name; else the path that was given. ``./NAME``
+    is always a path.
 
     Raises:
         CheckpointError: see `shipped_path`.
@@ -75,9 +78,11 @@ def find_lora(name: str) -> Path:
 
 
 def shipped_folder(name: str) -> Path:
-    """The folder of a plugin, of the base or of a part of the base that ships, by its name; else the folder that was given.
+    """The folder of a plugin, of the base or of a part of the base that ships, by its name; else
+    the folder that was given.
 
-    Of equal names the one that ships: a folder called canny does not change what ``canny`` means, ``./canny`` is it.
+    Of equal names the one that ships: a folder called canny does not change what ``canny`` means,
+    ``./canny`` is it.
 
     Raises:
         CheckpointError: see `shipped_path`.
@@ -103,7 +108,8 @@ def base_name(folder: Path) -> str:
 
 
 def sampling_by_record(folder: Path) -> Sampling:
-    """What suits a base by default: fewer steps and less guidance for those of `unplug train base`, which have a record.
+    """What suits a base by default: fewer steps and less guidance for those of `unplug train base`,
+    which have a record.
 
     The record of a student says itself how it draws.
 
@@ -120,7 +126,8 @@ def sampling_by_record(folder: Path) -> Sampling:
 
 
 def sampling_of_lora(weights: Path) -> Sampling | None:
-    """What suits LoRA weights, where the record beside them tells: of those that `unplug train student` made.
+    """What suits LoRA weights, where the record beside them tells: of those that `unplug train
+    student` made.
 
     Args:
         weights: a folder or a file, see `load_loras`.
@@ -133,18 +140,24 @@ def sampling_of_lora(weights: Path) -> Sampling | None:
 
 
 def teacher_of_lora(weights: Path) -> str | None:
-    """`base_digest` of the base that LoRA weights were trained on, where the record beside them tells."""
+    """`base_digest` of the base that LoRA weights were trained on, where the record beside them
+    tells.
+    """
     told = _record_of_lora(weights)[1].get("teacher")
     return told if isinstance(told, str) else None
 
 
 def _record_of_lora(weights: Path) -> tuple[Path, dict[str, Any]]:
-    """The record beside weights of `unplug train student`, and its place; empty where there is none of theirs."""
+    """The record beside weights of `unplug train student`, and its place; empty where there is none
+    of theirs.
+    """
     from unplug.plugins import RECORD
 
     file = lora_file(weights)
     record = file.with_name(RECORD)
-    if file.name != WEIGHTS_NAME or not record.is_file():  # other weights beside a record are not its own
+    if (
+        file.name != WEIGHTS_NAME or not record.is_file()
+    ):  # other weights beside a record are not its own
         return record, {}
     own = read_json(record, max_bytes=MAX_RECORD_BYTES)
     return record, own if isinstance(own, dict) and own.get("schema") == LORA_SCHEMA else {}
@@ -159,7 +172,12 @@ def _told(sampling: Any, where: Path) -> Sampling:
     if not isinstance(sampling, dict) or sampling.keys() != {"steps", "guidance", "solver"}:
         raise CheckpointError(str(where), "it does not say how its base is drawn with", fix)
     steps, guidance, solver = (sampling[name] for name in ("steps", "guidance", "solver"))
-    right = type(steps) is int and 1 <= steps <= 1000 and isinstance(guidance, int | float) and 1 <= guidance <= 50
+    right = (
+        type(steps) is int
+        and 1 <= steps <= 1000
+        and isinstance(guidance, int | float)
+        and 1 <= guidance <= 50
+    )
     if not right or solver not in (*SOLVERS, None):
         raise CheckpointError(str(where), f"it names {str(sampling)[:100]} to draw with", fix)
     return Sampling(steps=steps, guidance=float(guidance), solver=solver)
@@ -174,5 +192,7 @@ def find_plugin(name: str) -> Path:
     path = shipped_folder(name)
     if not path.exists():
         known = f"one of: {', '.join(shipped_plugins())}"
-        raise CheckpointError(name, "no such plugin", f"Give the folder that `unplug train plugin` wrote, or {known}")
+        raise CheckpointError(
+            name, "no such plugin", f"Give the folder that `unplug train plugin` wrote, or {known}"
+        )
     return path

@@ -56,7 +56,9 @@ def shipped_path(name: str, folder: str) -> Path:
 @cache
 def _check(place: Path, folder: str) -> None:
     """Raises unless the files in a folder are those of the table. One process reads them once."""
-    wanted = {file: digest for file, digest in shipped_table().items() if file.startswith(f"{folder}/")}
+    wanted = {
+        file: digest for file, digest in shipped_table().items() if file.startswith(f"{folder}/")
+    }
     there = (item for item in (place / folder).rglob("*") if not item.is_dir())
     for file in sorted(wanted.keys() | {item.relative_to(place).as_posix() for item in there}):
         if (why := _changed(place / file, wanted.get(file))) is not None:

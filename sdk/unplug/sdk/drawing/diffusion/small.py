@@ -1,4 +1,6 @@
-"""The small base: the shapes of a latent diffusion model of a few million parameters, in diffusers' own classes."""
+"""The small base: the shapes of a latent diffusion model of a few million parameters, in diffusers'
+own classes.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,16 @@ VOCABULARY = 1024
 
 
 LAZY = (
-    "AutoencoderKL", "ControlNetModel", "DDIMScheduler", "DPMSolverMultistepScheduler", "StableDiffusionAdapterPipeline",
-    "StableDiffusionControlNetPipeline", "StableDiffusionPipeline", "T2IAdapter", "UNet2DConditionModel",
-)  # fmt: skip
+    "AutoencoderKL",
+    "ControlNetModel",
+    "DDIMScheduler",
+    "DPMSolverMultistepScheduler",
+    "StableDiffusionAdapterPipeline",
+    "StableDiffusionControlNetPipeline",
+    "StableDiffusionPipeline",
+    "T2IAdapter",
+    "UNet2DConditionModel",
+)
 """What is asked of diffusers here: it imports each on first use."""
 
 
@@ -35,10 +44,12 @@ def diffusers() -> Any:
 
 
 def build_vae(image_size: int, latent_channels: int = 8) -> Any:
-    """An ``AutoencoderKL`` that makes 8x8 pixels one latent, 3.1 M parameters; no attention, so that it works on crops.
+    """An ``AutoencoderKL`` that makes 8x8 pixels one latent, 3.1 M parameters; no attention, so
+    that it works on crops.
 
     Reference:
-        Rombach et al., High-Resolution Image Synthesis with Latent Diffusion Models, 2022, section 3.1.
+        Rombach et al., High-Resolution Image Synthesis with Latent Diffusion Models, 2022, section
+        3.1.
     """
     vae = diffusers().AutoencoderKL(
         in_channels=3,
@@ -93,13 +104,15 @@ def build_text_encoder(tokenizer: Any, width: int = 192) -> Any:
 
 
 def build_scheduler() -> Any:
-    """Stable Diffusion's 1,000 noise levels, shifted so that the last one is nothing but noise, and velocity as the answer.
+    """Stable Diffusion's 1,000 noise levels, shifted so that the last one is nothing but noise, and
+    velocity as the answer.
 
-    With Stable Diffusion's own levels the mean of a 16x16 latent still stands out of the noise at the last one: a base then
-    reads colours off the noise that it is given, and never off words.
+    With Stable Diffusion's own levels the mean of a 16x16 latent still stands out of the noise at
+    the last one: a base then reads colours off the noise that it is given, and never off words.
 
     Reference:
-        Lin et al., Common Diffusion Noise Schedules and Sample Steps are Flawed, 2023, sections 3.1 to 3.3.
+        Lin et al., Common Diffusion Noise Schedules and Sample Steps are Flawed, 2023, sections 3.1
+        to 3.3.
     """
     return diffusers().DDIMScheduler(
         num_train_timesteps=1000,
@@ -115,7 +128,9 @@ def build_scheduler() -> Any:
 
 
 def assemble(vae: Any, text_encoder: Any, tokenizer: Any, unet: Any, scheduler: Any) -> Any:
-    """An ordinary ``StableDiffusionPipeline`` without a safety checker (it knows nothing but drawn faces)."""
+    """An ordinary ``StableDiffusionPipeline`` without a safety checker (it knows nothing but drawn
+    faces).
+    """
     return diffusers().StableDiffusionPipeline(
         vae=vae,
         text_encoder=text_encoder,

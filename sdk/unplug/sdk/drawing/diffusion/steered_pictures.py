@@ -16,7 +16,16 @@ from unplug.sdk.drawing.conditions import Steering, draw_conditions
 from .control import CONTROLS
 from .guidance import scheduled_guidance
 from .load import base_record, image_size_of, is_ours
-from .shipped import OURS, USUAL, GuidanceSchedule, Sampling, Solver, find_plugin, sampling_by_record, shipped_folder
+from .shipped import (
+    OURS,
+    USUAL,
+    GuidanceSchedule,
+    Sampling,
+    Solver,
+    find_plugin,
+    sampling_by_record,
+    shipped_folder,
+)
 from .small import diffusers
 from .vae import pictures_at_once
 
@@ -34,7 +43,8 @@ def solve_with(pipe: Any, solver: Solver | None) -> None:
     """Gives a pipeline another solver of the same noise levels; None leaves its own.
 
     Reference:
-        Song et al., Denoising Diffusion Implicit Models, 2021 (ddim); Lu et al., DPM-Solver++, 2022, algorithm 2 (dpm++).
+        Song et al., Denoising Diffusion Implicit Models, 2021 (ddim); Lu et al., DPM-Solver++,
+        2022, algorithm 2 (dpm++).
     """
     if solver is not None:
         kinds = {"ddim": "DDIMScheduler", "dpm++": "DPMSolverMultistepScheduler"}
@@ -59,7 +69,8 @@ def generate(
     shared: Mapping[str, Any] | None = None,
     **extra: Any,
 ) -> list[Image.Image]:
-    """One picture a prompt; the same seed starts from the same noise in every pipeline and batch size.
+    """One picture a prompt; the same seed starts from the same noise in every pipeline and batch
+    size.
 
     Args:
         pipe: a diffusers pipeline for text to image, with or without a control.
@@ -81,14 +92,23 @@ def generate(
     pictures: list[Image.Image] = []
     for start in range(0, len(prompts), batch_size):
         part = slice(start, start + batch_size)
-        own = dict(shared or {}) | {key: value[part] if isinstance(value, list) else value for key, value in extra.items()}
+        own = dict(shared or {}) | {
+            key: value[part] if isinstance(value, list) else value for key, value in extra.items()
+        }
         noise = [torch.Generator().manual_seed(seed) for seed in seeds[part]]
         count = len(noise)
         with quiet(), scheduled_guidance(pipe, guidance, schedule):
             latent_Bchw = pipe(
-                list(prompts[part]), height=size, width=size, num_inference_steps=steps, guidance_scale=guidance,
-                negative_prompt=[negative] * count if guidance > 1 else None, generator=noise, output_type="latent", **own,
-            ).images  # fmt: skip
+                list(prompts[part]),
+                height=size,
+                width=size,
+                num_inference_steps=steps,
+                guidance_scale=guidance,
+                negative_prompt=[negative] * count if guidance > 1 else None,
+                generator=noise,
+                output_type="latent",
+                **own,
+            ).images
         pictures += decode(pipe, latent_Bchw)
         if progress is not None:
             progress.update(count)
@@ -96,7 +116,9 @@ def generate(
 
 
 def decode(pipe: Any, latent_Bchw: Tensor) -> list[Image.Image]:
-    """Pictures of scaled latents: diffusers' pipelines each round in their own way, which tells equal latents apart."""
+    """Pictures of scaled latents: diffusers' pipelines each round in their own way, which tells
+    equal latents apart.
+    """
     side = latent_Bchw.shape[-1] * 2 ** (len(pipe.vae.config.block_out_channels) - 1)
     pictures: list[Image.Image] = []
     for part_Bchw in latent_Bchw.split(pictures_at_once(side)):
@@ -143,31 +165,51 @@ def draw_pictures(
         steps, guidance, solver, schedule, negative, progress: see `generate`.
 
     Raises:
-        InputError: a plugin that was made for another base (says which channels differ), or a size that does not divide.
+        InputError: a plugin that was made for another base (says which channels differ), or a size
+            that does not divide.
     """
     size = size or image_size_of(base)
-    how: dict[str, Any] = {"steps": steps, "guidance": guidance, "solver": solver, "schedule": schedule, "negative": negative,
-                           "progress": progress}  # fmt: skip
+    how: dict[str, Any] = {
+        "steps": steps,
+        "guidance": guidance,
+        "solver": solver,
+        "schedule": schedule,
+        "negative": negative,
+        "progress": progress,
+    }
     if len(prompts) > MAX_PICTURES:
-        raise InputError(f"{len(prompts)} pictures", "too many for one call", f"Ask for {MAX_PICTURES} at most")
+        raise InputError(
+            f"{len(prompts)} pictures", "too many for one call", f"Ask for {MAX_PICTURES} at most"
+        )
     if not steerings:
         _check_size(size, 8)
         return generate(base, prompts, seeds=seeds, size=size, **how), []
     control = CONTROLS.get("plugin")()
     # Not diffusers' own `to`, which warns for no reason.
-    plugins: list[Any] = [nn.Module.to(load_plugin(item.plugin), base.device, base.unet.dtype) for item in steerings]
+    plugins: list[Any] = [
+        nn.Module.to(load_plugin(item.plugin), base.device, base.unet.dtype) for item in steerings
+    ]
     _check_size(size, max(plugin.total_downscale_factor for plugin in plugins))
     drawn = draw_conditions(steerings, [plugin.config.condition for plugin in plugins], size)
     conditions = [Image.fromarray(condition_HWC) for condition_HWC in drawn]
     strengths = [item.strength for item in steerings]
     one = len(plugins) == 1
     pipe = control.pipeline(base, plugins[0] if one else plugins)
-    # diffusers wants one condition a picture for a single adapter, and one an adapter for several: those go singly.
+    # diffusers wants one condition a picture for a single adapter, and one an adapter for several:
+    # those go singly.
     pictures = generate(
-        pipe, prompts, seeds=seeds, size=size, **how,
-        **({"image": conditions * len(prompts)} if one else {"batch_size": 1, "shared": {"image": conditions}}),
+        pipe,
+        prompts,
+        seeds=seeds,
+        size=size,
+        **how,
+        **(
+            {"image": conditions * len(prompts)}
+            if one
+            else {"batch_size": 1, "shared": {"image": conditions}}
+        ),
         adapter_conditioning_scale=strengths[0] if one else tuple(strengths),
-    )  # fmt: skip
+    )
     return pictures, conditions
 
 

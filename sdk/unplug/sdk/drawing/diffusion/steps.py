@@ -1,8 +1,9 @@
-"""The training loop of diffusion networks: steps of drawn batches, an averaged copy, a state every few minutes.
+"""The training loop of diffusion networks: steps of drawn batches, an averaged copy, a state every
+few minutes.
 
-Step s on process p draws from the generator of (seed, s, p): a run that was killed goes on to the same weights, on the same
-machine (a GPU's sums have no fixed order). A step's samples are divided among the processes, so that one process, which
-retrains, takes steps of the same size.
+Step s on process p draws from the generator of (seed, s, p): a run that was killed goes on to the
+same weights, on the same machine (a GPU's sums have no fixed order). A step's samples are divided
+among the processes, so that one process, which retrains, takes steps of the same size.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ import torch
 from torch import Tensor, nn
 
 from unplug.core import InputError, MissingExtraError, TrainingError, progress
-from unplug.sdk.learning.training import StateFile, decay_groups, fingerprint, held_signals, kept_heap, seeded, update_average
+from unplug.sdk.learning.training import (
+    StateFile,
+    decay_groups,
+    fingerprint,
+    held_signals,
+    kept_heap,
+    seeded,
+    update_average,
+)
 
 from .recipe import Precision, StepRecipe, share_of
 
@@ -99,7 +108,9 @@ class Trained:
 
 
 def pick_precision(precision: Precision, device: torch.device) -> str:
-    """accelerate's name of the precision: "auto" is bf16 on GPUs and processors that multiply it in hardware."""
+    """accelerate's name of the precision: "auto" is bf16 on GPUs and processors that multiply it in
+    hardware.
+    """
     if precision != "auto":
         return "no" if precision == "fp32" else precision
     if device.type == "cuda":
@@ -108,7 +119,8 @@ def pick_precision(precision: Precision, device: torch.device) -> str:
 
 
 def rate(step: int, recipe: StepRecipe) -> float:
-    """Learning rate of a step: linear up over the warm-up, then a cosine down to a hundredth of the peak.
+    """Learning rate of a step: linear up over the warm-up, then a cosine down to a hundredth of the
+    peak.
 
     Example:
         >>> [round(rate(step, StepRecipe(steps=4, warmup=2, lr=1.0)), 3) for step in range(4)]
@@ -124,7 +136,9 @@ def make_accelerator(recipe: StepRecipe, device: torch.device) -> Any:
     """accelerate's `Accelerator`: one process here, several under ``accelerate launch``."""
     precision = pick_precision(recipe.precision, device)
     if precision == "fp16" and device.type == "cpu":
-        raise InputError("precision 'fp16'", "it needs a GPU", "Use bf16 or fp32, or another `device`")
+        raise InputError(
+            "precision 'fp16'", "it needs a GPU", "Use bf16 or fp32, or another `device`"
+        )
     processes(device)
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
@@ -134,8 +148,14 @@ def make_accelerator(recipe: StepRecipe, device: torch.device) -> Any:
 
 
 def synced(model: nn.Module, processes: int, device: torch.device) -> nn.Module:
-    """With batch norms that count over all GPUs: each sees its share of a step alone. gloo on a CPU has none."""
-    return nn.SyncBatchNorm.convert_sync_batchnorm(model) if processes > 1 and device.type == "cuda" else model
+    """With batch norms that count over all GPUs: each sees its share of a step alone. gloo on a CPU
+    has none.
+    """
+    return (
+        nn.SyncBatchNorm.convert_sync_batchnorm(model)
+        if processes > 1 and device.type == "cuda"
+        else model
+    )
 
 
 def train_steps(
@@ -153,17 +173,20 @@ def train_steps(
     parts: int = 1,
     zero_rate: float = 1.0,
 ) -> Trained:
-    """Trains a module whose forward is its loss; Ctrl-C and SIGTERM take effect between two steps, behind a state.
+    """Trains a module whose forward is its loss; Ctrl-C and SIGTERM take effect between two steps,
+    behind a state.
 
     Args:
-        model: takes what `draw` returns as keyword arguments and a generator, and returns the mean loss.
+        model: takes what `draw` returns as keyword arguments and a generator, and returns the mean
+            loss.
         draw: (generator, batch size) to the keyword arguments of one pass.
         recipe: how.
         seed: of everything random.
         device: where to compute.
-        state: where the state of the run is kept; an unfinished one there is continued, on the same kind of device, in the
-            same precision and with as many processes.
-        on_sample: called with the averaged module and the step, every `sample_every` steps and at the end.
+        state: where the state of the run is kept; an unfinished one there is continued, on the same
+            kind of device, in the same precision and with as many processes.
+        on_sample: called with the averaged module and the step, every `sample_every` steps and at
+            the end.
         sample_every: 0 is only at the end.
         show: progress bar.
         label: in front of the bar.
@@ -198,26 +221,43 @@ def train_steps(
     accelerator.wait_for_everyone()
     check_finite(run.average, f"after step {recipe.steps}")
     return Trained(
-        model=run.average.eval(), history=tuple(run.history), wall_s=run.wall_s, samples=recipe.steps * recipe.batch_size,
+        model=run.average.eval(),
+        history=tuple(run.history),
+        wall_s=run.wall_s,
+        samples=recipe.steps * recipe.batch_size,
         processes=accelerator.num_processes,
-    )  # fmt: skip
+    )
 
 
 class _StepsRun:
-    """A training in progress: networks, optimizer, how far it is, and the losses since the last row of the history."""
+    """A training in progress: networks, optimizer, how far it is, and the losses since the last row
+    of the history.
+    """
 
     def __init__(
-        self, model: nn.Module, recipe: StepRecipe, accelerator: Any, state: StateFile | None, zero_rate: float
+        self,
+        model: nn.Module,
+        recipe: StepRecipe,
+        accelerator: Any,
+        state: StateFile | None,
+        zero_rate: float,
     ) -> None:
         self.recipe, self.accelerator = recipe, accelerator
         model.to(accelerator.device).train()
         self.average = copy.deepcopy(model).requires_grad_(False)
         self.model = synced(model, accelerator.num_processes, accelerator.device)
-        self.trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.trained = [
+            parameter for parameter in self.model.parameters() if parameter.requires_grad
+        ]
         groups = decay_groups(self.model, recipe.weight_decay, zero_rate=zero_rate)
         self.optimizer = torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, 0.99), fused=True)
         self.scaler = getattr(accelerator, "scaler", None)
-        self.step, self.history, self.losses, self.before = 0, list[dict[str, Any]](), list[Tensor](), 0.0
+        self.step, self.history, self.losses, self.before = (
+            0,
+            list[dict[str, Any]](),
+            list[Tensor](),
+            0.0,
+        )
         self.state = None if state is None else replace(state, fingerprint=self._marks(state))
         self._resume()
         self.wrapped, self.stepper = accelerator.prepare(self.model, self.optimizer)
@@ -226,15 +266,27 @@ class _StepsRun:
     def _marks(self, state: StateFile) -> str:
         device = self.accelerator.device
         return fingerprint(
-            run=state.fingerprint, device=device.type, processes=self.accelerator.num_processes,
+            run=state.fingerprint,
+            device=device.type,
+            processes=self.accelerator.num_processes,
             precision=pick_precision(self.recipe.precision, device),
-        )  # fmt: skip
+        )
 
     def _resume(self) -> None:
-        found = None if self.state is None else self.state.load(self.model, self.average, self.optimizer)
+        found = (
+            None
+            if self.state is None
+            else self.state.load(self.model, self.average, self.optimizer)
+        )
         if found is not None:
-            self.step, self.history, self.before = found["step"], found["history"], float(found["wall_s"])
-            self.losses = [torch.tensor(loss, device=self.accelerator.device) for loss in found["losses"]]
+            self.step, self.history, self.before = (
+                found["step"],
+                found["history"],
+                float(found["wall_s"]),
+            )
+            self.losses = [
+                torch.tensor(loss, device=self.accelerator.device) for loss in found["losses"]
+            ]
             if self.scaler is not None:
                 self.scaler.load_state_dict(found["scaler"])
 
@@ -242,15 +294,23 @@ class _StepsRun:
     def wall_s(self) -> float:
         return self.before + time.perf_counter() - self.started
 
-    def advance(self, draw: Callable[[torch.Generator, int], Any], seed: int, shares: list[int]) -> None:
-        """One step of the optimizer; gradients of several shares are averaged, and sent round with the last one."""
+    def advance(
+        self, draw: Callable[[torch.Generator, int], Any], seed: int, shares: list[int]
+    ) -> None:
+        """One step of the optimizer; gradients of several shares are averaged, and sent round with
+        the last one.
+        """
         accelerator, losses = self.accelerator, list[Tensor]()
         with seeded(seed, self.step, accelerator.process_index) as generator:
             for group in self.optimizer.param_groups:
                 group["lr"] = rate(self.step, self.recipe) * group.get("factor", 1.0)
             self.stepper.zero_grad(set_to_none=True)
             for number, share in enumerate(shares, 1):
-                with contextlib.nullcontext() if number == len(shares) else accelerator.no_sync(self.wrapped):
+                with (
+                    contextlib.nullcontext()
+                    if number == len(shares)
+                    else accelerator.no_sync(self.wrapped)
+                ):
                     loss: Tensor = self.wrapped(**draw(generator, share), generator=generator)
                     accelerator.backward(loss / len(shares))
                 losses.append(loss.detach().float())
@@ -264,7 +324,9 @@ class _StepsRun:
         """Adds a row to the history; returns its loss."""
         loss = float(self._checked().mean())
         lr = self.optimizer.param_groups[0]["lr"]
-        self.history.append({"step": self.step, "loss": loss, "lr": lr, "wall_s": round(self.wall_s, 1)})
+        self.history.append(
+            {"step": self.step, "loss": loss, "lr": lr, "wall_s": round(self.wall_s, 1)}
+        )
         self.losses = []
         return loss
 
@@ -273,7 +335,9 @@ class _StepsRun:
         broken = (~loss_S.isfinite()).nonzero().flatten().tolist()
         if broken:
             first = self.step - len(loss_S) + 1 + int(broken[0])
-            raise TrainingError("training", f"the loss is {float(loss_S[broken[0]])} at step {first}", LOWER)
+            raise TrainingError(
+                "training", f"the loss is {float(loss_S[broken[0]])} at step {first}", LOWER
+            )
         return loss_S
 
     def save(self, *, always: bool) -> None:
@@ -281,10 +345,12 @@ class _StepsRun:
         if self.state is None or not (always or time.perf_counter() - self.saved > SAVE_EVERY_S):
             return
         progress = {
-            "step": self.step, "wall_s": self.wall_s, "history": self.history,
+            "step": self.step,
+            "wall_s": self.wall_s,
+            "history": self.history,
             "losses": self._checked().tolist() if self.losses else [],
             "scaler": None if self.scaler is None else self.scaler.state_dict(),
-        }  # fmt: skip
+        }
         self.state.save(self.model, self.average, self.optimizer, progress)
         self.saved = time.perf_counter()
 

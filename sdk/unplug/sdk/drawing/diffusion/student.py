@@ -1,7 +1,8 @@
-"""Few steps without guidance: a student learns to go in one step where its guided teacher goes in several.
+"""Few steps without guidance: a student learns to go in one step where its guided teacher goes in
+several.
 
-Two ways to teach it: by where the teacher arrives (progressive), or by one step of the teacher and the student's own word from
-there (consistency).
+Two ways to teach it: by where the teacher arrives (progressive), or by one step of the teacher and
+the student's own word from there (consistency).
 
 Shapes: B batch, c latent channels, h and w of a latent, L tokens, D text width.
 """
@@ -40,9 +41,11 @@ class StudentRecipe(StepRecipe):
 
     Args:
         drawn_steps: DDIM steps that the student draws a picture in, from 1.
-        distillation: progressive asks the teacher for all substeps, consistency for one of them and the student for the rest.
+        distillation: progressive asks the teacher for all substeps, consistency for one of them and
+            the student for the rest.
         substeps: of the teacher to one of the student.
-        teacher_guidance: scale of the teacher's classifier-free guidance, which the student learns to do without; 1 is none.
+        teacher_guidance: scale of the teacher's classifier-free guidance, which the student learns
+            to do without; 1 is none.
         teacher_schedule: how that scale goes over the noise levels, see `guidance_at`.
         rank: of a low-rank student (LoRA); 0 trains all weights of the UNet.
         captions: prompts a picture.
@@ -63,22 +66,37 @@ class StudentRecipe(StepRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole = {"drawn_steps": (1, MAX_DRAWN), "substeps": (1, MAX_SUBSTEPS), "rank": (0, MAX_RANK), "captions": (1, 64)}
+        whole = {
+            "drawn_steps": (1, MAX_DRAWN),
+            "substeps": (1, MAX_SUBSTEPS),
+            "rank": (0, MAX_RANK),
+            "captions": (1, 64),
+        }
         for name, (low, high) in whole.items():
             value = getattr(self, name)
             if not isinstance(value, int) or not low <= value <= high:
-                raise InputError(f"{name} {value}", "out of range", f"Use a whole number from {low} to {high}")
+                raise InputError(
+                    f"{name} {value}", "out of range", f"Use a whole number from {low} to {high}"
+                )
         if not (math.isfinite(self.teacher_guidance) and 1.0 <= self.teacher_guidance <= 50.0):
-            raise InputError(f"teacher_guidance {self.teacher_guidance}", "out of range", "Use 1 (none) to 50")
-        for name, choices in {"teacher_schedule": get_args(GuidanceSchedule), "distillation": get_args(Distillation)}.items():
+            raise InputError(
+                f"teacher_guidance {self.teacher_guidance}", "out of range", "Use 1 (none) to 50"
+            )
+        for name, choices in {
+            "teacher_schedule": get_args(GuidanceSchedule),
+            "distillation": get_args(Distillation),
+        }.items():
             if (choice := getattr(self, name)) not in choices:
-                raise InputError(f"{name} {choice!r}", "no such choice", f"Use {' or '.join(choices)}")
+                raise InputError(
+                    f"{name} {choice!r}", "no such choice", f"Use {' or '.join(choices)}"
+                )
 
 
 def ddim(alpha_B: Tensor, after_B: Tensor, z_Bchw: Tensor, velocity_Bchw: Tensor) -> Tensor:
     """A step of DDIM by a velocity: z' = sqrt(a') D + sqrt(1 - a') e.
 
-    The velocity points at the data D = sqrt(a) z - sqrt(1 - a) v and at the noise e = sqrt(1 - a) z + sqrt(a) v.
+    The velocity points at the data D = sqrt(a) z - sqrt(1 - a) v and at the noise e = sqrt(1 - a) z
+    + sqrt(a) v.
 
     Args:
         alpha_B, after_B: share of the picture's variance before and after, in [0, 1].
@@ -95,7 +113,8 @@ def ddim(alpha_B: Tensor, after_B: Tensor, z_Bchw: Tensor, velocity_Bchw: Tensor
 def velocity_between(alpha_B: Tensor, after_B: Tensor, z_Bchw: Tensor, then_Bchw: Tensor) -> Tensor:
     """The velocity by which one step of `ddim` goes from z to z': its inverse.
 
-    In terms of angles, with sqrt(a) = cos p and sqrt(a') = cos p', DDIM is z' = cos(p - p') z - sin(p - p') v.
+    In terms of angles, with sqrt(a) = cos p and sqrt(a') = cos p', DDIM is z' = cos(p - p') z -
+    sin(p - p') v.
 
     Raises:
         InputError: two levels of which the second is not the cleaner one.
@@ -106,9 +125,16 @@ def velocity_between(alpha_B: Tensor, after_B: Tensor, z_Bchw: Tensor, then_Bchw
         True
     """
     if not bool((after_B > alpha_B).all()):
-        raise InputError("noise levels", "a step does not lead to a cleaner one", "Draw with fewer steps than there are levels")
+        raise InputError(
+            "noise levels",
+            "a step does not lead to a cleaner one",
+            "Draw with fewer steps than there are levels",
+        )
     (signal, noise), (to_signal, to_noise) = _sides(alpha_B), _sides(after_B)
-    turn_cos, turn_sin = signal * to_signal + noise * to_noise, noise * to_signal - signal * to_noise
+    turn_cos, turn_sin = (
+        signal * to_signal + noise * to_noise,
+        noise * to_signal - signal * to_noise,
+    )
     return (turn_cos * z_Bchw - then_Bchw) / turn_sin
 
 
@@ -117,26 +143,33 @@ def _sides(alpha_B: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def grid(levels: int, drawn_steps: int, substeps: int) -> Tensor:
-    """Timesteps (S, K + 1) of the teacher within each step of the student; -1 is the picture itself.
+    """Timesteps (S, K + 1) of the teacher within each step of the student; -1 is the picture
+    itself.
 
-    The first of a row is where the student steps from, the last where it arrives: trailing timesteps, as DDIM visits them.
+    The first of a row is where the student steps from, the last where it arrives: trailing
+    timesteps, as DDIM visits them.
 
     Example:
         >>> grid(1000, 2, 2).tolist()
         [[999, 749, 499], [499, 249, -1]]
     """
-    times_S = torch.tensor([round(levels - step * levels / drawn_steps) - 1 for step in range(drawn_steps)])
+    times_S = torch.tensor(
+        [round(levels - step * levels / drawn_steps) - 1 for step in range(drawn_steps)]
+    )
     after_S = (times_S - levels // drawn_steps).clamp(min=-1)
     share_K = torch.linspace(0.0, 1.0, substeps + 1)
     return (times_S[:, None] + (after_S - times_S)[:, None] * share_K).round().long()
 
 
 class StudentLoss(nn.Module):
-    """L = |v_student(z, t, c) - v*|^2, with v* the velocity that goes from z at t to z* at the end of the student's step.
+    """L = |v_student(z, t, c) - v*|^2, with v* the velocity that goes from z at t to z* at the end
+    of the student's step.
 
-    Progressive: t is the step's beginning, and z* where K steps of the guided teacher arrive. Consistency: t is any of the
-    teacher's K places within the step; z* is where the student itself, without a gradient, jumps from one step of the teacher
-    behind t. At the last place that is the teacher's word alone, and from there it spreads to the beginning.
+    Progressive: t is the step's beginning, and z* where K steps of the guided teacher arrive.
+        Consistency: t is any of the
+    teacher's K places within the step; z* is where the student itself, without a gradient, jumps
+    from one step of the teacher behind t. At the last place that is the teacher's word alone, and
+    from there it spreads to the beginning.
 
     Args:
         unet: the student.
@@ -147,13 +180,19 @@ class StudentLoss(nn.Module):
         recipe: how.
 
     Reference:
-        Meng et al., On Distillation of Guided Diffusion Models, 2023, sections 3.1 and 3.2; both stages at once, one guidance.
-        Heek et al., Multistep Consistency Models, 2024, section 3.1; here with one distance for all places, and the student as
-        it is in the place of its average.
+        Meng et al., On Distillation of Guided Diffusion Models, 2023, sections 3.1 and 3.2; both
+        stages at once, one guidance. Heek et al., Multistep Consistency Models, 2024, section 3.1;
+        here with one distance for all places, and the student as it is in the place of its average.
     """
 
     def __init__(
-        self, unet: Any, teacher: Any, text_encoder: Any, empty_L: Tensor, alpha_N: Tensor, recipe: StudentRecipe
+        self,
+        unet: Any,
+        teacher: Any,
+        text_encoder: Any,
+        empty_L: Tensor,
+        alpha_N: Tensor,
+        recipe: StudentRecipe,
     ) -> None:
         super().__init__()
         self.unet = unet
@@ -168,10 +207,17 @@ class StudentLoss(nn.Module):
 
     def forward(self, latent_Bchw: Tensor, ids_BL: Tensor, generator: torch.Generator) -> Tensor:
         """The mean loss of scaled latents and their token ids."""
-        text_encoder, alpha_N, recipe = self.frozen[1], self.frozen[3].to(latent_Bchw.device), self.frozen[4]
+        text_encoder, alpha_N, recipe = (
+            self.frozen[1],
+            self.frozen[3].to(latent_Bchw.device),
+            self.frozen[4],
+        )
         times_SK = grid(len(alpha_N) - 1, recipe.drawn_steps, recipe.substeps)
         times_BK = times_SK[torch.randint(len(times_SK), (len(latent_Bchw),), generator=generator)]
-        end_B, onwards = times_BK[:, -1].to(latent_Bchw.device), recipe.distillation == "consistency"
+        end_B, onwards = (
+            times_BK[:, -1].to(latent_Bchw.device),
+            recipe.distillation == "consistency",
+        )
         if onwards:
             place_B = torch.randint(recipe.substeps, (len(latent_Bchw),), generator=generator)
             times_BK = times_BK.gather(1, torch.stack([place_B, place_B + 1], dim=1))
@@ -183,36 +229,55 @@ class StudentLoss(nn.Module):
             text_BLD = text_encoder(ids_BL)[0]
             then_Bchw = self._teach(z_Bchw, times_BK, alpha_BK, text_BLD)
             if onwards:  # where that is the end already, the jump is of no length
-                velocity_Bchw = self.unet(then_Bchw, times_BK[:, -1].clamp(min=0), text_BLD).sample.float()
+                velocity_Bchw = self.unet(
+                    then_Bchw, times_BK[:, -1].clamp(min=0), text_BLD
+                ).sample.float()
                 then_Bchw = ddim(alpha_BK[:, -1], alpha_N[end_B], then_Bchw, velocity_Bchw)
             target_Bchw = velocity_between(alpha_BK[:, 0], alpha_N[end_B], z_Bchw, then_Bchw)
         guess_Bchw = self.unet(z_Bchw, times_BK[:, 0], text_BLD).sample.float()
         loss: Tensor = (guess_Bchw - target_Bchw).square().mean()
         return loss
 
-    def _teach(self, z_Bchw: Tensor, times_BK: Tensor, alpha_BK: Tensor, text_BLD: Tensor) -> Tensor:
+    def _teach(
+        self, z_Bchw: Tensor, times_BK: Tensor, alpha_BK: Tensor, text_BLD: Tensor
+    ) -> Tensor:
         """Where the teacher's steps from the first of the timesteps to the last lead."""
         teacher, text_encoder, empty_L, alpha_N, recipe = self.frozen
         guidance, levels = float(recipe.teacher_guidance), len(alpha_N) - 1
-        none_BLD = text_encoder(empty_L[None].to(z_Bchw.device))[0].expand_as(text_BLD) if guidance > 1.0 else None
+        none_BLD = (
+            text_encoder(empty_L[None].to(z_Bchw.device))[0].expand_as(text_BLD)
+            if guidance > 1.0
+            else None
+        )
         for step in range(times_BK.shape[1] - 1):
             velocity_Bchw = teacher(z_Bchw, times_BK[:, step], text_BLD).sample.float()
             if none_BLD is not None:
                 plain_Bchw = teacher(z_Bchw, times_BK[:, step], none_BLD).sample.float()
                 scale_B = guidance_at(times_BK[:, step], levels, guidance, recipe.teacher_schedule)
-                velocity_Bchw = plain_Bchw + scale_B.view(-1, 1, 1, 1) * (velocity_Bchw - plain_Bchw)
+                velocity_Bchw = plain_Bchw + scale_B.view(-1, 1, 1, 1) * (
+                    velocity_Bchw - plain_Bchw
+                )
             z_Bchw = ddim(alpha_BK[:, step], alpha_BK[:, step + 1], z_Bchw, velocity_Bchw)
         return z_Bchw
 
 
 def fit_student(
-    teacher: Any, latent_Nchw: Tensor, captions: Sequence[Sequence[str]], recipe: StudentRecipe, *, seed: int,
-    device: torch.device, state_path: Path | None = None, facts: dict[str, Any] | None = None, show: bool = True,
-) -> Trained:  # fmt: skip
+    teacher: Any,
+    latent_Nchw: Tensor,
+    captions: Sequence[Sequence[str]],
+    recipe: StudentRecipe,
+    *,
+    seed: int,
+    device: torch.device,
+    state_path: Path | None = None,
+    facts: dict[str, Any] | None = None,
+    show: bool = True,
+) -> Trained:
     """Trains a student of a pipeline.
 
     Args:
-        teacher: a pipeline that predicts velocities, see `load_base`; its UNet and text encoder are not changed.
+        teacher: a pipeline that predicts velocities, see `load_base`; its UNet and text encoder are
+            not changed.
         latent_Nchw: scaled latents of N pictures.
         captions: their prompts.
         recipe: how.
@@ -223,7 +288,8 @@ def fit_student(
         show: progress bar.
 
     Returns:
-        ``model.unet`` is the student with averaged weights; with a rank it has peft's adapter ``student`` on it.
+        ``model.unet`` is the student with averaged weights; with a rank it has peft's adapter
+        ``student`` on it.
 
     Raises:
         InputError: a base that does not predict velocities, or more steps than it has noise levels.
@@ -231,7 +297,9 @@ def fit_student(
     """
     if (kind := teacher.scheduler.config.get("prediction_type")) != "v_prediction":
         raise InputError(
-            f"a base of prediction type {kind}", "only velocities are distilled", "Give a base of `unplug train base`"
+            f"a base of prediction type {kind}",
+            "only velocities are distilled",
+            "Give a base of `unplug train base`",
         )
     alpha_N = teacher.scheduler.alphas_cumprod.float()
     if recipe.drawn_steps * recipe.substeps > len(alpha_N):
@@ -247,9 +315,17 @@ def fit_student(
     draw = TextPairs(latent_Nchw, tokenize(teacher.tokenizer, captions), empty_L, 0.0, device)
     state = None
     if state_path is not None:
-        marks = fingerprint(kind="student", recipe=recipe.to_dict(), seed=seed, torch=torch.__version__, **(facts or {}))
+        marks = fingerprint(
+            kind="student",
+            recipe=recipe.to_dict(),
+            seed=seed,
+            torch=torch.__version__,
+            **(facts or {}),
+        )
         state = StateFile(path=state_path, fingerprint=marks)
-    return train_steps(model, draw, recipe, seed=seed + 1, device=device, state=state, show=show, label="student")
+    return train_steps(
+        model, draw, recipe, seed=seed + 1, device=device, state=state, show=show, label="student"
+    )
 
 
 ADAPTER = "student"
@@ -261,4 +337,9 @@ def _add_low_rank(unet: Any, rank: int, seed: int) -> None:
     from unplug.plugins import LORA_LAYERS
 
     with seeded(seed, 41):
-        unet.add_adapter(LoraConfig(r=rank, lora_alpha=rank, target_modules=list(LORA_LAYERS), init_lora_weights=True), ADAPTER)
+        unet.add_adapter(
+            LoraConfig(
+                r=rank, lora_alpha=rank, target_modules=list(LORA_LAYERS), init_lora_weights=True
+            ),
+            ADAPTER,
+        )

@@ -1,6 +1,8 @@
-"""A plugin as the forget step and the audit see it: samples and noise in, the loss of predicting that noise out.
+"""A plugin as the forget step and the audit see it: samples and noise in, the loss of predicting
+that noise out.
 
-Shapes: B batch, T noise levels, c h w a latent's channels and sides, L D a prompt's tokens and features.
+Shapes: B batch, T noise levels, c h w a latent's channels and sides, L D a prompt's tokens and
+    features.
 """
 
 from __future__ import annotations
@@ -79,7 +81,12 @@ class Steered(nn.Module):
         return Steered(copy.deepcopy(self.network, memo), self.frozen[0])
 
     def forward(
-        self, latent_Bchw: Tensor, text_BLD: Tensor, condition_BCHW: Tensor, noise_Bchw: Tensor, step_B: Tensor
+        self,
+        latent_Bchw: Tensor,
+        text_BLD: Tensor,
+        condition_BCHW: Tensor,
+        noise_Bchw: Tensor,
+        step_B: Tensor,
     ) -> dict[str, Tensor]:
         """``loss`` (B,): squared error of the predicted noise, weighted as in training."""
         (frame,) = self.frozen
@@ -92,7 +99,15 @@ class Steered(nn.Module):
 
         def predict(noisy_Bchw: Tensor, at_B: Tensor) -> Tensor:
             with fast or contextlib.nullcontext():
-                return predict_noise(frame.control, self.network, frame.base.unet, noisy_Bchw, at_B, text_BLD, condition_BCHW)
+                return predict_noise(
+                    frame.control,
+                    self.network,
+                    frame.base.unet,
+                    noisy_Bchw,
+                    at_B,
+                    text_BLD,
+                    condition_BCHW,
+                )
 
         weight_B = level_weight(frame.base.scheduler, step_B, frame.weighting)
         return {"loss": sample_loss(predict, noised) * weight_B}
@@ -100,7 +115,9 @@ class Steered(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseBatch(Batch):
-    """Latents, text embeddings and conditions (in [0, 1]), and what noise at which timestep is to be predicted."""
+    """Latents, text embeddings and conditions (in [0, 1]), and what noise at which timestep is to
+    be predicted.
+    """
 
     latent_Bchw: Tensor
     text_BLD: Tensor
@@ -116,7 +133,8 @@ class NoiseBatch(Batch):
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseSet(SampleSet):
-    """Samples of a `ControlSet` beside one base; they are mapped from disk and have neither ages nor classes.
+    """Samples of a `ControlSet` beside one base; they are mapped from disk and have neither ages
+    nor classes.
 
     Args:
         control_set: the samples, in the order of `ids`.
@@ -133,7 +151,13 @@ class NoiseSet(SampleSet):
     @classmethod
     def of(cls, data: ControlSet, frame: NoiseFrame, device: torch.device) -> NoiseSet:
         """All samples of a `ControlSet`."""
-        return cls(ids=data.ids, subject_N=data.subject[data.rows], control_set=data, frame=frame, place=device)
+        return cls(
+            ids=data.ids,
+            subject_N=data.subject[data.rows],
+            control_set=data,
+            frame=frame,
+            place=device,
+        )
 
     @property
     def device(self) -> torch.device:
@@ -156,7 +180,11 @@ class NoiseSet(SampleSet):
     def subset(self, index: Sequence[int] | Tensor) -> NoiseSet:
         """The samples at `index` as a set of their own."""
         places = torch.as_tensor(index, dtype=torch.long).cpu()
-        return self.of(self.control_set.subset([self.ids[int(place)] for place in places]), self.frame, self.place)
+        return self.of(
+            self.control_set.subset([self.ids[int(place)] for place in places]),
+            self.frame,
+            self.place,
+        )
 
     def batch(self, index_B: Tensor) -> NoiseBatch:
         """The samples at `index_B` at fixed noise: that of level n mod T for the sample at place n."""
@@ -166,11 +194,17 @@ class NoiseSet(SampleSet):
         level = [int(place) % LEVELS for place in index_B]
         shape = clean["latent_Bchw"].shape[1:]
         known = {item: fixed_noise(shape, 0, item) for item in set(level)}
-        noise_Bchw = torch.stack([known[item] for item in level]) if level else torch.zeros(0, *shape)
+        noise_Bchw = (
+            torch.stack([known[item] for item in level]) if level else torch.zeros(0, *shape)
+        )
         return NoiseBatch(
-            **{name: value.contiguous() for name, value in clean.items()},  # the condition's pixels lie channels last
+            **{
+                name: value.contiguous() for name, value in clean.items()
+            },  # the condition's pixels lie channels last
             noise_Bchw=noise_Bchw.to(self.place),
-            step_B=torch.tensor([steps[item] for item in level], dtype=torch.long, device=self.place),
+            step_B=torch.tensor(
+                [steps[item] for item in level], dtype=torch.long, device=self.place
+            ),
         )
 
     def view(self, batch: NoiseBatch, kind: Augment, generator: torch.Generator) -> NoiseBatch:
@@ -186,20 +220,32 @@ class NoiseSet(SampleSet):
         if frame.clutter:
             condition_BCHW = clutter(condition_BCHW, frame.clutter, generator)
         return replace(
-            batch, text_BLD=text_BLD, condition_BCHW=condition_BCHW, noise_Bchw=noise_Bchw, step_B=step_B.to(batch.device)
+            batch,
+            text_BLD=text_BLD,
+            condition_BCHW=condition_BCHW,
+            noise_Bchw=noise_Bchw,
+            step_B=step_B.to(batch.device),
         )
 
     def predictions(self, model: nn.Module) -> LossPredictions:
-        """Mean loss of each sample over all fixed noise levels, with and without the plugin, in full precision."""
+        """Mean loss of each sample over all fixed noise levels, with and without the plugin, in
+        full precision.
+        """
         assert isinstance(model, Steered)
-        own_NT = losses(self.frame.control, model.network, self.frame.base, self.control_set, device=self.place)
-        return LossPredictions.of(level_mean(own_NT, self.frame.base, self.frame.weighting).numpy(), self.plain())
+        own_NT = losses(
+            self.frame.control, model.network, self.frame.base, self.control_set, device=self.place
+        )
+        return LossPredictions.of(
+            level_mean(own_NT, self.frame.base, self.frame.weighting).numpy(), self.plain()
+        )
 
     def plain(self) -> NDArray[Any]:
         """Mean loss of each sample without any plugin (N,), computed once."""
         if "plain" not in self.known:
             plain_NT = losses(None, None, self.frame.base, self.control_set, device=self.place)
-            self.known["plain"] = level_mean(plain_NT, self.frame.base, self.frame.weighting).numpy()
+            self.known["plain"] = level_mean(
+                plain_NT, self.frame.base, self.frame.weighting
+            ).numpy()
         return self.known["plain"]
 
 
@@ -210,6 +256,12 @@ def frame_of(control: Control, base: Any, recipe: ControlRecipe, *, fast: bool) 
     text = (int(base.tokenizer.model_max_length), int(base.text_encoder.config.hidden_size))
     shapes = (latent, text, (3, image, image), latent)
     return NoiseFrame(
-        control=control, base=base, shapes=shapes, timesteps=recipe.timesteps, weighting=recipe.weighting,
-        drop_text=recipe.drop_text, clutter=recipe.clutter, fast=fast,
-    )  # fmt: skip
+        control=control,
+        base=base,
+        shapes=shapes,
+        timesteps=recipe.timesteps,
+        weighting=recipe.weighting,
+        drop_text=recipe.drop_text,
+        clutter=recipe.clutter,
+        fast=fast,
+    )

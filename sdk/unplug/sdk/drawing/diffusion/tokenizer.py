@@ -20,12 +20,14 @@ _MARKS = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": E
 
 
 def train_tokenizer(prompts: Iterable[str], folder: Path, *, vocabulary: int, length: int) -> Any:
-    """Learns merges and saves a ``CLIPTokenizer`` folder; any text can be tokenized, by its bytes at worst.
+    """Learns merges and saves a ``CLIPTokenizer`` folder; any text can be tokenized, by its bytes
+    at worst.
 
     Args:
         prompts: what to learn from; their order does not matter.
         folder: where ``CLIPTokenizer.from_pretrained`` finds it again.
-        vocabulary: tokens at most, at least 514 (256 bytes, each inside and at the end of a word, and two marks).
+        vocabulary: tokens at most, at least 514 (256 bytes, each inside and at the end of a word,
+            and two marks).
         length: tokens a prompt, padding included.
 
     Returns:
@@ -35,7 +37,9 @@ def train_tokenizer(prompts: Iterable[str], folder: Path, *, vocabulary: int, le
         InputError: a vocabulary that does not hold the bytes.
     """
     if vocabulary < BYTES_AND_MARKS:
-        raise InputError(f"vocabulary {vocabulary}", "too small for the bytes", f"Use {BYTES_AND_MARKS} or more")
+        raise InputError(
+            f"vocabulary {vocabulary}", "too small for the bytes", f"Use {BYTES_AND_MARKS} or more"
+        )
     from tokenizers import pre_tokenizers
     from transformers import CLIPTokenizer
 
@@ -66,16 +70,23 @@ def _words(prompts: Iterable[str]) -> list[str]:
     ).backend_tokenizer
     found: set[str] = set()
     for prompt in set(prompts):
-        found |= {word for word, _ in backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(prompt))}
+        found |= {
+            word
+            for word, _ in backend.pre_tokenizer.pre_tokenize_str(
+                backend.normalizer.normalize_str(prompt)
+            )
+        }
     return sorted(found)
 
 
 def learn_merges(words: Sequence[str], most: int) -> list[Pair]:
-    """Merges that make up to `most` new tokens: again and again the pair of neighbours that is in most places of the words.
+    """Merges that make up to `most` new tokens: again and again the pair of neighbours that is in
+    most places of the words.
 
-    The last letter of a word goes through the trainer as a character of its own. Given as the trainer's own
-    `end_of_word_suffix`, those letters would be numbered in the order of a hash table, by which the trainer breaks ties: the
-    same prompts would give other tokens in the next process.
+    The last letter of a word goes through the trainer as a character of its own. Given as the
+    trainer's own `end_of_word_suffix`, those letters would be numbered in the order of a hash
+    table, by which the trainer breaks ties: the same prompts would give other tokens in the next
+    process.
 
     Args:
         words: one character a byte, each counted once.
@@ -86,7 +97,8 @@ def learn_merges(words: Sequence[str], most: int) -> list[Pair]:
         [('l', 'o'), ('w', 'e')]
 
     Reference:
-        Sennrich et al., Neural Machine Translation of Rare Words with Subword Units, 2016, section 3.2.
+        Sennrich et al., Neural Machine Translation of Rare Words with Subword Units, 2016, section
+        3.2.
     """
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
@@ -94,14 +106,23 @@ def learn_merges(words: Sequence[str], most: int) -> list[Pair]:
     last = {letter: chr(PRIVATE_USE + number) for number, letter in enumerate(letters)}
     alphabet = [*letters, *last.values()]
     backend = Tokenizer(models.BPE())
-    trainer = trainers.BpeTrainer(vocab_size=len(alphabet) + most, initial_alphabet=alphabet, show_progress=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=len(alphabet) + most, initial_alphabet=alphabet, show_progress=False
+    )
     backend.train_from_iterator([word[:-1] + last[word[-1]] for word in words if word], trainer)
-    spelled = str.maketrans({character: f"{letter}{WORD_END}" for letter, character in last.items()})
-    return [(one.translate(spelled), two.translate(spelled)) for one, two in json.loads(backend.to_str())["model"]["merges"]]
+    spelled = str.maketrans(
+        {character: f"{letter}{WORD_END}" for letter, character in last.items()}
+    )
+    return [
+        (one.translate(spelled), two.translate(spelled))
+        for one, two in json.loads(backend.to_str())["model"]["merges"]
+    ]
 
 
 def plain_tokenizer(tokenizer: Any) -> Tokenizer:
-    """transformers' tokenizer as the one that exported files are read with, which gives the same ids."""
+    """transformers' tokenizer as the one that exported files are read with, which gives the same
+    ids.
+    """
     model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
     names = ("single_word", "lstrip", "rstrip", "normalized")
     added = tokenizer.added_tokens_decoder.items()
@@ -112,12 +133,21 @@ def plain_tokenizer(tokenizer: Any) -> Tokenizer:
         start=tokenizer.bos_token_id,
         end=tokenizer.eos_token_id,
         padding=tokenizer.pad_token_id,
-        added=tuple(AddedToken(id=number, **{name: getattr(item, name) for name in names}) for number, item in added),
+        added=tuple(
+            AddedToken(id=number, **{name: getattr(item, name) for name in names})
+            for number, item in added
+        ),
     )
 
 
 def encode(tokenizer: Any, prompts: list[str]) -> Any:
-    """Token ids (B, L) of prompts, padded and cut to the tokenizer's length, as diffusers' pipelines do."""
+    """Token ids (B, L) of prompts, padded and cut to the tokenizer's length, as diffusers'
+    pipelines do.
+    """
     return tokenizer(
-        prompts, padding="max_length", max_length=tokenizer.model_max_length, truncation=True, return_tensors="pt"
+        prompts,
+        padding="max_length",
+        max_length=tokenizer.model_max_length,
+        truncation=True,
+        return_tensors="pt",
     ).input_ids

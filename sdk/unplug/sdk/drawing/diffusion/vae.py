@@ -1,9 +1,9 @@
 """The small base's autoencoder: its first weights, and its training on crops.
 
-Most of what it learns is local, and a crop costs a fraction. It starts as an exact linear map that keeps the colour of every
-8x8 block: channels come in pairs (u, -u), and silu(u) - silu(-u) = u, so that a network of SiLUs is linear until training bends
-it. 190 steps of 16 crops reached 25.3 dB from there, where diffusers' own first weights reached 18.2 dB (32 faces, 75 s of one
-core each).
+Most of what it learns is local, and a crop costs a fraction. It starts as an exact linear map that
+keeps the colour of every 8x8 block: channels come in pairs (u, -u), and silu(u) - silu(-u) = u, so
+that a network of SiLUs is linear until training bends it. 190 steps of 16 crops reached 25.3 dB
+from there, where diffusers' own first weights reached 18.2 dB (32 faces, 75 s of one core each).
 """
 
 from __future__ import annotations
@@ -56,17 +56,19 @@ class VAERecipe(StepRecipe):
 
 
 class RandomFeatures(nn.Module):
-    """Features of a picture at three scales, from convolutions that are drawn once and never trained.
+    """Features of a picture at three scales, from convolutions that are drawn once and never
+    trained.
 
-    A frame of glasses is a line of one pixel: wrong by half its contrast it costs little in absolute error, and much here.
-    Nothing is fetched or trained on photographs for it.
+    A frame of glasses is a line of one pixel: wrong by half its contrast it costs little in
+    absolute error, and much here. Nothing is fetched or trained on photographs for it.
 
     Example:
         >>> [tuple(feature.shape) for feature in RandomFeatures()(torch.zeros(1, 3, 32, 32))]
         [(1, 32, 32, 32), (1, 48, 16, 16), (1, 64, 8, 8)]
 
     Reference:
-        Liu et al., Generic Perceptual Loss for Modeling Structured Output Dependencies, 2021, section 3 (random weights).
+        Liu et al., Generic Perceptual Loss for Modeling Structured Output Dependencies, 2021,
+        section 3 (random weights).
     """
 
     SEED, CHANNELS = 5, (3, 32, 48, 64)
@@ -92,10 +94,11 @@ class RandomFeatures(nn.Module):
 
 
 class VAELoss(nn.Module):
-    """L = |x' - x| + |grad x' - grad x| / 2 + |f(x') - f(x)| / 2 + 1e-6 KL, with x' decoded from a sample of the posterior.
+    """L = |x' - x| + |grad x' - grad x| / 2 + |f(x') - f(x)| / 2 + 1e-6 KL, with x' decoded from a
+    sample of the posterior.
 
-    The second term keeps edges and the third, in `RandomFeatures`, small shapes: absolute error alone blurs what is thin, and
-    landmarks are read off thin lines.
+    The second term keeps edges and the third, in `RandomFeatures`, small shapes: absolute error
+    alone blurs what is thin, and landmarks are read off thin lines.
 
     Args:
         vae: diffusers' ``AutoencoderKL``.
@@ -119,7 +122,9 @@ class VAELoss(nn.Module):
 
     def _perceived(self, decoded_BCHW: Tensor, image_BCHW: Tensor) -> Tensor:
         pairs = zip(self.features(decoded_BCHW), self.features(image_BCHW), strict=True)
-        return torch.stack([(ours_BCHW - its_BCHW).float().abs().mean() for ours_BCHW, its_BCHW in pairs]).mean()
+        return torch.stack(
+            [(ours_BCHW - its_BCHW).float().abs().mean() for ours_BCHW, its_BCHW in pairs]
+        ).mean()
 
 
 def reconstruction(decoded_BCHW: Tensor, image_BCHW: Tensor) -> Tensor:
@@ -141,13 +146,20 @@ class Crops:
     """
 
     def __init__(self, dataset: Dataset, rows: list[int], crop: int, device: torch.device) -> None:
-        self.dataset, self.rows, self.crop, self.device = dataset, rows, min(crop, dataset.size), device
+        self.dataset, self.rows, self.crop, self.device = (
+            dataset,
+            rows,
+            min(crop, dataset.size),
+            device,
+        )
 
     def __call__(self, generator: torch.Generator, count: int) -> dict[str, Tensor]:
         """``image_BCHW`` in [-1, 1]."""
         chosen = torch.randint(len(self.rows), (count,), generator=generator).tolist()
         room = self.dataset.size - self.crop + 1
-        y, x, mirrored = (int(torch.randint(limit, (1,), generator=generator)) for limit in (room, room, 2))
+        y, x, mirrored = (
+            int(torch.randint(limit, (1,), generator=generator)) for limit in (room, room, 2)
+        )
         pixels = self.dataset.pixels([self.rows[index] for index in chosen])
         image_BCHW = to_image(pixels[:, y : y + self.crop, x : x + self.crop], self.device)
         return {"image_BCHW": image_BCHW.flip(3) if mirrored else image_BCHW}
@@ -155,17 +167,28 @@ class Crops:
 
 def to_image(pixels_NHWC: Any, device: torch.device) -> Tensor:
     """uint8 pixels as floats (N, 3, H, W) in [-1, 1]."""
-    return torch.from_numpy(pixels_NHWC).to(device).permute(0, 3, 1, 2).float().div_(127.5).sub_(1.0).contiguous()
+    return (
+        torch.from_numpy(pixels_NHWC)
+        .to(device)
+        .permute(0, 3, 1, 2)
+        .float()
+        .div_(127.5)
+        .sub_(1.0)
+        .contiguous()
+    )
 
 
 def to_pixels(image_BCHW: Tensor) -> NDArray[np.uint8]:
     """The inverse of `to_image`: (B, H, W, 3); values beyond [-1, 1] are cut."""
-    pixels: NDArray[np.uint8] = ((image_BCHW.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 2, 3, 1).cpu().numpy()
+    pixels: NDArray[np.uint8] = (
+        ((image_BCHW.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 2, 3, 1).cpu().numpy()
+    )
     return pixels
 
 
 def pictures_at_once(size: int) -> int:
-    """Pictures of a side that an autoencoder takes at once: its first and last tensors have 128 channels in full resolution.
+    """Pictures of a side that an autoencoder takes at once: its first and last tensors have 128
+    channels in full resolution.
 
     Example:
         >>> [pictures_at_once(size) for size in (64, 128, 512, 1024)]
@@ -185,7 +208,9 @@ def encode_all(vae: Any, dataset: Dataset, rows: list[int], device: torch.device
 
 
 def scaling_factor(latent_NCHW: Tensor) -> float:
-    """1 / standard deviation of all latents, so that they meet the noise at unit scale (Rombach et al., 2022, G)."""
+    """1 / standard deviation of all latents, so that they meet the noise at unit scale (Rombach et
+    al., 2022, G).
+    """
     return float(1.0 / latent_NCHW.std())
 
 
@@ -198,24 +223,30 @@ def psnr(vae: Any, image_BCHW: Tensor) -> float:
 
 
 LOG_VARIANCE = -6.0
-"""Of the posterior at the start: noise of a twentieth. By default it drowns what is learned first."""
+"""Of the posterior at the start: noise of a twentieth. By default it drowns what is learned first.
+"""
 OTHERS = 0.3
-"""Of the default weights that channels without a part in the linear map keep; a third of it where they meet an output."""
+"""Of the default weights that channels without a part in the linear map keep; a third of it where
+they meet an output.
+"""
 
 
 @torch.no_grad()
 def init_vae(vae: Any) -> None:
-    """Residual branches at zero, resampling as averages and copies, first channels red, green, blue, the last constant.
+    """Residual branches at zero, resampling as averages and copies, first channels red, green,
+    blue, the last constant.
 
     The constant channel carries the scale through the norms, which divide by each picture's own.
 
     Args:
-        vae: diffusers' ``AutoencoderKL`` with even channels and at least four latent channels, changed in place; the weights
-            beside the linear map are what torch's global generator drew.
+        vae: diffusers' ``AutoencoderKL`` with even channels and at least four latent channels,
+            changed in place; the weights beside the linear map are what torch's global generator
+            drew.
 
     Reference:
-        Balduzzi et al., The Shattered Gradients Problem, 2017, section 4 (looks-linear initialization); Zhang et al., Fixup
-        Initialization, 2019, section 3 (residual branches that start at zero).
+        Balduzzi et al., The Shattered Gradients Problem, 2017, section 4 (looks-linear
+        initialization); Zhang et al., Fixup Initialization, 2019, section 3 (residual branches that
+        start at zero).
     """
     from diffusers.models.downsampling import Downsample2D
     from diffusers.models.resnet import ResnetBlock2D
@@ -237,7 +268,10 @@ def init_vae(vae: Any) -> None:
     _split(first, {index: index for index in range(RGB)}, 1.0)
     first.weight[[constant, 2 * constant + 1]] = 0.0
     _bias(first)[[constant, 2 * constant + 1]] = torch.tensor([1.0, -1.0])
-    _join(vae.encoder.conv_out, {index: index for index in range(latents - 1)} | {latents - 1: constant})
+    _join(
+        vae.encoder.conv_out,
+        {index: index for index in range(latents - 1)} | {latents - 1: constant},
+    )
     _bias(vae.encoder.conv_out)[latents:] = LOG_VARIANCE
     for between in (vae.quant_conv, vae.post_quant_conv):
         between.weight.copy_(torch.eye(between.out_channels)[:, :, None, None])
@@ -264,7 +298,9 @@ def _mean_of_four() -> Tensor:
 
 
 def _carry(convolution: nn.Conv2d, kernel: Tensor, others: float) -> None:
-    """(u, -u) to (A u, -A u), with A u = the first channels of u through `kernel`, and `others` of what was there."""
+    """(u, -u) to (A u, -A u), with A u = the first channels of u through `kernel`, and `others` of
+    what was there.
+    """
     out, into = convolution.out_channels // 2, convolution.in_channels // 2
     half = others * convolution.weight[:out, :into].clone()
     for channel in range(min(out, into)):
@@ -276,7 +312,9 @@ def _carry(convolution: nn.Conv2d, kernel: Tensor, others: float) -> None:
 
 
 def _split(convolution: nn.Conv2d, copies: dict[int, int], others: float) -> None:
-    """x to (A x, -A x): channel `out` of A is channel `into` of x for each of `copies`, the rest `others` of what was there."""
+    """x to (A x, -A x): channel `out` of A is channel `into` of x for each of `copies`, the rest
+    `others` of what was there.
+    """
     out = convolution.out_channels // 2
     half = others * convolution.weight[:out].clone()
     for target, source in copies.items():

@@ -29,9 +29,10 @@ class Answer:
         model_type: of its card or configuration, say "age".
         iospec: its named tensors, images as NCHW.
         inputs, outputs: name to array of N samples.
-        results: of an age predictor one row a picture: ``image``, ``age`` in years, ``groups`` by falling probability and
-            ``crop``, what was cut out of it; with a decision also ``decision``: ``age`` T, ``over`` P(age >= T) and the
-            ``answer``; empty for other models and for arrays.
+        results: of an age predictor one row a picture: ``image``, ``age`` in years, ``groups`` by
+            falling probability and ``crop``, what was cut out of it; with a decision also
+            ``decision``: ``age`` T, ``over`` P(age >= T) and the ``answer``; empty for other models
+            and for arrays.
         notes: what a reader of the results must know: that nothing looked for a face.
     """
 
@@ -44,34 +45,51 @@ class Answer:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> list[dict[str, Any]]:
-        """A row an output: name, shape, dtype, smallest, largest and mean value, and rms, the root of the mean square."""
+        """A row an output: name, shape, dtype, smallest, largest and mean value, and rms, the root
+        of the mean square.
+        """
         rows = []
         for name, array in self.outputs.items():
             wide = array.astype(np.float64)
-            facts = {"min": wide.min(), "max": wide.max(), "mean": wide.mean(), "rms": np.sqrt(np.mean(wide**2))}
+            facts = {
+                "min": wide.min(),
+                "max": wide.max(),
+                "mean": wide.mean(),
+                "rms": np.sqrt(np.mean(wide**2)),
+            }
             numbers = {key: float(value) for key, value in facts.items()}
-            rows.append({"name": name, "shape": list(array.shape), "dtype": str(array.dtype), **numbers})
+            rows.append(
+                {"name": name, "shape": list(array.shape), "dtype": str(array.dtype), **numbers}
+            )
         return rows
 
     def picture(self) -> Image.Image:
         """One line a sample: the pictures among its inputs, then its outputs.
 
-        An output in colour is shown as it is; any other map (C, H, W) by its energy sqrt(mean over C of r^2), white where
-        it is largest in this sample.
+        An output in colour is shown as it is; any other map (C, H, W) by its energy sqrt(mean over
+        C of r^2), white where it is largest in this sample.
 
         Raises:
             InputError: no output has a height and a width.
         """
         outputs = [spec for spec in self.iospec.outputs if _is_map(spec)]
         if not outputs:
-            raise InputError(f"model of type {self.model_type}", "it gives no picture", "Give `out` a name that ends in .npz")
+            raise InputError(
+                f"model of type {self.model_type}",
+                "it gives no picture",
+                "Give `out` a name that ends in .npz",
+            )
         inputs = [spec for spec in self.iospec.inputs if _is_colour(spec)]
         side = max(max(spec.shape[2:]) for spec in (*inputs, *outputs))
         lines = [
-            [_shown(spec, array[index], side) for specs, arrays in ((inputs, self.inputs), (outputs, self.outputs))
-             for spec in specs for array in (arrays[spec.name],)]
+            [
+                _shown(spec, array[index], side)
+                for specs, arrays in ((inputs, self.inputs), (outputs, self.outputs))
+                for spec in specs
+                for array in (arrays[spec.name],)
+            ]
             for index in range(len(self.outputs[outputs[0].name]))
-        ]  # fmt: skip
+        ]
         return _sheet(lines, side)
 
     def save(self, out: str | Path) -> None:
@@ -87,13 +105,20 @@ class Answer:
         elif path.suffix == ".png":
             self.picture().save(buffer, format="PNG")
         else:
-            raise InputError(f"`out` {path}", "neither .npz (arrays) nor .png (a picture)", "Give it one of these ends")
+            raise InputError(
+                f"`out` {path}",
+                "neither .npz (arrays) nor .png (a picture)",
+                "Give it one of these ends",
+            )
         with atomic_path(path) as temporary:
             temporary.write_bytes(buffer.getvalue())
 
 
 def age_rows(
-    outputs: dict[str, Array], edges: Sequence[float], images: Sequence[tuple[Path, str]], decision: Decision | None = None
+    outputs: dict[str, Array],
+    edges: Sequence[float],
+    images: Sequence[tuple[Path, str]],
+    decision: Decision | None = None,
 ) -> list[dict[str, Any]]:
     """Expected age and group probabilities, and what is decided, a row a picture, see `Answer`.
 
@@ -128,7 +153,9 @@ def group_rows(logits_G: Array, edges: Sequence[float]) -> list[dict[str, Any]]:
     weights = np.exp(logits_G - logits_G.max())
     rows: list[dict[str, Any]] = [
         {"ages": f"{low:g}-{high:g}", "probability": float(probability)}
-        for (low, high), probability in zip(itertools.pairwise(edges), weights / weights.sum(), strict=True)
+        for (low, high), probability in zip(
+            itertools.pairwise(edges), weights / weights.sum(), strict=True
+        )
     ]
     rows.sort(key=lambda row: row["probability"], reverse=True)
     return rows

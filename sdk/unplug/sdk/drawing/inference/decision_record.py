@@ -1,4 +1,6 @@
-"""``unplug-decision/1``: a decision with what it holds, as `unplug threshold` writes it and a bundle's manifest carries it."""
+"""``unplug-decision/1``: a decision with what it holds, as `unplug threshold` writes it and a
+bundle's manifest carries it.
+"""
 
 from __future__ import annotations
 
@@ -68,19 +70,22 @@ class ModelHeld:
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionRecord:
-    """``unplug-decision/1``: a decision and the limits that it holds, on which models, for people like whom.
+    """``unplug-decision/1``: a decision and the limits that it holds, on which models, for people
+    like whom.
 
     Args:
         age: T in years.
-        over_from, under_to: see `Decision`; the strictest of `models`, so that the limits hold on each of them.
+        over_from, under_to: see `Decision`; the strictest of `models`, so that the limits hold on
+            each of them.
         max_fpr: share of minors called over, at most; and `max_fnr`: of adults called under.
-        method: "clopper-pearson": holds with `confidence` over the draw of people. "conformal": on average over draws.
+        method: "clopper-pearson": holds with `confidence` over the draw of people. "conformal": on
+            average over draws.
         confidence: of the first; null for the second.
         minors_from: youngest age that counted as a minor.
         minors, adults: people that it was fitted on, each once.
         data_digest: of their pictures.
-        apart: how it is known that the model never saw them: "held out" by its split, "other data" than its training's by its
-            split, or "said" by whoever fitted it.
+        apart: how it is known that the model never saw them: "held out" by its split, "other data"
+            than its training's by its split, or "said" by whoever fitted it.
         by: attribute by whose groups the limits hold as well; null for none.
         groups: of that attribute, the small ones as well.
         models: that it was fitted on.
@@ -112,18 +117,26 @@ class DecisionRecord:
         return Decision(age=self.age, over_from=self.over_from, under_to=self.under_to)
 
     def fitted_on(self, sha256: str) -> bool:
-        """Whether it names a model, by the SHA-256 of its weights or bytes: about any other it decides nothing."""
+        """Whether it names a model, by the SHA-256 of its weights or bytes: about any other it
+        decides nothing.
+        """
         return any(item.sha256 == sha256 for item in self.models)
 
     def limit(self) -> str:
         """What it holds, in one clause.
 
         Example:
-            ``at most 1 % of minors called over 18 and 5 % of adults under it (95 % confidence, 790 and 7210 people)``
+            ``at most 1 % of minors called over 18 and 5 % of adults under it (95 % confidence, 790
+            and 7210 people)``
         """
-        sure = "on average over draws" if self.confidence is None else f"{100 * self.confidence:g} % confidence"
+        sure = (
+            "on average over draws"
+            if self.confidence is None
+            else f"{100 * self.confidence:g} % confidence"
+        )
         return (
-            f"at most {100 * self.max_fpr:g} % of minors called over {self.age:g} and {100 * self.max_fnr:g} % of adults under "
+            f"at most {100 * self.max_fpr:g} % of minors called over {self.age:g} and "
+            f"{100 * self.max_fnr:g} % of adults under "
             f"it ({sure}, {self.minors} and {self.adults} people)"
         )
 
@@ -152,11 +165,17 @@ def decision_in(postprocessing: dict[str, Any], where: str) -> DecisionRecord | 
     if postprocessing.get(DECISION_KEY) is None:
         return None
     try:
-        return _checked(TypeAdapter(DecisionRecord).validate_json(json.dumps(postprocessing[DECISION_KEY])))
+        return _checked(
+            TypeAdapter(DecisionRecord).validate_json(json.dumps(postprocessing[DECISION_KEY]))
+        )
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part)[:60] for part in first["loc"]) or DECISION_KEY
-        raise InputError(where, f"its decision does not follow its schema ({place}: {first['msg'][:200]})", _AGAIN) from problem
+        raise InputError(
+            where,
+            f"its decision does not follow its schema ({place}: {first['msg'][:200]})",
+            _AGAIN,
+        ) from problem
 
 
 _AGAIN = "Write it again with `unplug threshold`, or get another release"

@@ -1,9 +1,10 @@
 """An ONNX file answering pictures in this process, several in one run.
 
-Exported files have a batch of one, as phones do. Here the first axis is freed in memory: of the inputs and outputs, and of the
-shapes that reshapes name. What that gives is believed only where it answers random pictures as the file itself does, one by
-one; a file that does not is run one by one. Which of the two it is a child process finds out, with a bound on memory and time:
-the file may ask for all that a machine has.
+Exported files have a batch of one, as phones do. Here the first axis is freed in memory: of the
+inputs and outputs, and of the shapes that reshapes name. What that gives is believed only where it
+answers random pictures as the file itself does, one by one; a file that does not is run one by one.
+Which of the two it is a child process finds out, with a bound on memory and time: the file may ask
+for all that a machine has.
 """
 
 from __future__ import annotations
@@ -45,9 +46,13 @@ TRIAL = 3
 """Pictures that are run together and one by one before a freed batch is believed."""
 TRIAL_SECONDS = 60.0
 UNBOUNDED = ("Loop", "Scan", "If")
-"""Operators whose work depends on the picture: a trial says nothing about the next one. No exported file has them."""
+"""Operators whose work depends on the picture: a trial says nothing about the next one. No exported
+file has them.
+"""
 TOLERANCE = 1e-3
-"""Between the two: fp16 files sum in another order; what a wrong axis does is of the size of the outputs themselves."""
+"""Between the two: fp16 files sum in another order; what a wrong axis does is of the size of the
+outputs themselves.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +91,13 @@ class Embedded:
             InputError: a box that does not lie in the picture.
         """
         image = decode_image(raw, "the picture")
-        return square(image if box is None else image.crop(parse_box(box, image)), self.tensor.height)
+        return square(
+            image if box is None else image.crop(parse_box(box, image)), self.tensor.height
+        )
 
     def answer(self, pixels: Sequence[NDArray[np.uint8]]) -> list[dict[str, Any]]:
-        """Outputs of N pictures, JSON-ready: of an age model ``age`` in years and ``groups``, else all ``outputs`` by name.
+        """Outputs of N pictures, JSON-ready: of an age model ``age`` in years and ``groups``, else
+        all ``outputs`` by name.
 
         Raises:
             ArtifactError: the model gave something that is no number.
@@ -97,20 +105,28 @@ class Embedded:
         inputs = scaled(np.stack(pixels), self.tensor)
         named = self._run(inputs)
         if not all(np.isfinite(array).all() for array in named.values()):
-            raise ArtifactError(self.path.name, "it answered with something that is no number", "Export it again")
+            raise ArtifactError(
+                self.path.name, "it answered with something that is no number", "Export it again"
+            )
         if "age_edges" in self.config:
             edges, years = self.config["age_edges"], named["expected_age"].reshape(-1)
             return [
                 {"age": float(age), "groups": group_rows(logits, edges)}
                 for logits, age in zip(named["age_logits"], years, strict=True)
             ]
-        return [{"outputs": {name: array[row].tolist() for name, array in named.items()}} for row in range(len(inputs))]
+        return [
+            {"outputs": {name: array[row].tolist() for name, array in named.items()}}
+            for row in range(len(inputs))
+        ]
 
     def _run(self, inputs: Array) -> dict[str, Array]:
         names = [tensor.name for tensor in self.iospec.outputs]
         parts = [inputs] if self.batched else [inputs[row : row + 1] for row in range(len(inputs))]
         runs = [self.session.run(names, {self.tensor.name: part}) for part in parts]
-        return {name: np.concatenate([run[place] for run in runs]).astype(np.float64) for place, name in enumerate(names)}
+        return {
+            name: np.concatenate([run[place] for run in runs]).astype(np.float64)
+            for place, name in enumerate(names)
+        }
 
 
 def load_embedded(path: str | Path, *, threads: int = 1) -> Embedded:
@@ -123,7 +139,8 @@ def load_embedded(path: str | Path, *, threads: int = 1) -> Embedded:
     Raises:
         ArtifactError: not as its card says, broken, of another target, or with loops.
         InputError: a model that takes something else than a picture.
-        ConversionError: it took more memory or time than a model of pictures may, or ended the child process.
+        ConversionError: it took more memory or time than a model of pictures may, or ended the
+            child process.
         MissingExtraError: ``[serve]`` is not installed.
     """
     require_modules(("onnx", "onnxruntime"), "serve")
@@ -149,25 +166,33 @@ def load_embedded(path: str | Path, *, threads: int = 1) -> Embedded:
 
 
 def _read(path: str | Path) -> tuple[Artifact, bytes]:
-    """A file with its card, and the bytes that the card names: all that is done with it is done with those."""
+    """A file with its card, and the bytes that the card names: all that is done with it is done
+    with those.
+    """
     artifact = load_artifact(path)
     raw = read_regular(artifact.path, max_bytes=MAX_ARTIFACT_BYTES, error=ArtifactError)
     if artifact.card.target != "onnx" or hashlib.sha256(raw).hexdigest() != artifact.card.sha256:
         raise ArtifactError(
-            str(path), "it is no ONNX file, or changed while it was read", "Give one that `unplug export` wrote"
+            str(path),
+            "it is no ONNX file, or changed while it was read",
+            "Give one that `unplug export` wrote",
         )
     return artifact, raw
 
 
 def tried(job: Job) -> Reply:
-    """The child's side of `load_embedded`: whether several pictures at once are answered as one by one."""
+    """The child's side of `load_embedded`: whether several pictures at once are answered as one by
+    one.
+    """
     artifact, raw = _read(job.values["path"])
     path, threads, iospec = artifact.path, job.values["threads"], artifact.card.iospec
     tensor = _one_picture(iospec, path)
     session = _opened(raw, threads, path)
     if found := _unbounded(raw):
         why = f"it holds the operator {found}, whose work depends on the picture"
-        raise ArtifactError(str(path), why, "Build the model without loops and branches, and export it again")
+        raise ArtifactError(
+            str(path), why, "Build the model without loops and branches, and export it again"
+        )
     trial = random_inputs(iospec, TRIAL, 0)[tensor.name]
     apart = _apart(session, tensor.name, trial, path)
     freed = _opened_or_none(raw, threads)
@@ -185,9 +210,18 @@ def _unbounded(raw: bytes) -> str | None:
 def _one_picture(iospec: IOSpec, path: str | Path) -> TensorSpec:
     tensor = iospec.inputs[0]
     shape = tensor.shape
-    if len(iospec.inputs) == 1 and tensor.layout == "NCHW" and shape[1] == 3 and shape[2] == shape[3]:
+    if (
+        len(iospec.inputs) == 1
+        and tensor.layout == "NCHW"
+        and shape[1] == 3
+        and shape[2] == shape[3]
+    ):
         return tensor
-    raise InputError(str(path), "it takes something else than one square RGB picture", "Serve a model of pictures")
+    raise InputError(
+        str(path),
+        "it takes something else than one square RGB picture",
+        "Serve a model of pictures",
+    )
 
 
 def _opened(raw: bytes, threads: int, path: str | Path) -> Any:
@@ -197,11 +231,19 @@ def _opened(raw: bytes, threads: int, path: str | Path) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 4  # what fails is raised
-    broken = (state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf, state.NotImplemented)
+    broken = (
+        state.Fail,
+        state.InvalidArgument,
+        state.InvalidGraph,
+        state.InvalidProtobuf,
+        state.NotImplemented,
+    )
     try:
         return onnxruntime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
     except (*broken, state.RuntimeException) as error:
-        raise ArtifactError(str(path), f"ONNX Runtime cannot load it ({error})", "Export it again") from error
+        raise ArtifactError(
+            str(path), f"ONNX Runtime cannot load it ({error})", "Export it again"
+        ) from error
 
 
 def _opened_or_none(raw: bytes, threads: int) -> Any:
@@ -219,7 +261,9 @@ def _apart(session: Any, name: str, trial: Array, path: Path) -> list[list[Array
         return [session.run(None, {name: trial[row : row + 1]}) for row in range(len(trial))]
     except (state.Fail, state.InvalidArgument, state.RuntimeException) as error:
         fix = explain_memory(memory_for(path)) if out_of_memory(str(error)) else "Export it again"
-        raise ArtifactError(str(path), f"it cannot be run ({' '.join(str(error).split())})", fix) from error
+        raise ArtifactError(
+            str(path), f"it cannot be run ({' '.join(str(error).split())})", fix
+        ) from error
 
 
 def _agree(many: Any, name: str, trial: Array, apart: list[list[Array]]) -> bool:
@@ -240,7 +284,8 @@ def _agree(many: Any, name: str, trial: Array, apart: list[list[Array]]) -> bool
 def free_batch(raw: bytes) -> bytes:
     """The same ONNX graph with a first axis of any length.
 
-    Inputs and outputs get a named axis; a reshape to the constant (1, ...) gets (-1, ...) where nothing else is -1 in it.
+    Inputs and outputs get a named axis; a reshape to the constant (1, ...) gets (-1, ...) where
+    nothing else is -1 in it.
     """
     import onnx
     from onnx import numpy_helper
@@ -257,6 +302,8 @@ def free_batch(raw: bytes) -> bytes:
         shape = numpy_helper.to_array(constants[node.input[1]])
         if shape.size > 1 and shape[0] == 1 and -1 not in shape:
             name = f"free_batch_{number}"
-            graph.initializer.append(numpy_helper.from_array(np.array([-1, *shape[1:]], np.int64), name))
+            graph.initializer.append(
+                numpy_helper.from_array(np.array([-1, *shape[1:]], np.int64), name)
+            )
             node.input[1] = name
     return bytes(model.SerializeToString())

@@ -1,10 +1,13 @@
-"""A head that a phone adds people to and forgets them from, without a server, a network or torch: the reference for the apps.
+"""A head that a phone adds people to and forgets them from, without a server, a network or torch:
+the reference for the apps.
 
-What `unplug head make` writes of a closed-form model is one file: a fixed lift, integer sums over everybody who is in, and a
-commitment to each of them. The exported trunk gives the pooled features of a picture. docs/head.md says step by step what is
-computed, for Kotlin, Swift and TypeScript; `tests/vectors/head` holds a run of it.
+What `unplug head make` writes of a closed-form model is one file: a fixed lift, integer sums over
+everybody who is in, and a commitment to each of them. The exported trunk gives the pooled features
+of a picture. docs/head.md says step by step what is computed, for Kotlin, Swift and TypeScript;
+`tests/vectors/head` holds a run of it.
 
-Shapes: N pictures, C pooled channels, D lifted features, G age groups, K = D + 1 + G + 1 (features, one, groups, age).
+Shapes: N pictures, C pooled channels, D lifted features, G age groups, K = D + 1 + G + 1 (features,
+    one, groups, age).
 """
 
 from __future__ import annotations
@@ -20,15 +23,27 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import STRICT, Array, InputError, atomic_path, check_content, parse_json, read_regular
+from unplug.core import (
+    STRICT,
+    Array,
+    InputError,
+    atomic_path,
+    check_content,
+    parse_json,
+    read_regular,
+)
 
 SCHEMA: Literal["unplug-head/1"] = "unplug-head/1"
 BITS, FEATURE_RANGE, AGE_RANGE, WIDTH = 20, 6, 7, 4.0
-"""Bits of a number in the sums; powers of two that features and ages stay below; years that soft age groups are wide."""
+"""Bits of a number in the sums; powers of two that features and ages stay below; years that soft
+age groups are wide.
+"""
 MAX_BYTES = 2**28
 MAX_FEATURES, MAX_CHANNELS, MAX_GROUPS, MAX_PEOPLE = 4096, 4096, 256, 2_000_000
 RIDGES, GRIDS, SCALES = (1e-9, 1e6), (2.0**-40, 2.0**10), (1e-6, 1e6)
-"""What the facts may be: beyond it float64 runs over, and a head that was edited would answer with what is no number."""
+"""What the facts may be: beyond it float64 runs over, and a head that was edited would answer with
+what is no number.
+"""
 RESTORE = "Make it again with `unplug head make`"
 Float = NDArray[np.float64]
 
@@ -42,7 +57,8 @@ class HeadFacts:
         grid: pooled features are rounded to multiples of it.
         ridge: penalty a picture.
         scale: that group scores are multiplied by.
-        edges: G + 1 borders of the age groups in years; the age is held between the first and the last.
+        edges: G + 1 borders of the age groups in years; the age is held between the first and the
+            last.
         digest: SHA-256 over the tensors, in the order of `TENSORS`.
     """
 
@@ -57,8 +73,16 @@ class HeadFacts:
     schema: Literal["unplug-head/1"] = SCHEMA
 
 
-TENSORS = {"lift": np.float32, "offset": np.float32, "centers": np.float64, "sums": np.int64, "committed": np.uint8}
-"""Names and types: (D, C), (D,), (G,), the upper triangle of (K, K) row by row, and 32 bytes a picture in rising order."""
+TENSORS = {
+    "lift": np.float32,
+    "offset": np.float32,
+    "centers": np.float64,
+    "sums": np.int64,
+    "committed": np.uint8,
+}
+"""Names and types: (D, C), (D,), (G,), the upper triangle of (K, K) row by row, and 32 bytes a
+picture in rising order.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +93,8 @@ class DeviceHead:
         facts: see `HeadFacts`.
         lift_DC, offset_D: of the fixed features relu(L x + l).
         center_G: years in the middle of each age group.
-        sums_KK: sum of z z^T over everybody, z = (features, 1, groups, age) in units of 2^-20 of each column's range.
+        sums_KK: sum of z z^T over everybody, z = (features, 1, groups, age) in units of 2^-20 of
+            each column's range.
         committed: SHA-256 of every picture that is in, see `commitment`.
 
     Example:
@@ -91,8 +116,12 @@ class DeviceHead:
         """
         digest, z_K = self._read(name, pooled_C, age)
         if digest in self.committed:
-            raise InputError(f"picture {name}", "it is in this head already", "Give other pictures other names")
-        return replace(self, sums_KK=self.sums_KK + np.outer(z_K, z_K), committed=self.committed | {digest})
+            raise InputError(
+                f"picture {name}", "it is in this head already", "Give other pictures other names"
+            )
+        return replace(
+            self, sums_KK=self.sums_KK + np.outer(z_K, z_K), committed=self.committed | {digest}
+        )
 
     def remove(self, name: str, pooled_C: Array, age: float) -> DeviceHead:
         """Without a picture, as if it had never been there, bit for bit.
@@ -103,13 +132,20 @@ class DeviceHead:
         digest, z_K = self._read(name, pooled_C, age)
         if digest not in self.committed:
             why = "this picture, under this name and with this age, is not in this head"
-            raise InputError(f"picture {name}", why, "Give name, picture and age as they were added")
+            raise InputError(
+                f"picture {name}", why, "Give name, picture and age as they were added"
+            )
         if len(self.committed) == 1:
-            raise InputError(f"picture {name}", "nobody would be left in this head", "Delete the head instead")
-        return replace(self, sums_KK=self.sums_KK - np.outer(z_K, z_K), committed=self.committed - {digest})
+            raise InputError(
+                f"picture {name}", "nobody would be left in this head", "Delete the head instead"
+            )
+        return replace(
+            self, sums_KK=self.sums_KK - np.outer(z_K, z_K), committed=self.committed - {digest}
+        )
 
     def weights(self) -> tuple[Float, Float]:
-        """W (G + 1, D) and b (G + 1,): argmin sum |W a + b - y|^2 + ridge N |W|^2, by Cholesky of the scaled normal equations.
+        """W (G + 1, D) and b (G + 1,): argmin sum |W a + b - y|^2 + ridge N |W|^2, by Cholesky of
+        the scaled normal equations.
 
         Raises:
             InputError: the equations are singular, which sums of real pictures are not.
@@ -117,7 +153,10 @@ class DeviceHead:
         features = len(self.lift_DC)
         range_K = 2.0**self._exponent_K
         gram_KK = self.sums_KK * 2.0 ** (-2 * BITS) * range_K[:, None] * range_K
-        gram_PP, cross_PG = gram_KK[: features + 1, : features + 1].copy(), gram_KK[: features + 1, features + 1 :]
+        gram_PP, cross_PG = (
+            gram_KK[: features + 1, : features + 1].copy(),
+            gram_KK[: features + 1, features + 1 :],
+        )
         gram_PP[np.arange(features), np.arange(features)] += self.facts.ridge * len(self.committed)
         scale_P = 1.0 / np.sqrt(gram_PP.diagonal())
         try:
@@ -129,7 +168,8 @@ class DeviceHead:
         return solved_PG[:-1].T.copy(), solved_PG[-1].copy()
 
     def answer(self, pooled_NC: Array) -> dict[str, Float]:
-        """``age_logits`` (N, G) and ``expected_age`` (N, 1) in years, of the trunk's features of N pictures.
+        """``age_logits`` (N, G) and ``expected_age`` (N, 1) in years, of the trunk's features of N
+        pictures.
 
         Features are not rounded here, as they are not in the network that ships.
         """
@@ -144,9 +184,14 @@ class DeviceHead:
         }
 
     def commitment(self, name: str, pooled_C: Array, age: float) -> bytes:
-        """SHA-256 of name (UTF-8), a zero byte, the rounded features (int32, little-endian) and the age (float64)."""
+        """SHA-256 of name (UTF-8), a zero byte, the rounded features (int32, little-endian) and the
+        age (float64).
+        """
         return hashlib.sha256(
-            name.encode() + b"\0" + self._steps(pooled_C).astype("<i4").tobytes() + np.array(age, "<f8").tobytes()
+            name.encode()
+            + b"\0"
+            + self._steps(pooled_C).astype("<i4").tobytes()
+            + np.array(age, "<f8").tobytes()
         ).digest()
 
     def save(self, path: Path) -> None:
@@ -161,43 +206,61 @@ class DeviceHead:
     def _tensors(self) -> dict[str, NDArray[Any]]:
         rows = [np.frombuffer(item, np.uint8) for item in sorted(self.committed)]
         return {
-            "lift": self.lift_DC.astype(np.float32), "offset": self.offset_D.astype(np.float32), "centers": self.center_G,
-            "sums": self.sums_KK[np.triu_indices(len(self.sums_KK))], "committed": np.stack(rows),
-        }  # fmt: skip
+            "lift": self.lift_DC.astype(np.float32),
+            "offset": self.offset_D.astype(np.float32),
+            "centers": self.center_G,
+            "sums": self.sums_KK[np.triu_indices(len(self.sums_KK))],
+            "committed": np.stack(rows),
+        }
 
     @property
     def _exponent_K(self) -> Float:
         groups = len(self.center_G)
-        return np.array([FEATURE_RANGE] * len(self.lift_DC) + [1] + [1] * groups + [AGE_RANGE], np.float64)
+        return np.array(
+            [FEATURE_RANGE] * len(self.lift_DC) + [1] + [1] * groups + [AGE_RANGE], np.float64
+        )
 
     def _steps(self, pooled_C: Array) -> Float:
         pooled_C = np.asarray(pooled_C, np.float64).reshape(-1)
         if len(pooled_C) != self.lift_DC.shape[1] or not np.isfinite(pooled_C).all():
-            why = f"{len(pooled_C)} features where this trunk has {self.lift_DC.shape[1]}, or some are no numbers"
+            why = (
+                f"{len(pooled_C)} features where this trunk has {self.lift_DC.shape[1]}, or some "
+                "are no numbers"
+            )
             raise InputError("picture", why, "Give what the exported trunk says of it")
         steps_C = np.rint(pooled_C / self.facts.grid)
         if (abs(steps_C) >= 2**31).any():
             raise InputError(
-                "picture", "its features are far larger than any of this trunk", "Give what the exported trunk says"
+                "picture",
+                "its features are far larger than any of this trunk",
+                "Give what the exported trunk says",
             )
         return np.asarray(steps_C, np.float64)
 
     def _lifted(self, pooled_NC: Float, most: float) -> Float:
         with np.errstate(over="ignore", invalid="ignore"):  # who answers looks at what came of it
-            return np.asarray((pooled_NC @ self.lift_DC.T + self.offset_D).clip(0.0, most), np.float64)
+            return np.asarray(
+                (pooled_NC @ self.lift_DC.T + self.offset_D).clip(0.0, most), np.float64
+            )
 
     def _read(self, name: str, pooled_C: Array, age: float) -> tuple[bytes, NDArray[np.int64]]:
         """The commitment, and z as integers."""
         if not (math.isfinite(age) and 0.0 <= age < 2.0**AGE_RANGE):
-            raise InputError(f"age {age}", "it is no age", f"Give years from 0 up to {2**AGE_RANGE - 1}")
+            raise InputError(
+                f"age {age}", "it is no age", f"Give years from 0 up to {2**AGE_RANGE - 1}"
+            )
         steps_C = self._steps(pooled_C)
         feature_D = self._lifted(steps_C[None] * self.facts.grid, 2.0**FEATURE_RANGE)[0]
         odds_G = np.exp(-0.5 * ((self.center_G - age) / WIDTH) ** 2 - self._nearest(age))
         z_K = np.concatenate([feature_D, [1.0], odds_G / odds_G.sum(), [age]])
-        return self.commitment(name, pooled_C, age), np.rint(z_K * 2.0 ** (BITS - self._exponent_K)).astype(np.int64)
+        return self.commitment(name, pooled_C, age), np.rint(
+            z_K * 2.0 ** (BITS - self._exponent_K)
+        ).astype(np.int64)
 
     def _nearest(self, age: float) -> float:
-        """The largest exponent of the soft groups, so that one of them is 1 however far the age is from all centres."""
+        """The largest exponent of the soft groups, so that one of them is 1 however far the age is
+        from all centres.
+        """
         return float((-0.5 * ((self.center_G - age) / WIDTH) ** 2).max())
 
 
@@ -221,7 +284,9 @@ def load_head(path: str | Path) -> DeviceHead:
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(str(path), f"it is no head ({error})", RESTORE) from error
     if facts.digest != _digest(tensors):
-        raise InputError(str(path), "its numbers are not those that were written (SHA-256 differs)", RESTORE)
+        raise InputError(
+            str(path), "its numbers are not those that were written (SHA-256 differs)", RESTORE
+        )
     return head
 
 
@@ -231,7 +296,9 @@ def _facts(raw: Any) -> HeadFacts:
     facts: HeadFacts = TypeAdapter(HeadFacts).validate_json(json.dumps(raw))
     ranges = ((facts.ridge, RIDGES), (facts.grid, GRIDS), (facts.scale, SCALES))
     inside = all(low <= value <= high for value, (low, high) in ranges)
-    rising = len(facts.edges) >= 3 and all(low < high for low, high in itertools.pairwise(facts.edges))
+    rising = len(facts.edges) >= 3 and all(
+        low < high for low, high in itertools.pairwise(facts.edges)
+    )
     if not inside or not rising or not all(map(math.isfinite, facts.edges)):
         raise ValueError("its facts are out of range")
     return facts
@@ -239,16 +306,25 @@ def _facts(raw: Any) -> HeadFacts:
 
 def _opened(facts: HeadFacts, tensors: dict[str, NDArray[Any]]) -> DeviceHead:
     """The head that the tensors give; `ValueError` where they do not belong together."""
-    wrong = [name for name, kind in TENSORS.items() if name not in tensors or tensors[name].dtype != kind]
+    wrong = [
+        name for name, kind in TENSORS.items() if name not in tensors or tensors[name].dtype != kind
+    ]
     if wrong or len(tensors) != len(TENSORS):
         raise ValueError(f"its tensors are not {', '.join(TENSORS)} in their types")
     lift_DC, offset_D, center_G, sums, rows = (tensors[name] for name in TENSORS)
     groups, features = len(facts.edges) - 1, len(lift_DC) if lift_DC.ndim == 2 else 0
     size = features + groups + 2
     shapes = (offset_D.shape, center_G.shape, sums.shape, rows.shape[1:])
-    if shapes != ((features,), (groups,), (size * (size + 1) // 2,), (32,)) or not 0 < features <= MAX_FEATURES:
+    if (
+        shapes != ((features,), (groups,), (size * (size + 1) // 2,), (32,))
+        or not 0 < features <= MAX_FEATURES
+    ):
         raise ValueError("its tensors have other shapes")
-    if not (0 < lift_DC.shape[1] <= MAX_CHANNELS and groups <= MAX_GROUPS and 0 < len(rows) <= MAX_PEOPLE):
+    if not (
+        0 < lift_DC.shape[1] <= MAX_CHANNELS
+        and groups <= MAX_GROUPS
+        and 0 < len(rows) <= MAX_PEOPLE
+    ):
         raise ValueError("it is larger than any head")
     if not all(np.isfinite(item).all() for item in (lift_DC, offset_D, center_G)):
         raise ValueError("some of its numbers are none")
@@ -260,9 +336,13 @@ def _opened(facts: HeadFacts, tensors: dict[str, NDArray[Any]]) -> DeviceHead:
     if len(committed) != len(rows) or inside != len(rows) or (sums_KK.diagonal() < 0).any():
         raise ValueError(f"its sums hold {inside} pictures where {len(rows)} are named")
     return DeviceHead(
-        facts=facts, lift_DC=lift_DC.astype(np.float64), offset_D=offset_D.astype(np.float64), center_G=center_G,
-        sums_KK=sums_KK, committed=committed,
-    )  # fmt: skip
+        facts=facts,
+        lift_DC=lift_DC.astype(np.float64),
+        offset_D=offset_D.astype(np.float64),
+        center_G=center_G,
+        sums_KK=sums_KK,
+        committed=committed,
+    )
 
 
 def _digest(tensors: dict[str, NDArray[Any]]) -> str:

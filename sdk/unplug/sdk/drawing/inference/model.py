@@ -13,7 +13,16 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from unplug.core import Array, DataError, InputError, IOSpec, TensorSpec, check_content, open_regular, settled
+from unplug.core import (
+    Array,
+    DataError,
+    InputError,
+    IOSpec,
+    TensorSpec,
+    check_content,
+    open_regular,
+    settled,
+)
 from unplug.export import Artifact, Session, check_inputs, load_artifact, random_inputs
 from unplug.plugins import load_checkpoint
 from unplug.sdk.drawing.conditions import scaled
@@ -27,7 +36,9 @@ PICKLES = (".pt", ".pth", ".bin", ".pkl", ".ckpt")
 """Refused by `load_checkpoint`, with the reason."""
 ARRAYS = (".npz", ".npy")
 MAX_ARRAY_BYTES, MAX_UNPACKED_BYTES = 4 * 2**30, 2**30
-"""Of a file, which is mapped, and of what a ``.npz`` holds when it is unpacked: a megabyte can hold a gigabyte of zeros."""
+"""Of a file, which is mapped, and of what a ``.npz`` holds when it is unpacked: a megabyte can hold
+a gigabyte of zeros.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,26 +59,35 @@ class _Model:
 
 @settled
 def run(
-    model: str | Path | Artifact, inputs: Mapping[str, Array] | Sequence[str | Path] | str | Path | int, *,
-    box: str | None = None, landmarker: str | Path | None = None, margin: float = FACE_MARGIN, frame: Frame | None = None,
+    model: str | Path | Artifact,
+    inputs: Mapping[str, Array] | Sequence[str | Path] | str | Path | int,
+    *,
+    box: str | None = None,
+    landmarker: str | Path | None = None,
+    margin: float = FACE_MARGIN,
+    frame: Frame | None = None,
     decision: Decision | None = None,
-) -> Answer:  # fmt: skip
+) -> Answer:
     """Runs a model and says what came out.
 
     Args:
         model: an exported file of any model, or a checkpoint folder.
-        inputs: pictures for a model that takes one RGB image (a plugin: drawn conditions); or arrays of N samples by name,
-            images as NCHW whatever the file has; or one file of arrays, NAME.npz, or NAME.npy for a model with one input;
-            or a seed, for one random sample within the ranges of the inputs.
+        inputs: pictures for a model that takes one RGB image (a plugin: drawn conditions); or
+            arrays of N samples by name, images as NCHW whatever the file has; or one file of
+            arrays, NAME.npz, or NAME.npy for a model with one input; or a seed, for one random
+            sample within the ranges of the inputs.
         box: where to look in every picture, "left,top,right,bottom" in pixels.
-        landmarker: MediaPipe task file that finds the face in every picture, of an age predictor or its trunk; without both
-            the centre square is taken.
-        margin: around the found face, as a fraction of its box; frame it as the training images are framed.
+        landmarker: MediaPipe task file that finds the face in every picture, of an age predictor or
+            its trunk; without both the centre square is taken.
+        margin: around the found face, as a fraction of its box; frame it as the training images are
+            framed.
         frame: where the eyes of the found face go instead, see `align`.
-        decision: of an age predictor: what makes an answer of over, under or unsure out of its groups.
+        decision: of an age predictor: what makes an answer of over, under or unsure out of its
+            groups.
 
     Raises:
-        InputError: inputs that are not this model's, which names the tensor, or a decision that its outputs do not speak of.
+        InputError: inputs that are not this model's, which names the tensor, or a decision that its
+            outputs do not speak of.
         DataError: a picture is broken, or no face (or several) was found.
         ArtifactError, CheckpointError: the model is broken.
         MissingExtraError: its runtime is not installed.
@@ -79,20 +99,26 @@ def run(
     is_checkpoint = (path / "config.json").is_file() or path.suffix in PICKLES
     opened = _open_checkpoint(path) if is_checkpoint else _open_file(path)
     if decision is not None and "age_edges" not in opened.config:
-        raise InputError(str(path), f"a {opened.model_type} model decides about no age", "Leave the decision out")
+        raise InputError(
+            str(path), f"a {opened.model_type} model decides about no age", "Leave the decision out"
+        )
     images: list[tuple[Path, str]] = []
     if isinstance(inputs, int):
         arrays = random_inputs(opened.iospec, 1, inputs)
     elif isinstance(inputs, Mapping):
         arrays = dict(inputs)
     else:
-        files = [Path(inputs)] if isinstance(inputs, str | Path) else [Path(item) for item in inputs]
+        files = (
+            [Path(inputs)] if isinstance(inputs, str | Path) else [Path(item) for item in inputs]
+        )
         if len(files) == 1 and files[0].suffix in ARRAYS:
             arrays = _read_arrays(files[0], opened.iospec)
         else:
             tensor = _picture_input(opened)
             finder = Path(landmarker) if landmarker is not None and opened.takes_faces else None
-            cut = crop_all(files, tensor.height, box=box, landmarker=finder, margin=margin, frame=frame)
+            cut = crop_all(
+                files, tensor.height, box=box, landmarker=finder, margin=margin, frame=frame
+            )
             images = [(item, words) for item, (_, words) in zip(files, cut, strict=True)]
             arrays = {tensor.name: scaled(np.stack([pixels for pixels, _ in cut]), tensor)}
     check_inputs(opened.iospec, arrays)
@@ -106,7 +132,9 @@ def run(
         inputs=arrays,
         outputs=outputs,
         results=tuple(rows),
-        notes=(UNSOUGHT,) if opened.takes_faces and any(words == CENTRE for _, words in images) else (),
+        notes=(UNSOUGHT,)
+        if opened.takes_faces and any(words == CENTRE for _, words in images)
+        else (),
     )
 
 
@@ -119,9 +147,12 @@ def _open_file(path: Path) -> _Model:
             return session.run_channels_first(arrays)
 
     return _Model(
-        path=path, model_type=card.model_type, iospec=card.iospec.images_in("NCHW"), config=card.config,
+        path=path,
+        model_type=card.model_type,
+        iospec=card.iospec.images_in("NCHW"),
+        config=card.config,
         infer=infer,
-    )  # fmt: skip
+    )
 
 
 def _open_checkpoint(path: Path) -> _Model:
@@ -132,7 +163,9 @@ def _open_checkpoint(path: Path) -> _Model:
         import torch
 
         with torch.no_grad():
-            named = iospec.name_outputs(network(*(torch.from_numpy(arrays[tensor.name]) for tensor in iospec.inputs)))
+            named = iospec.name_outputs(
+                network(*(torch.from_numpy(arrays[tensor.name]) for tensor in iospec.inputs))
+            )
         return {name: tensor.numpy() for name, tensor in named.items()}
 
     config = {"age_edges": network.age_edges} if hasattr(network, "age_edges") else {}
@@ -152,14 +185,25 @@ def _read_arrays(path: Path, iospec: IOSpec) -> dict[str, Array]:
                 raise DataError(str(path), why, "Split it")
             with np.load(path, allow_pickle=False) as several:
                 return {name: several[name] for name in several.files}
-        # Mapped first: a header may claim more numbers than the file holds. Then copied, for torch wants to be able to write.
+        # Mapped first: a header may claim more numbers than the file holds. Then copied, for torch
+        # wants to be able to write.
         found = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
     except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else "it is no readable file of arrays"
-        raise DataError(str(path), why, "Write it with numpy.savez(path, name=array) or numpy.save") from error
+        why = (
+            error.strerror
+            if isinstance(error, OSError) and error.strerror
+            else "it is no readable file of arrays"
+        )
+        raise DataError(
+            str(path), why, "Write it with numpy.savez(path, name=array) or numpy.save"
+        ) from error
     if len(iospec.inputs) != 1:
         names = ", ".join(f"{item.name} {item.shape}" for item in iospec.inputs)
-        raise InputError(str(path), f"one array does not feed {names}", "Give a .npz file with an array of each name")
+        raise InputError(
+            str(path),
+            f"one array does not feed {names}",
+            "Give a .npz file with an array of each name",
+        )
     return {iospec.inputs[0].name: found}
 
 
@@ -174,4 +218,6 @@ def _picture_input(model: _Model) -> TensorSpec:
         return tensor
     names = ", ".join(f"{item.name} {list(item.shape)}" for item in model.iospec.inputs)
     why = f"a {model.model_type} model takes {names}, not pictures"
-    raise InputError(str(model.path), why, "Give arrays of these names (`array=FILE.npz`), or `random`")
+    raise InputError(
+        str(model.path), why, "Give arrays of these names (`array=FILE.npz`), or `random`"
+    )

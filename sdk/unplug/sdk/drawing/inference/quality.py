@@ -28,7 +28,8 @@ def face_faults(
     Args:
         paths: picture files.
         landmarker: MediaPipe's ``face_landmarker.task``.
-        size: side in pixels of what a model sees, at which faces are aligned and their light is measured.
+        size: side in pixels of what a model sees, at which faces are aligned and their light is
+            measured.
         frame: where eyes go, and what is too small and too dark.
         show: a progress bar.
 

@@ -1,4 +1,6 @@
-"""Age assurance: what a model is worth at an age limit, the decision that holds a limit, and whether forgetting moved it."""
+"""Age assurance: what a model is worth at an age limit, the decision that holds a limit, and
+whether forgetting moved it.
+"""
 
 from unplug.core import attach
 

@@ -1,4 +1,5 @@
-"""What age models say of people that they never saw: checkpoints, exported files and bundles alike, as arrays.
+"""What age models say of people that they never saw: checkpoints, exported files and bundles alike,
+as arrays.
 
 Shapes: N pictures, G age groups.
 """
@@ -67,7 +68,9 @@ class Answers:
     people: People
 
     def over(self, age: float) -> Array:
-        """P(age >= T) of every picture (N,); `InputError` where T lies outside of the model's groups."""
+        """P(age >= T) of every picture (N,); `InputError` where T lies outside of the model's
+        groups.
+        """
         return over_probability(self.logits_NG, self.edges, age)
 
 
@@ -88,13 +91,17 @@ class JudgedModels:
     Args:
         models: checkpoints, loaded or by their folders, exported files and bundles.
         data: a data spec, or data loaded already.
-        part: the set of the training's split that is asked about, where the data are those of the training.
+        part: the set of the training's split that is asked about, where the data are those of the
+            training.
         checkpoints: folders whose records say what exported files learned from.
         splits: split files that say so.
-        training: data specs where the pictures of the trainings lie, where they are not where a record says.
+        training: data specs where the pictures of the trainings lie, where they are not where a
+            record says.
         trust: who may have signed the bundles.
-        landmarker: MediaPipe's ``face_landmarker.task``, to say of how many pictures nothing could be said; None looks at none.
-        on_bad: "skip" counts pictures that cannot be read as failures to process; "error" refuses them.
+        landmarker: MediaPipe's ``face_landmarker.task``, to say of how many pictures nothing could
+            be said; None looks at none.
+        on_bad: "skip" counts pictures that cannot be read as failures to process; "error" refuses
+            them.
     """
 
     models: Sequence[Path | Checkpoint]
@@ -108,7 +115,9 @@ class JudgedModels:
     on_bad: OnBad = "error"
 
 
-def ask(asked: JudgedModels, *, device: torch.device | None = None, show: bool = True) -> tuple[Answers, ...]:
+def ask(
+    asked: JudgedModels, *, device: torch.device | None = None, show: bool = True
+) -> tuple[Answers, ...]:
     """Runs every model on the same people, whom none of them learned from as far as splits tell.
 
     Args:
@@ -129,32 +138,46 @@ def ask(asked: JudgedModels, *, device: torch.device | None = None, show: bool =
     """
     for spec in asked.training:  # what a record says may be gone; what somebody says now is meant
         parse_spec(spec)
-    subjects = [subject for model in asked.models for subject in _subjects(model, asked.trust, device)]
+    subjects = [
+        subject for model in asked.models for subject in _subjects(model, asked.trust, device)
+    ]
     learned = _learned(asked, subjects)
     splits = [split for split, _ in learned]
     loaded: dict[int, Dataset] = {}
     for size in dict.fromkeys(subject.image_size for subject in subjects):
         given = asked.data
-        loaded[size] = given if isinstance(given, Dataset) and given.size == size else load_dataset(
-            given if isinstance(given, str) else given.spec, size, on_bad=asked.on_bad, show=show
-        )  # fmt: skip
+        loaded[size] = (
+            given
+            if isinstance(given, Dataset) and given.size == size
+            else load_dataset(
+                given if isinstance(given, str) else given.spec,
+                size,
+                on_bad=asked.on_bad,
+                show=show,
+            )
+        )
     people = {
         size: _checked(
-            *people_of(dataset, splits, asked.part, _training(dataset, learned, asked.training, show)), dataset,
-            asked.landmarker, show,
+            *people_of(
+                dataset, splits, asked.part, _training(dataset, learned, asked.training, show)
+            ),
+            dataset,
+            asked.landmarker,
+            show,
         )
         for size, dataset in loaded.items()
-    }  # fmt: skip
+    }
     total = sum(len(people[subject.image_size][0]) for subject in subjects)
     with progress(total=total, label="evaluate", show=show) as bar:
         return tuple(
-            _asked(subject, loaded[subject.image_size], *people[subject.image_size], bar.update) for subject in subjects
+            _asked(subject, loaded[subject.image_size], *people[subject.image_size], bar.update)
+            for subject in subjects
         )
 
 
 def _asked(
     subject: _Subject, dataset: Dataset, people: People, index_N: Array, done: Callable[[int], Any]
-) -> Answers:  # fmt: skip
+) -> Answers:
     logits, ages, seconds = [], [], 0.0
     with subject.opened() as infer:
         infer(dataset.pixels(index_N[:1]))  # opens files and warms caches, outside of the clock
@@ -169,51 +192,69 @@ def _asked(
     logits_NG, age_N = np.concatenate(logits), np.concatenate(ages)
     if not (np.isfinite(logits_NG).all() and np.isfinite(age_N).all()):
         why = "some of its outputs are not numbers"
-        raise InputError(subject.facts["name"], why, "Check it with `unplug parity`, or export in fp32")
+        raise InputError(
+            subject.facts["name"], why, "Check it with `unplug parity`, or export in fp32"
+        )
     return Answers(
-        **subject.facts, logits_NG=logits_NG, expected_age_N=age_N, seconds=seconds / len(index_N), people=people
-    )  # fmt: skip
+        **subject.facts,
+        logits_NG=logits_NG,
+        expected_age_N=age_N,
+        seconds=seconds / len(index_N),
+        people=people,
+    )
 
 
 def _checked(
     people: People, index_N: Array, dataset: Dataset, landmarker: Path | None, show: bool
-) -> tuple[People, Array]:  # fmt: skip
-    """The people with what the quality check finds wrong with their pictures, as the files show them."""
+) -> tuple[People, Array]:
+    """The people with what the quality check finds wrong with their pictures, as the files show
+    them.
+    """
     if landmarker is None:
         return people, index_N
     paths = [dataset.samples[index].payload for index in index_N]
-    if not all(isinstance(path, Path) for path in paths):  # scaled pictures say nothing of the size of a face
+    if not all(
+        isinstance(path, Path) for path in paths
+    ):  # scaled pictures say nothing of the size of a face
         return replace(people, faults="its pictures are no files of their own"), index_N
     return replace(people, faults=face_faults(paths, landmarker, dataset.size, show=show)), index_N
 
 
 def _training(
     dataset: Dataset, learned: Sequence[tuple[Split, str | None]], given: Sequence[str], show: bool
-) -> Training:  # fmt: skip
+) -> Training:
     """The data of trainings on other data, by digest: where somebody says, else where records do."""
     found: dict[str, Dataset | str] = {}
     for split, spec in learned:
-        if split.data_digest != dataset.digest and not isinstance(found.get(split.data_digest), Dataset):
+        if split.data_digest != dataset.digest and not isinstance(
+            found.get(split.data_digest), Dataset
+        ):
             specs = [*given, *([] if spec is None else [spec])]
             found[split.data_digest] = training_data(split, specs, dataset.size, show=show)
     return found
 
 
 def _learned(asked: JudgedModels, subjects: Sequence[_Subject]) -> list[tuple[Split, str | None]]:
-    """What is known of the trainings of all models, each once, and where its data lay; every file belongs to a checkpoint."""
+    """What is known of the trainings of all models, each once, and where its data lay; every file
+    belongs to a checkpoint.
+    """
     given = [load_checkpoint(path, expect="age") for path in asked.checkpoints]
     known = [subject.checkpoint for subject in subjects if subject.checkpoint is not None]
     held = {item.sha256 for item in (*given, *known)}
     for subject in subjects if given else ():
         if subject.facts["checkpoint_sha256"] not in held:
             why = "it was not exported from any of the checkpoints given"
-            raise InputError(subject.facts["name"], why, "Give the `checkpoint` that it was exported from")
+            raise InputError(
+                subject.facts["name"], why, "Give the `checkpoint` that it was exported from"
+            )
     splits: list[tuple[Split, str | None]] = [(load_split(path), None) for path in asked.splits]
     owners = {item.sha256: item for item in (*given, *known) if "split" in item.record}
     if not splits and any(subject.facts["checkpoint_sha256"] not in owners for subject in subjects):
-        return []  # of one model nobody knows what it saw, so of no picture that all of them did not
+        # of one model nobody knows what it saw, so of no picture that all of them did not
+        return []
     return splits + [
-        (Split.from_dict(item.record["split"], f"{item.path}/unplug.json"), _spec(item)) for item in owners.values()
+        (Split.from_dict(item.record["split"], f"{item.path}/unplug.json"), _spec(item))
+        for item in owners.values()
     ]
 
 
@@ -223,7 +264,9 @@ def _spec(found: Checkpoint) -> str | None:
     return spec if isinstance(spec, str) else None
 
 
-def _subjects(model: Path | Checkpoint, trust: Trust | None, device: torch.device | None) -> Iterator[_Subject]:
+def _subjects(
+    model: Path | Checkpoint, trust: Trust | None, device: torch.device | None
+) -> Iterator[_Subject]:
     if isinstance(model, Checkpoint):
         yield _of_checkpoint(model, device)
         return
@@ -253,10 +296,17 @@ def _of_checkpoint(found: Checkpoint, device: torch.device | None) -> _Subject:
         yield infer
 
     facts = {
-        "name": path.name or str(path), "sha256": found.sha256, "checkpoint_sha256": found.sha256, "target": None,
-        "precision": None, "runtime": "torch", "role": found.record.get("role"), "bytes": None,
-        "parameters": sum(item.numel() for item in network.parameters()), "edges": tuple(network.age_edges),
-    }  # fmt: skip
+        "name": path.name or str(path),
+        "sha256": found.sha256,
+        "checkpoint_sha256": found.sha256,
+        "target": None,
+        "precision": None,
+        "runtime": "torch",
+        "role": found.record.get("role"),
+        "bytes": None,
+        "parameters": sum(item.numel() for item in network.parameters()),
+        "edges": tuple(network.age_edges),
+    }
     return _Subject(facts=facts, image_size=network.image_size, opened=opened, checkpoint=found)
 
 
@@ -272,12 +322,21 @@ def _of_file(artifact: Artifact, given: Path) -> _Subject:
     def opened() -> Iterator[Infer]:
         with ExitStack() as stack:
             session = stack.enter_context(Session(artifact))
-            yield lambda pixels_NHWC: session.run_channels_first({first.name: scaled(pixels_NHWC, first)})
+            yield lambda pixels_NHWC: session.run_channels_first(
+                {first.name: scaled(pixels_NHWC, first)}
+            )
 
     name = artifact.path.name if artifact.path == given else f"{given.name}/{artifact.path.name}"
     facts = {
-        "name": name, "sha256": card.sha256, "checkpoint_sha256": card.checkpoint_sha256, "target": card.target,
-        "precision": card.precision, "runtime": Session(artifact).runtime.name, "role": None, "bytes": card.bytes,
-        "parameters": card.parameters, "edges": tuple(float(edge) for edge in card.config["age_edges"]),
-    }  # fmt: skip
+        "name": name,
+        "sha256": card.sha256,
+        "checkpoint_sha256": card.checkpoint_sha256,
+        "target": card.target,
+        "precision": card.precision,
+        "runtime": Session(artifact).runtime.name,
+        "role": None,
+        "bytes": card.bytes,
+        "parameters": card.parameters,
+        "edges": tuple(float(edge) for edge in card.config["age_edges"]),
+    }
     return _Subject(facts=facts, image_size=first.height, opened=opened)

@@ -1,4 +1,6 @@
-"""What a model's card says of age assurance, under the headings of ISO/IEC 27566-1, from an evaluation. Plain strings."""
+"""What a model's card says of age assurance, under the headings of ISO/IEC 27566-1, from an
+evaluation. Plain strings.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,13 @@ APART = {
     "unknown": "people of whom nobody said whether it learned from them",
 }
 CERTIFIED = (
-    "Nobody certified or assessed this model against the standard: the headings order what was measured, and claim no "
+    "Nobody certified or assessed this model against the standard: the headings order what was "
+    "measured, and claim no "
     "conformity."
 )
 NO_LIVENESS = (
-    "There is no liveness check (presentation attack detection) and no defence against injected pictures: a photograph of an "
+    "There is no liveness check (presentation attack detection) and no defence against injected "
+    "pictures: a photograph of an "
     "older person passes as that person. Whoever deploys this brings both."
 )
 
@@ -36,16 +40,27 @@ def card_text(report: EvaluationReport, model: ModelEvaluation) -> str:
         report: the evaluation.
         model: the one of its models that the card is of.
     """
-    return "\n".join(
-        line
-        for part in (_head(), _function(model), _performance(report, model), _privacy(), _security(), _acceptability(model),
-                     _practice(report))
-        for line in part
-    ) + "\n"  # fmt: skip
+    return (
+        "\n".join(
+            line
+            for part in (
+                _head(),
+                _function(model),
+                _performance(report, model),
+                _privacy(),
+                _security(),
+                _acceptability(model),
+                _practice(report),
+            )
+            for line in part
+        )
+        + "\n"
+    )
 
 
 def add_to_card(folder: Path, text: str) -> None:
-    """Puts the part about age assurance at the end of a ``README.md``, in the place of an older one.
+    """Puts the part about age assurance at the end of a ``README.md``, in the place of an older
+    one.
 
     Raises:
         OutputError: the file is no card, or cannot be written.
@@ -53,10 +68,16 @@ def add_to_card(folder: Path, text: str) -> None:
     path = folder / "README.md"
     try:
         if path.stat().st_size > MAX_CARD_BYTES:
-            raise OutputError(str(path), "it is too large for a card", "Restore the card that was written with the model")
+            raise OutputError(
+                str(path),
+                "it is too large for a card",
+                "Restore the card that was written with the model",
+            )
         card = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise OutputError(str(path), str(error), "Restore the card that was written with the model") from error
+        raise OutputError(
+            str(path), str(error), "Restore the card that was written with the model"
+        ) from error
     with atomic_path(path) as temporary:
         temporary.write_text(f"{card.partition(HEADING)[0].rstrip()}\n\n{text}", encoding="utf-8")
 
@@ -70,9 +91,12 @@ def _function(model: ModelEvaluation) -> Iterator[str]:
     yield "### Functional characteristics"
     yield ""
     yield (
-        "It estimates an age from one picture of one face, and a probability for each group of ages; P(age >= T) follows for "
-        f"every T between its borders ({borders}{', ...' if len(model.edges) > 64 else ''} years), without an assumption where "
-        "T is one of them. It identifies nobody, and verifies no document. Another method must answer whom it cannot."
+        "It estimates an age from one picture of one face, and a probability for each group of "
+        "ages; P(age >= T) follows for "
+        f"every T between its borders ({borders}{', ...' if len(model.edges) > 64 else ''} years), "
+        "without an assumption where "
+        "T is one of them. It identifies nobody, and verifies no document. Another method must "
+        "answer whom it cannot."
     )
     yield ""
 
@@ -82,8 +106,10 @@ def _performance(report: EvaluationReport, model: ModelEvaluation) -> Iterator[s
     yield "### Performance characteristics"
     yield ""
     yield (
-        f"Measured on {people.pictures} pictures of {people.people} {APART[people.apart].format(part=people.part)}; "
-        f"{people.minors} of them under 18{_copies(people.copies)}. Intervals are 95 %, over people."
+        f"Measured on {people.pictures} pictures of {people.people} "
+        f"{APART[people.apart].format(part=people.part)}; "
+        f"{people.minors} of them under 18{_copies(people.copies)}. Intervals are 95 %, over "
+        "people."
     )
     yield ""
     yield "| what | value |"
@@ -117,7 +143,10 @@ def _processing(found: Processing | None) -> Iterator[str]:
         yield f"| failures to process: by the quality check of faces | not measured{why} |"
         return
     yield f"| failures to process: by the quality check of faces | {_rate(found.any)} |"
-    yield from (f"| of these: {plain(fault, 40)} | {_rate(share)} |" for fault, share in found.faults.items())
+    yield from (
+        f"| of these: {plain(fault, 40)} | {_rate(share)} |"
+        for fault, share in found.faults.items()
+    )
 
 
 def _challenge(item: Challenge) -> Iterator[str]:
@@ -130,8 +159,10 @@ def _privacy() -> Iterator[str]:
     yield "### Privacy characteristics"
     yield ""
     yield (
-        "The model runs on the device and answers with an age: no picture has to leave it, and none is kept by the model. Who "
-        "was trained on can ask to be forgotten; what was done about that stands above and in the record."
+        "The model runs on the device and answers with an age: no picture has to leave it, and "
+        "none is kept by the model. Who "
+        "was trained on can ask to be forgotten; what was done about that stands above and in the "
+        "record."
     )
     yield ""
 
@@ -144,16 +175,24 @@ def _acceptability(model: ModelEvaluation) -> Iterator[str]:
     yield "### Acceptability characteristics"
     yield ""
     if not model.groups:
-        yield "The data say of nobody to which group they belong, so whom the mean hides is not known."
+        yield (
+            "The data say of nobody to which group they belong, so whom the mean hides is not "
+            "known."
+        )
         yield ""
         return
     if model.worst_group is not None and (gap := model.group(model.worst_group).gap) is not None:
-        yield f"Worst group: {plain(model.worst_group, 80)}, {_years(gap)} above everybody else at the same ages."
+        yield (
+            f"Worst group: {plain(model.worst_group, 80)}, {_years(gap)} above everybody else at "
+            "the same ages."
+        )
         yield ""
     yield "| group | people | mean absolute error | above others of the same ages |"
     yield "|---|---|---|---|"
     for row in model.groups:
-        error, above = (_years(item) if item is not None else "too few people" for item in (row.mae, row.gap))
+        error, above = (
+            _years(item) if item is not None else "too few people" for item in (row.mae, row.gap)
+        )
         yield f"| {_plain(plain(row.cell, 80))} | {row.people} | {error} | {above} |"
     yield ""
 
@@ -162,8 +201,10 @@ def _practice(report: EvaluationReport) -> Iterator[str]:
     yield "### Practice statement"
     yield ""
     yield (
-        f"`unplug evaluate --protocol {report.protocol}`, unplug {report.versions.get('unplug')}, data digest "
-        f"`{str(report.data.get('digest'))[:16]}`, seed {report.settings.get('seed')}; a decision is made where "
+        f"`unplug evaluate --protocol {report.protocol}`, unplug {report.versions.get('unplug')}, "
+        "data digest "
+        f"`{str(report.data.get('digest'))[:16]}`, seed {report.settings.get('seed')}; a decision "
+        "is made where "
         f"{report.settings.get('decision')}."
     )
     if str(report.data.get("spec", "")).startswith("synth:"):
@@ -182,7 +223,10 @@ def _years(item: Estimate) -> str:
 def _rate(found: Rate) -> str:
     if found.value is None or found.low is None or found.high is None:
         return f"not said: {found.people} people are too few"
-    return f"{100 * found.value:.1f} % ({100 * found.low:.1f} to {100 * found.high:.1f}), {found.people} people"
+    return (
+        f"{100 * found.value:.1f} % ({100 * found.low:.1f} to {100 * found.high:.1f}), "
+        f"{found.people} people"
+    )
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,5 @@
-"""Pictures of a training that lie among others under another name: pixels are compared, for names show only who kept hers.
+"""Pictures of a training that lie among others under another name: pixels are compared, for names
+show only who kept hers.
 
 Shapes: N pictures.
 """
@@ -17,21 +18,26 @@ from unplug.sdk.learning.data import Dataset, Split, load_dataset, opened, parse
 
 CHUNK = 256  # pictures at once
 MOST_MORE = 4
-"""Times the names of a split: data with more pictures than that are not what it was made from, and are not decoded."""
+"""Times the names of a split: data with more pictures than that are not what it was made from, and
+are not decoded.
+"""
 OTHER, NOWHERE = "where its pictures lay is other data", "nothing says where its pictures lie"
 Training = Mapping[str, Dataset | str]
-"""Digest of data that a split was made from, to the data at the size that is compared, or why they are not here."""
+"""Digest of data that a split was made from, to the data at the size that is compared, or why they
+are not here.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Copies:
-    """Whether pictures were compared with those of the training by their pixels, and not by their names alone.
+    """Whether pictures were compared with those of the training by their pixels, and not by their
+    names alone.
 
     A copy that was encoded or cut anew has other pixels, and is not noticed.
 
     Args:
-        left_out: pictures left out because one of the training has the very same pixels at the model's size, with the other
-            pictures of whoever is in them.
+        left_out: pictures left out because one of the training has the very same pixels at the
+            model's size, with the other pictures of whoever is in them.
         compared: pictures of the training that they were compared with.
         trained: how many the models learned from.
         why: why not with all of them, or null.
@@ -62,7 +68,10 @@ def names_alone(copies: Copies) -> str:
         >>> names_alone(Copies(left_out=0, compared=0, trained=70, why="its pictures are gone"))
         '0 of 70 were compared by their pixels, the others by their names (its pictures are gone): give `training_data`'
     """
-    how = f"{copies.compared} of {copies.trained} were compared by their pixels, the others by their names"
+    how = (
+        f"{copies.compared} of {copies.trained} were compared by their pixels, the others by their "
+        "names"
+    )
     return f"{how} ({copies.why}): give `training_data`"
 
 
@@ -73,8 +82,11 @@ def pixel_digests(dataset: Dataset, index_N: Sequence[int] | NDArray[np.int64]) 
             yield hashlib.sha256(image_HW3.tobytes()).digest()
 
 
-def trained_pixels(dataset: Dataset, splits: Sequence[Split], training: Training) -> tuple[set[bytes], Copies]:
-    """Digests of the pixels that some models learned from, as far as their data are here, and how far that is.
+def trained_pixels(
+    dataset: Dataset, splits: Sequence[Split], training: Training
+) -> tuple[set[bytes], Copies]:
+    """Digests of the pixels that some models learned from, as far as their data are here, and how
+    far that is.
 
     Args:
         dataset: that is judged on; a split of it needs no other data.
@@ -96,26 +108,37 @@ def trained_pixels(dataset: Dataset, splits: Sequence[Split], training: Training
             continue
         named = [opened(split, found) for split in parts]
         there = set(found.ids)
-        learned = {name for split in named for name in (*split.train, *(() if own else split.validation))}
+        learned = {
+            name for split in named for name in (*split.train, *(() if own else split.validation))
+        }
         taught = {name for split in named for name in split.train}
         seen |= set(pixel_digests(found, found.indices(sorted(learned & there))))
         compared, trained = compared + len(taught & there), trained + len(taught)
         if found.digest != digest:
             reasons.append("the data changed since the training")
-    return seen, Copies(left_out=0, compared=compared, trained=trained, why="; ".join(dict.fromkeys(reasons)) or None)
+    return seen, Copies(
+        left_out=0,
+        compared=compared,
+        trained=trained,
+        why="; ".join(dict.fromkeys(reasons)) or None,
+    )
 
 
-def training_data(split: Split, specs: Sequence[str], size: int, *, show: bool = True) -> Dataset | str:
+def training_data(
+    split: Split, specs: Sequence[str], size: int, *, show: bool = True
+) -> Dataset | str:
     """The data that a split was made from, or what is left of them.
 
     Args:
         split: of the training.
-        specs: where they may lie; a record that names one is no promise that it is there, or the same.
+        specs: where they may lie; a record that names one is no promise that it is there, or the
+            same.
         size: side in pixels.
         show: progress bars.
 
     Returns:
-        The data with the digest of the split, else the first that hold a name of it, else why there are none.
+        The data with the digest of the split, else the first that hold a name of it, else why there
+        are none.
     """
     names = {name for part in (split.train, split.validation, split.test) for name in part}
     partly, reasons = None, []
@@ -128,7 +151,11 @@ def training_data(split: Split, specs: Sequence[str], size: int, *, show: bool =
             if found.digest == split.data_digest:
                 return found
             here = opened(split, found)
-        except (InputError, MissingExtraError, ConversionError):  # what they say names files and people, and a card may ship
+        except (
+            InputError,
+            MissingExtraError,
+            ConversionError,
+        ):  # what they say names files and people, and a card may ship
             reasons.append("its pictures cannot be read from here")
             continue
         if partly is None and not set(found.ids).isdisjoint((*here.train, *here.validation)):

@@ -1,4 +1,6 @@
-"""One decision for several models: what a bundle carries holds on each of its files, for a phone may run any of them."""
+"""One decision for several models: what a bundle carries holds on each of its files, for a phone
+may run any of them.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,11 @@ from .threshold import FittedThreshold, Limits, fit_decision
 def decide(
     answers: Sequence[Answers], limits: Limits, *, by: str | None = None, unseen: bool = False
 ) -> tuple[DecisionRecord, tuple[FittedThreshold, ...]]:
-    """The strictest of the thresholds of some models, fitted on the same people, whom none of them learned from.
+    """The strictest of the thresholds of some models, fitted on the same people, whom none of them
+    learned from.
 
-    A higher end of "over" never calls more minors over and a lower end of "under" never more adults under, so the limits hold
-    on every model by itself.
+    A higher end of "over" never calls more minors over and a lower end of "under" never more adults
+    under, so the limits hold on every model by itself.
 
     Args:
         answers: one a checkpoint or file.
@@ -39,8 +42,8 @@ def decide(
         The record, and what each model would do with by itself.
 
     Raises:
-        DataError: nobody knows whom a model learned from, ages are known by groups around T only, no such attribute, or what
-            `fit_decision` refuses.
+        DataError: nobody knows whom a model learned from, ages are known by groups around T only,
+            no such attribute, or what `fit_decision` refuses.
         InputError: T lies outside of a model's age groups.
     """
     people = answers[0].people
@@ -48,44 +51,84 @@ def decide(
     _check(people, limits, by, unseen)
     if any(item.people.ids != people.ids for item in answers):
         why = "the models were asked about different pictures"
-        raise DataError(f"data {people.data['spec']}", why, "Take models of one training, or other data")
-    groups = None if by is None else [None if value == UNKNOWN else value for value in people.attributes[by]]
+        raise DataError(
+            f"data {people.data['spec']}", why, "Take models of one training, or other data"
+        )
+    groups = (
+        None
+        if by is None
+        else [None if value == UNKNOWN else value for value in people.attributes[by]]
+    )
     try:
-        fitted = tuple(fit_decision(over_N, people.age_N, people.person_N, limits, groups, by or "") for over_N in over)
+        fitted = tuple(
+            fit_decision(over_N, people.age_N, people.person_N, limits, groups, by or "")
+            for over_N in over
+        )
     except DataError as error:
         if not people.left_out or people.apart != "other data":
             raise
-        why = f"{error.why}; {people.left_out} pictures are left out, for the training has their names or their pixels"
+        why = (
+            f"{error.why}; {people.left_out} pictures are left out, for the training has their "
+            "names or their pixels"
+        )
         raise DataError(error.what, why, error.fix) from error
     rule = Decision(
-        age=limits.age, over_from=max(item.decision.over_from for item in fitted),
+        age=limits.age,
+        over_from=max(item.decision.over_from for item in fitted),
         under_to=min(item.decision.under_to for item in fitted),
-    )  # fmt: skip
-    minor_N, adult_N = (people.age_N < limits.age) & (people.age_N >= limits.minors_from), people.age_N >= limits.age
+    )
+    minor_N, adult_N = (
+        (people.age_N < limits.age) & (people.age_N >= limits.minors_from),
+        people.age_N >= limits.age,
+    )
     whole = fitted[0].whole
-    apart: Literal["held out", "other data", "said"] = "said" if people.apart == "unknown" else people.apart
+    apart: Literal["held out", "other data", "said"] = (
+        "said" if people.apart == "unknown" else people.apart
+    )
     record = DecisionRecord(
-        schema="unplug-decision/1", age=rule.age, over_from=rule.over_from, under_to=rule.under_to, max_fpr=limits.max_fpr,
-        max_fnr=limits.max_fnr, method=limits.method, minors_from=limits.minors_from,
-        confidence=None if limits.method == "conformal" else limits.confidence, minors=whole.minors.people,
-        adults=whole.adults.people, data_digest=str(people.data["digest"]), apart=apart, by=by,
+        schema="unplug-decision/1",
+        age=rule.age,
+        over_from=rule.over_from,
+        under_to=rule.under_to,
+        max_fpr=limits.max_fpr,
+        max_fnr=limits.max_fnr,
+        method=limits.method,
+        minors_from=limits.minors_from,
+        confidence=None if limits.method == "conformal" else limits.confidence,
+        minors=whole.minors.people,
+        adults=whole.adults.people,
+        data_digest=str(people.data["digest"]),
+        apart=apart,
+        by=by,
         groups=tuple(
-            GroupHeld(name=str(item.name), minors=item.minors.people, adults=item.adults.people, holds=item.holds)
+            GroupHeld(
+                name=str(item.name),
+                minors=item.minors.people,
+                adults=item.adults.people,
+                holds=item.holds,
+            )
             for item in fitted[0].groups
         ),
         models=tuple(
             ModelHeld(
-                name=item.name, sha256=item.sha256, over_from=own.decision.over_from, under_to=own.decision.under_to,
-                minors=shares(rule, over_N, minor_N), adults=shares(rule, over_N, adult_N),
+                name=item.name,
+                sha256=item.sha256,
+                over_from=own.decision.over_from,
+                under_to=own.decision.under_to,
+                minors=shares(rule, over_N, minor_N),
+                adults=shares(rule, over_N, adult_N),
             )
             for item, own, over_N in zip(answers, fitted, over, strict=True)
         ),
-    )  # fmt: skip
+    )
     return record, fitted
 
 
-def runnable(models: Sequence[Path], trust: Trust | None = None) -> tuple[list[Path], dict[str, str]]:
-    """Checkpoints and exported files that are named, and those of named bundles, as far as they can run on this machine.
+def runnable(
+    models: Sequence[Path], trust: Trust | None = None
+) -> tuple[list[Path], dict[str, str]]:
+    """Checkpoints and exported files that are named, and those of named bundles, as far as they can
+    run on this machine.
 
     Args:
         models: checkpoints, exported files and bundles.
@@ -126,13 +169,25 @@ def shares(rule: Decision, over_N: Array, side_N: NDArray[np.bool_]) -> Share:
 def _check(people: People, limits: Limits, by: str | None, unseen: bool) -> None:
     where = f"data {people.data['spec']}"
     if people.apart == "unknown" and not unseen:
-        why = "nothing says whom the model learned from, and a threshold fitted on people of its training holds for nobody else"
-        raise DataError(where, why, "Give the `checkpoint` of the file, or say `unseen_people` where you know it")
+        why = (
+            "nothing says whom the model learned from, and a threshold fitted on people of its "
+            "training holds for nobody else"
+        )
+        raise DataError(
+            where,
+            why,
+            "Give the `checkpoint` of the file, or say `unseen_people` where you know it",
+        )
     if people.ranges is not None and limits.age not in people.ranges:
         pairs = itertools.pairwise(people.ranges)
-        around = next((f"{low:g} to {high:g}" for low, high in pairs if low < limits.age < high), "none of them holds it")
+        around = next(
+            (f"{low:g} to {high:g}" for low, high in pairs if low < limits.age < high),
+            "none of them holds it",
+        )
         why = f"its ages are ranges, and {limits.age:g} is no border of them ({around})"
-        raise DataError(where, why, "Ask for an age that is a border, or give data with ages in years")
+        raise DataError(
+            where, why, "Ask for an age that is a border, or give data with ages in years"
+        )
     if by is not None and by not in people.attributes:
         known = ", ".join(sorted(people.attributes)) or "none"
         why = f"the data have no such attribute (they have: {known})"

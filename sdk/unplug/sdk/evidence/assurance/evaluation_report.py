@@ -1,4 +1,6 @@
-"""The evaluation report, ``unplug-evaluation/1``: what an age model is worth at age limits, and what the sample cannot say."""
+"""The evaluation report, ``unplug-evaluation/1``: what an age model is worth at age limits, and
+what the sample cannot say.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,10 @@ class Claim:
     """Whether a rate is shown to keep a limit.
 
     Args:
-        held: "held" where the upper bound keeps it, "broken" where the lower bound of the interval does not, else "open".
-        missing: how many more people, none of them an error, would show it; null where it is held, or broken.
+        held: "held" where the upper bound keeps it, "broken" where the lower bound of the interval
+            does not, else "open".
+        missing: how many more people, none of them an error, would show it; null where it is held,
+            or broken.
     """
 
     held: Held
@@ -53,7 +57,9 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class YearRow:
-    """People of one year of age: error and signed error (says too old where positive), null where they are too few."""
+    """People of one year of age: error and signed error (says too old where positive), null where
+    they are too few.
+    """
 
     age: int
     pictures: int
@@ -96,7 +102,8 @@ class Teenagers:
         true_positives: of 13 to 16.
         false_positives: of everybody else.
         younger, older: of 6 to 12, and of 17 to 24.
-        rejected_16: false rejections of a limit at 16: who is 16, 17, or 18 to 24 and seems younger than 16.
+        rejected_16: false rejections of a limit at 16: who is 16, 17, or 18 to 24 and seems younger
+            than 16.
     """
 
     true_positives: Rate
@@ -112,7 +119,8 @@ class GroupRow:
 
     Args:
         mae, bias: in years.
-        gap: mean error minus that of everybody else at the same ages; the interval holds for all cells of the report at once.
+        gap: mean error minus that of everybody else at the same ages; the interval holds for all
+            cells of the report at once.
     """
 
     cell: str
@@ -125,7 +133,8 @@ class GroupRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """Points of a curve, false positives over minors against false rejections over adults, from the strictest threshold on.
+    """Points of a curve, false positives over minors against false rejections over adults, from the
+    strictest threshold on.
 
     Args:
         score: what the threshold is on: the estimated age in years, or P(age >= 18).
@@ -143,14 +152,17 @@ class ModelEvaluation:
     """All numbers of one model.
 
     Args:
-        name, sha256, checkpoint_sha256, target, precision, runtime, role, parameters, bytes, edges: see `Answers`.
+        name, sha256, checkpoint_sha256, target, precision, runtime, role, parameters, bytes, edges:
+            see `Answers`.
         mae, bias: over all pictures, in years.
-        fate_mae: mean of the errors of 26 cells, both sexes of each age from 18 to 30; null where a cell is too small.
+        fate_mae: mean of the errors of 26 cells, both sexes of each age from 18 to 30; null where a
+            cell is too small.
         minus_first: `mae` minus that of the first model, over the same people; null for the first.
         cumulative: share of pictures whose error is at most so many years.
         years: by year of age.
         groups: by cell of attributes.
-        worst_group: the cell whose error is furthest above everybody else's at the same ages, or null.
+        worst_group: the cell whose error is furthest above everybody else's at the same ages, or
+            null.
         challenges: of each T.
         teenagers: 13 to 16.
         det: curves at 18.
@@ -205,13 +217,15 @@ class EvaluationAlarm:
 
 @dataclass(frozen=True, kw_only=True)
 class Processing:
-    """Failure to process: photographs that were asked about and of which a careful application would say nothing.
+    """Failure to process: photographs that were asked about and of which a careful application
+    would say nothing.
 
     They stay in all other numbers, for a model answers whatever it is shown.
 
     Args:
         any: photographs with a fault.
-        faults: fault to the photographs that have it (the first that is found; see `unplug.sdk.drawing.inference.FAULTS`).
+        faults: fault to the photographs that have it (the first that is found; see
+            `unplug.sdk.drawing.inference.FAULTS`).
         unmeasured: why nobody looked; `any` and `faults` are empty then.
     """
 
@@ -222,9 +236,11 @@ class Processing:
 
 @dataclass(frozen=True, kw_only=True)
 class PeopleFacts:
-    """Who was asked about: see `People`; `attributes` counts pictures of each value, `attributes_sha256` binds them.
+    """Who was asked about: see `People`; `attributes` counts pictures of each value,
+    `attributes_sha256` binds them.
 
-    `copies` is null where nothing says what the models saw, and of reports from before pixels were compared.
+    `copies` is null where nothing says what the models saw, and of reports from before pixels were
+    compared.
     """
 
     apart: Apart
@@ -255,7 +271,8 @@ class EvaluationReport:
         alarms: what a reader must not miss.
         settings: seeds, replicates, confidence, and what the terms mean.
         versions: of Python, unplug and the packages that decide numbers.
-        processing: what the quality check says of the pictures; null in reports from before there was one.
+        processing: what the quality check says of the pictures; null in reports from before there
+            was one.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -275,14 +292,20 @@ class EvaluationReport:
 
     def model(self, name: str) -> ModelEvaluation:
         """One model by its name, or the first of a role."""
-        return next(item for by in ("name", "role") for item in self.models if getattr(item, by) == name)
+        return next(
+            item for by in ("name", "role") for item in self.models if getattr(item, by) == name
+        )
 
     def of(self, sha256: str) -> ModelEvaluation | None:
         """The evaluation of some weights or file, or None."""
-        return next((item for item in self.models if sha256 in (item.sha256, item.checkpoint_sha256)), None)
+        return next(
+            (item for item in self.models if sha256 in (item.sha256, item.checkpoint_sha256)), None
+        )
 
     def published(self) -> EvaluationReport:
-        """What a bundle holds: without the path of the data, and without the digest over who is in the test set."""
+        """What a bundle holds: without the path of the data, and without the digest over who is in
+        the test set.
+        """
         data = {name: value for name, value in self.data.items() if name != "spec"}
         return replace(self, data=data, people=replace(self.people, attributes_sha256=""))
 
@@ -301,33 +324,74 @@ def read_evaluation(path: Path) -> EvaluationReport:
 
 
 def check_evaluation(report: EvaluationReport, where: str) -> None:
-    """Refuses a report that no page can draw: shares outside 0 to 1, lines of unequal length, more rows than anybody reads.
+    """Refuses a report that no page can draw: shares outside 0 to 1, lines of unequal length, more
+    rows than anybody reads.
 
     Raises:
         ReportError: such a report.
     """
     found = report.processing
-    failed = [] if found is None else [*found.faults.values(), *([] if found.any is None else [found.any])]
+    failed = (
+        []
+        if found is None
+        else [*found.faults.values(), *([] if found.any is None else [found.any])]
+    )
     for model in report.models:
-        rates = [rate for item in model.challenges for rate in (item.minors, item.fate_minors, item.rejected)]
+        rates = [
+            rate
+            for item in model.challenges
+            for rate in (item.minors, item.fate_minors, item.rejected)
+        ]
         rates += failed
-        rates += [rate for item in model.challenges for rate in (*item.by_year.values(), *item.rejected_by_year.values())]
-        shares = [part for rate in rates for part in (rate.value, rate.low, rate.high) if part is not None]
-        shares += [share for curve in model.det for share in (*curve.false_positive, *curve.false_rejection)]
-        lines = {len(curve.threshold) == len(curve.false_positive) == len(curve.false_rejection) for curve in model.det}
+        rates += [
+            rate
+            for item in model.challenges
+            for rate in (*item.by_year.values(), *item.rejected_by_year.values())
+        ]
+        shares = [
+            part for rate in rates for part in (rate.value, rate.low, rate.high) if part is not None
+        ]
+        shares += [
+            share
+            for curve in model.det
+            for share in (*curve.false_positive, *curve.false_rejection)
+        ]
+        lines = {
+            len(curve.threshold) == len(curve.false_positive) == len(curve.false_rejection)
+            for curve in model.det
+        }
         wide = max(
-            len(model.years), len(model.groups), len(model.challenges), len(model.cumulative), *map(_points, model.det), 0
+            len(model.years),
+            len(model.groups),
+            len(model.challenges),
+            len(model.cumulative),
+            *map(_points, model.det),
+            0,
         )
-        named = all(str(age).isdecimal() and len(age) < 4 for item in model.challenges for age in _ages(item))
+        named = all(
+            str(age).isdecimal() and len(age) < 4
+            for item in model.challenges
+            for age in _ages(item)
+        )
         cells = {row.cell for row in model.groups}
         grouped = (model.worst_group is None or model.worst_group in cells) and all(
             cells <= item.by_group.keys() for item in model.challenges
         )
-        if not all(0.0 <= share <= 1.0 for share in shares) or False in lines or wide > MAX_ROWS or not named or not grouped:
+        if (
+            not all(0.0 <= share <= 1.0 for share in shares)
+            or False in lines
+            or wide > MAX_ROWS
+            or not named
+            or not grouped
+        ):
             why = f"the numbers of {model.name[:60]!r} do not fit together"
-            raise ReportError(where, why, "Write it again with this version of unplug, or restore it from a copy")
+            raise ReportError(
+                where, why, "Write it again with this version of unplug, or restore it from a copy"
+            )
     if not report.models:
-        raise ReportError(where, "it is about no model", "Write it again with this version of unplug")
+        raise ReportError(
+            where, "it is about no model", "Write it again with this version of unplug"
+        )
 
 
 def _points(curve: Curve) -> int:

@@ -1,8 +1,10 @@
-"""What a count of errors among people shows: exact bounds of a rate, and how many people a claim needs.
+"""What a count of errors among people shows: exact bounds of a rate, and how many people a claim
+needs.
 
-k errors among n people, each with probability p on their own: the bounds of Clopper and Pearson hold whatever p is, also where
-nobody was an error and every bootstrap would say zero. Pictures of one person are not independent, so n counts people, and of
-somebody with several pictures the share of errors counts.
+k errors among n people, each with probability p on their own: the bounds of Clopper and Pearson
+hold whatever p is, also where nobody was an error and every bootstrap would say zero. Pictures of
+one person are not independent, so n counts people, and of somebody with several pictures the share
+of errors counts.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ MAX_MISSING = 10_000_000
 
 
 def upper_bound(errors: float, people: int, confidence: float = CONFIDENCE) -> float:
-    """The rate that so few errors among people exclude with that confidence: p with P(at most k errors | p) = 1 - confidence.
+    """The rate that so few errors among people exclude with that confidence: p with P(at most k
+    errors | p) = 1 - confidence.
 
     Args:
         errors: k, 0 to n; not whole where somebody has pictures of both kinds.
@@ -57,15 +60,19 @@ def people_needed(limit: float, confidence: float = CONFIDENCE) -> int:
         (299, 59, 2995)
 
     Reference:
-        Hanley and Lippman-Hand, If Nothing Goes Wrong, Is Everything All Right?, 1983 (the rule of three, 3 / limit).
+        Hanley and Lippman-Hand, If Nothing Goes Wrong, Is Everything All Right?, 1983 (the rule of
+        three, 3 / limit).
     """
     if not 0.0 < limit < 1.0:
-        raise InputError(f"limit {limit:g}", "it is no share between 0 and 1", "Write for example 0.01 for 1 %")
+        raise InputError(
+            f"limit {limit:g}", "it is no share between 0 and 1", "Write for example 0.01 for 1 %"
+        )
     return math.ceil(math.log(1.0 - confidence) / math.log1p(-limit) - 1e-12)
 
 
 def people_missing(errors: float, people: int, limit: float, confidence: float = CONFIDENCE) -> int:
-    """How many more people, none of them an error, would show that the rate is at most `limit`; 0 where it is shown.
+    """How many more people, none of them an error, would show that the rate is at most `limit`; 0
+    where it is shown.
 
     Example:
         >>> people_missing(0, 200, 0.01), people_missing(1, 200, 0.01), people_missing(0, 299, 0.01)
@@ -78,11 +85,15 @@ def people_missing(errors: float, people: int, limit: float, confidence: float =
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if upper_bound(errors, middle, confidence) <= limit else (middle, high)
+        low, high = (
+            (low, middle) if upper_bound(errors, middle, confidence) <= limit else (middle, high)
+        )
     return high - people
 
 
-def rate(event_N: NDArray[np.bool_], among_N: NDArray[np.bool_], person_N: NDArray[np.int64]) -> Rate:
+def rate(
+    event_N: NDArray[np.bool_], among_N: NDArray[np.bool_], person_N: NDArray[np.int64]
+) -> Rate:
     """The share of pictures of a kind that are an event, with its bounds over people.
 
     Args:
@@ -100,13 +111,26 @@ def rate(event_N: NDArray[np.bool_], among_N: NDArray[np.bool_], person_N: NDArr
     _, number = np.unique(person_N[picked], return_inverse=True)
     people, events = int(number.max()) + 1, int(event_N[picked].sum())
     if people < MIN_SUBJECTS:
-        return Rate(events=events, pictures=len(picked), people=people, value=None, low=None, high=None, upper=None)
+        return Rate(
+            events=events,
+            pictures=len(picked),
+            people=people,
+            value=None,
+            low=None,
+            high=None,
+            upper=None,
+        )
     value = events / len(picked)
     errors, side = value * people, (1.0 + CONFIDENCE) / 2.0
     return Rate(
-        events=events, pictures=len(picked), people=people, value=value, low=lower_bound(errors, people, side),
-        high=upper_bound(errors, people, side), upper=upper_bound(errors, people),
-    )  # fmt: skip
+        events=events,
+        pictures=len(picked),
+        people=people,
+        value=value,
+        low=lower_bound(errors, people, side),
+        high=upper_bound(errors, people, side),
+        upper=upper_bound(errors, people),
+    )
 
 
 def claim(found: Rate, limit: float) -> Claim:

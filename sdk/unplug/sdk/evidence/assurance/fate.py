@@ -5,7 +5,8 @@ A decision is made on the estimated age, as there: Challenge-T lets pass whoever
 Shapes: N pictures.
 
 Reference:
-    Hanaoka et al., Face Analysis Technology Evaluation: Age Estimation and Verification, NIST IR 8525, 2024.
+    Hanaoka et al., Face Analysis Technology Evaluation: Age Estimation and Verification, NIST IR
+    8525, 2024.
 """
 
 from __future__ import annotations
@@ -55,7 +56,11 @@ def year_rows(age_N: Array, error_N: Array, drawn: PeopleDraws) -> tuple[YearRow
     )
     return tuple(
         YearRow(
-            age=year, pictures=int(mask.sum()), people=drawn.count(mask), mae=means[f"mae {year}"], bias=means[f"bias {year}"]
+            age=year,
+            pictures=int(mask.sum()),
+            people=drawn.count(mask),
+            mae=means[f"mae {year}"],
+            bias=means[f"bias {year}"],
         )
         for year, mask in masks.items()
     )
@@ -64,22 +69,36 @@ def year_rows(age_N: Array, error_N: Array, drawn: PeopleDraws) -> tuple[YearRow
 def cumulative(error_N: Array, drawn: PeopleDraws) -> dict[str, Estimate]:
     """CS(a), the share of pictures with an error of at most a years, by a."""
     everybody = np.ones(len(error_N), dtype=bool)
-    found = drawn.means({str(a): ((np.abs(error_N) <= a).astype(np.float64), everybody) for a in CUMULATIVE})
+    found = drawn.means(
+        {str(a): ((np.abs(error_N) <= a).astype(np.float64), everybody) for a in CUMULATIVE}
+    )
     return {name: item for name, item in found.items() if item is not None}
 
 
-def balanced_mae(age_N: Array, error_N: Array, sex_N: Sequence[str], drawn: PeopleDraws) -> tuple[Estimate | None, int]:
-    """The mean of the errors of 26 cells, both sexes of each age of 18 to 30: one number that no mix of ages decides.
+def balanced_mae(
+    age_N: Array, error_N: Array, sex_N: Sequence[str], drawn: PeopleDraws
+) -> tuple[Estimate | None, int]:
+    """The mean of the errors of 26 cells, both sexes of each age of 18 to 30: one number that no
+    mix of ages decides.
 
     Returns:
-        The mean, or None where a cell shows fewer than `MIN_SUBJECTS` people; and how many cells do.
+        The mean, or None where a cell shows fewer than `MIN_SUBJECTS` people; and how many cells
+        do.
     """
     sexes = np.asarray(sex_N)
-    masks = [between(age_N, (year, year + 1.0)) & (sexes == sex) for year in BALANCED_AGES for sex in BALANCED_SEXES]
+    masks = [
+        between(age_N, (year, year + 1.0)) & (sexes == sex)
+        for year in BALANCED_AGES
+        for sex in BALANCED_SEXES
+    ]
     small = sum(drawn.count(mask) < MIN_SUBJECTS for mask in masks)
     if small:
         return None, small
-    columns = [column for mask in masks for column in (np.where(mask, np.abs(error_N), 0.0), mask.astype(np.float64))]
+    columns = [
+        column
+        for mask in masks
+        for column in (np.where(mask, np.abs(error_N), 0.0), mask.astype(np.float64))
+    ]
     total_K, draws_RK = drawn.sums(np.stack(columns, axis=1))
     with np.errstate(invalid="ignore"):
         cells_RC = draws_RK[:, ::2] / draws_RK[:, 1::2]
@@ -88,7 +107,12 @@ def balanced_mae(age_N: Array, error_N: Array, sex_N: Sequence[str], drawn: Peop
 
 
 def challenge(
-    threshold: float, age_N: Array, estimate_N: Array, person_N: NDArray[np.int64], masks: Mapping[str, Mask], limit: float
+    threshold: float,
+    age_N: Array,
+    estimate_N: Array,
+    person_N: NDArray[np.int64],
+    masks: Mapping[str, Mask],
+    limit: float,
 ) -> Challenge:
     """Challenge-T: false positives over minors, and false rejections of young adults.
 
@@ -99,7 +123,11 @@ def challenge(
         masks: cells of attributes.
         limit: of false positives.
     """
-    passes_N, minor_N, young_N = estimate_N >= threshold, age_N < ADULT, between(age_N, YOUNG_ADULTS)
+    passes_N, minor_N, young_N = (
+        estimate_N >= threshold,
+        age_N < ADULT,
+        between(age_N, YOUNG_ADULTS),
+    )
 
     def passing(among_N: Mask) -> Rate:
         return rate(passes_N, among_N, person_N)
@@ -110,27 +138,49 @@ def challenge(
     fate, everybody = passing(between(age_N, FATE_MINORS)), passing(minor_N)
     return Challenge(
         age=threshold,
-        by_year={str(year): passing(_of_year(age_N, year)) for year in range(18) if _of_year(age_N, year).any()},
-        fate_minors=fate, fate_claim=claim(fate, limit), minors=everybody, claim=claim(everybody, limit),
+        by_year={
+            str(year): passing(_of_year(age_N, year))
+            for year in range(18)
+            if _of_year(age_N, year).any()
+        },
+        fate_minors=fate,
+        fate_claim=claim(fate, limit),
+        minors=everybody,
+        claim=claim(everybody, limit),
         by_group={cell: passing(mask & minor_N) for cell, mask in masks.items()},
-        rejected_by_year={str(year): rejected(_of_year(age_N, year)) for year in range(18, 25) if _of_year(age_N, year).any()},
+        rejected_by_year={
+            str(year): rejected(_of_year(age_N, year))
+            for year in range(18, 25)
+            if _of_year(age_N, year).any()
+        },
         rejected=rejected(young_N),
-    )  # fmt: skip
+    )
 
 
 def teenagers(age_N: Array, estimate_N: Array, person_N: NDArray[np.int64]) -> Teenagers:
     """13 to 16 as a range of ages that may enter, and the limit of 16."""
-    inside_N, seems_N, young_N = between(age_N, TEENAGERS), between(estimate_N, TEENAGERS), estimate_N < 16.0
-    entitled = {"16": _of_year(age_N, 16), "17": _of_year(age_N, 17), "18 to 24": between(age_N, YOUNG_ADULTS)}
+    inside_N, seems_N, young_N = (
+        between(age_N, TEENAGERS),
+        between(estimate_N, TEENAGERS),
+        estimate_N < 16.0,
+    )
+    entitled = {
+        "16": _of_year(age_N, 16),
+        "17": _of_year(age_N, 17),
+        "18 to 24": between(age_N, YOUNG_ADULTS),
+    }
     return Teenagers(
-        true_positives=rate(seems_N, inside_N, person_N), false_positives=rate(seems_N, ~inside_N, person_N),
-        younger=rate(seems_N, between(age_N, YOUNGER), person_N), older=rate(seems_N, between(age_N, OLDER), person_N),
+        true_positives=rate(seems_N, inside_N, person_N),
+        false_positives=rate(seems_N, ~inside_N, person_N),
+        younger=rate(seems_N, between(age_N, YOUNGER), person_N),
+        older=rate(seems_N, between(age_N, OLDER), person_N),
         rejected_16={name: rate(young_N, mask, person_N) for name, mask in entitled.items()},
-    )  # fmt: skip
+    )
 
 
 def det(score_N: Array, age_N: Array, kind: str) -> Curve | None:
-    """False positives over minors against false rejections over adults, at every threshold on a score; None without both.
+    """False positives over minors against false rejections over adults, at every threshold on a
+    score; None without both.
 
     Args:
         score_N: the larger, the more an adult.
@@ -144,12 +194,20 @@ def det(score_N: Array, age_N: Array, kind: str) -> Curve | None:
     false_positive = 1.0 - np.searchsorted(minors, thresholds, side="left") / len(minors)
     false_rejection = np.searchsorted(adults, thresholds, side="left") / len(adults)
     # The corners of the steps say all; of the rest an even choice is enough to draw.
-    picked = np.unique(np.linspace(0, len(thresholds) - 1, min(MAX_POINTS, len(thresholds))).round().astype(int))
+    picked = np.unique(
+        np.linspace(0, len(thresholds) - 1, min(MAX_POINTS, len(thresholds))).round().astype(int)
+    )
     rounded = (
-        tuple(float(round(value, 6)) for value in part[picked]) for part in (thresholds, false_positive, false_rejection)
+        tuple(float(round(value, 6)) for value in part[picked])
+        for part in (thresholds, false_positive, false_rejection)
     )
     threshold, positive, rejection = rounded
-    return Curve(score=kind, threshold=threshold, false_positive=positive, false_rejection=rejection)  # type: ignore[arg-type]
+    return Curve(
+        score=kind,  # type: ignore[arg-type]
+        threshold=threshold,
+        false_positive=positive,
+        false_rejection=rejection,
+    )
 
 
 def _of_year(age_N: Array, year: int) -> Mask:

@@ -1,4 +1,6 @@
-"""``--protocol fate-aev``: the numbers of `fate` and `groups` for one model, and the data that they cannot be had of."""
+"""``--protocol fate-aev``: the numbers of `fate` and `groups` for one model, and the data that they
+cannot be had of.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ from unplug.sdk.evidence.statistics import Estimate, PeopleDraws
 from .answers import Answers
 from .evaluation_report import ModelEvaluation, Rate
 from .exact import people_needed, rate
-from .fate import ADULT, BALANCED_SEXES, balanced_mae, challenge, cumulative, det, teenagers, year_rows
+from .fate import (
+    ADULT,
+    BALANCED_SEXES,
+    balanced_mae,
+    challenge,
+    cumulative,
+    det,
+    teenagers,
+    year_rows,
+)
 from .groups import cells, group_rows, usable, worst_of
 from .people import People
 from .protocol import AgeProtocol, Asking
@@ -30,7 +41,10 @@ def check(people: People) -> None:
     what = f"data {people.data['spec']}"
     if people.ranges is not None:
         borders = ", ".join(f"{edge:g}" for edge in people.ranges)
-        why = f"it knows ages as ranges with the borders {borders}, and these numbers are of single years"
+        why = (
+            f"it knows ages as ranges with the borders {borders}, and these numbers are of single "
+            "years"
+        )
         raise DataError(what, why, "Give data with an age in years for every picture")
     years = np.unique(np.floor(people.age_N))
     if len(years) == 1:
@@ -38,8 +52,13 @@ def check(people: People) -> None:
         raise DataError(what, why, "Give data of several ages, minors and adults")
     if not (people.age_N < ADULT).any():
         needed = people_needed(0.01)
-        why = f"nobody of its {people.persons} people is under {ADULT:.0f}, so no false positive can be counted"
-        raise DataError(what, why, f"Give data with minors: 1 % at 95 % needs {needed} of them without an error")
+        why = (
+            f"nobody of its {people.persons} people is under {ADULT:.0f}, so no false positive can "
+            "be counted"
+        )
+        raise DataError(
+            what, why, f"Give data with minors: 1 % at 95 % needs {needed} of them without an error"
+        )
 
 
 def measure(answers: Answers, first: Answers | None, asking: Asking) -> ModelEvaluation:
@@ -64,21 +83,42 @@ def measure(answers: Answers, first: Answers | None, asking: Asking) -> ModelEva
     overall = _overall(error_N, first, age_N, drawn)
     fate_mae = _balanced(kept, age_N, error_N, drawn, refused)
     thresholds = asking.challenges or CHALLENGES
-    adult = {threshold: answers.over(threshold) for threshold in (*thresholds, DET_AGE)}  # refuses what lies outside
+    # refuses what lies outside
+    adult = {threshold: answers.over(threshold) for threshold in (*thresholds, DET_AGE)}
     curves = (det(estimate_N, age_N, "age"), det(adult[DET_AGE], age_N, "probability"))
     return ModelEvaluation(
-        name=answers.name, sha256=answers.sha256, checkpoint_sha256=answers.checkpoint_sha256, target=answers.target,
-        precision=answers.precision, runtime=answers.runtime, role=answers.role, parameters=answers.parameters,
-        bytes=answers.bytes, edges=answers.edges, mae=overall["mae"], bias=overall["bias"], fate_mae=fate_mae,
-        minus_first=overall.get("minus"), cumulative=cumulative(error_N, drawn), years=year_rows(age_N, error_N, drawn),
-        groups=groups, worst_group=None if worst is None else worst.cell,
-        challenges=tuple(challenge(t, age_N, estimate_N, person_N, masks, asking.limit) for t in thresholds),
-        teenagers=teenagers(age_N, estimate_N, person_N), det=tuple(curve for curve in curves if curve is not None),
-        failures=_failures(people), seconds=answers.seconds, refused=refused,
-    )  # fmt: skip
+        name=answers.name,
+        sha256=answers.sha256,
+        checkpoint_sha256=answers.checkpoint_sha256,
+        target=answers.target,
+        precision=answers.precision,
+        runtime=answers.runtime,
+        role=answers.role,
+        parameters=answers.parameters,
+        bytes=answers.bytes,
+        edges=answers.edges,
+        mae=overall["mae"],
+        bias=overall["bias"],
+        fate_mae=fate_mae,
+        minus_first=overall.get("minus"),
+        cumulative=cumulative(error_N, drawn),
+        years=year_rows(age_N, error_N, drawn),
+        groups=groups,
+        worst_group=None if worst is None else worst.cell,
+        challenges=tuple(
+            challenge(t, age_N, estimate_N, person_N, masks, asking.limit) for t in thresholds
+        ),
+        teenagers=teenagers(age_N, estimate_N, person_N),
+        det=tuple(curve for curve in curves if curve is not None),
+        failures=_failures(people),
+        seconds=answers.seconds,
+        refused=refused,
+    )
 
 
-def _overall(error_N: Array, first: Answers | None, age_N: Array, drawn: PeopleDraws) -> dict[str, Estimate]:
+def _overall(
+    error_N: Array, first: Answers | None, age_N: Array, drawn: PeopleDraws
+) -> dict[str, Estimate]:
     everybody = np.ones(len(error_N), dtype=bool)
     wanted = {"mae": (np.abs(error_N), everybody), "bias": (error_N, everybody)}
     if first is not None:
@@ -89,20 +129,31 @@ def _overall(error_N: Array, first: Answers | None, age_N: Array, drawn: PeopleD
 
 
 def _balanced(
-    kept: Mapping[str, tuple[str, ...]], age_N: Array, error_N: Array, drawn: PeopleDraws, refused: dict[str, str]
+    kept: Mapping[str, tuple[str, ...]],
+    age_N: Array,
+    error_N: Array,
+    drawn: PeopleDraws,
+    refused: dict[str, str],
 ) -> Estimate | None:
     if "sex" not in kept:
         said = " or ".join(BALANCED_SEXES)
-        refused["MAE of 26 cells"] = f"no attribute sex says {said}, and it is the mean over both sexes of each age of 18 to 30"
+        refused["MAE of 26 cells"] = (
+            f"no attribute sex says {said}, and it is the mean over both sexes of each age of 18 "
+            "to 30"
+        )
         return None
     found, small = balanced_mae(age_N, error_N, kept["sex"], drawn)
     if found is None:
-        refused["MAE of 26 cells"] = f"{small} of the cells (a sex at an age of 18 to 30) show fewer than 5 people"
+        refused["MAE of 26 cells"] = (
+            f"{small} of the cells (a sex at an age of 18 to 30) show fewer than 5 people"
+        )
     return found
 
 
 def _failures(people: People) -> Rate:
-    """Over all pictures of the data, each of a person of its own: who is in one that cannot be read, nobody knows."""
+    """Over all pictures of the data, each of a person of its own: who is in one that cannot be
+    read, nobody knows.
+    """
     failed_M = np.arange(people.listed) < len(people.failures)
     return rate(failed_M, np.ones(people.listed, dtype=bool), np.arange(people.listed))
 
@@ -110,8 +161,10 @@ def _failures(people: People) -> Rate:
 FATE_AEV = AgeProtocol(
     name="fate-aev",
     summary=(
-        "What NIST's Face Analysis Technology Evaluation of age estimation and verification reports (IR 8525): errors by year "
-        "and by group, Challenge-T over minors, 13 to 16, false rejections of young adults, failures and time."
+        "What NIST's Face Analysis Technology Evaluation of age estimation and verification "
+        "reports (IR 8525): errors by year "
+        "and by group, Challenge-T over minors, 13 to 16, false rejections of young adults, "
+        "failures and time."
     ),
     check=check,
     measure=measure,

@@ -1,4 +1,5 @@
-"""Whose pictures an age model is judged on: never those that it learned from, as far as anybody can tell.
+"""Whose pictures an age model is judged on: never those that it learned from, as far as anybody can
+tell.
 
 Shapes: N pictures.
 """
@@ -31,10 +32,12 @@ class People:
 
     Args:
         data: spec, digest and number of samples of the data that they are of.
-        apart: "held out" where the split of the training names them so, "other data" where the split is of other data (and
-            none of them is named in its training set), "unknown" where nothing says what the model saw.
+        apart: "held out" where the split of the training names them so, "other data" where the
+            split is of other data (and none of them is named in its training set), "unknown" where
+            nothing says what the model saw.
         part: the set of the split that they are, where they are held out; else None.
-        subjects_apart: whether all pictures of a person lie on one side of the split; None where nothing says so.
+        subjects_apart: whether all pictures of a person lie on one side of the split; None where
+            nothing says so.
         ids: N sample ids.
         age_N: years, finite.
         person_N: a number for each person; a picture of nobody in particular has one of its own.
@@ -43,9 +46,10 @@ class People:
         listed: all pictures of the data, of whatever set, those that could not be read among them.
         failures: pictures that could not be read, and so are in no set.
         left_out: pictures of the data that the model learned from, or that belong to another part.
-        copies: those among them that only their pixels gave away, and how far that was looked at; None where nothing says what
-            the model saw.
-        faults: what the quality check finds wrong with each picture, see `face_faults`, or why nobody looked.
+        copies: those among them that only their pixels gave away, and how far that was looked at;
+            None where nothing says what the model saw.
+        faults: what the quality check finds wrong with each picture, see `face_faults`, or why
+            nobody looked.
         without_age: pictures left out because nobody said an age.
     """
 
@@ -77,20 +81,33 @@ class People:
         """Those of the pictures that a mask names; what was left out before stays counted."""
         where = np.flatnonzero(keep_N)
         return replace(
-            self, ids=tuple(self.ids[index] for index in where), age_N=self.age_N[where], person_N=self.person_N[where],
-            attributes={name: tuple(values[index] for index in where) for name, values in self.attributes.items()},
-            faults=self.faults if isinstance(self.faults, str) else tuple(self.faults[index] for index in where),
-        )  # fmt: skip
+            self,
+            ids=tuple(self.ids[index] for index in where),
+            age_N=self.age_N[where],
+            person_N=self.person_N[where],
+            attributes={
+                name: tuple(values[index] for index in where)
+                for name, values in self.attributes.items()
+            },
+            faults=self.faults
+            if isinstance(self.faults, str)
+            else tuple(self.faults[index] for index in where),
+        )
 
 
 def people_of(
-    dataset: Dataset, splits: Sequence[Split], part: Part = "test", training: Training = NOWHERE_ELSE
+    dataset: Dataset,
+    splits: Sequence[Split],
+    part: Part = "test",
+    training: Training = NOWHERE_ELSE,
 ) -> tuple[People, NDArray[np.int64]]:
-    """The pictures of some data that no model learned from, under whatever name, and where they stand in it.
+    """The pictures of some data that no model learned from, under whatever name, and where they
+    stand in it.
 
     Args:
         dataset: loaded, at any size.
-        splits: of the trainings of all models that are judged; empty where nothing is known of them.
+        splits: of the trainings of all models that are judged; empty where nothing is known of
+            them.
         part: which set of a split of these data is asked for.
         training: where the pictures of the other splits are, see `training_data`.
 
@@ -103,14 +120,19 @@ def people_of(
     """
     named = [opened(split, dataset) for split in splits]
     own = [split for split in named if split.data_digest == dataset.digest]
-    wanted = set.intersection(*(set(getattr(split, part)) for split in own)) if own else set(dataset.ids)
+    wanted = (
+        set.intersection(*(set(getattr(split, part)) for split in own)) if own else set(dataset.ids)
+    )
     learned: set[str] = set()
     for split in named:  # of other data, where the same id may be the same picture
         learned |= {*split.train, *(() if split in own else split.validation)}
     known = {sample.person for sample in dataset.samples if sample.id in learned}
-    wanted -= {sample.id for sample in dataset.samples if sample.person in known}  # no other picture of her is of a stranger
+    # no other picture of her is of a stranger
+    wanted -= {sample.id for sample in dataset.samples if sample.person in known}
     wanted, copies = _without_copies(dataset, wanted, splits, training)
-    index_N = np.array([number for number, name in enumerate(dataset.ids) if name in wanted], dtype=np.int64)
+    index_N = np.array(
+        [number for number, name in enumerate(dataset.ids) if name in wanted], dtype=np.int64
+    )
     known_N = index_N[~np.isnan(dataset.ages[index_N])]
     _check(dataset, len(index_N), len(known_N), part)
     samples = [dataset.samples[index] for index in known_N]
@@ -118,37 +140,73 @@ def people_of(
     names = sorted({name for sample in samples for name in sample.attributes})
     failures = tuple(_unread(dataset))
     return People(
-        data=dataset.facts, apart="held out" if own else "other data" if splits else "unknown", part=part if own else None,
+        data=dataset.facts,
+        apart="held out" if own else "other data" if splits else "unknown",
+        part=part if own else None,
         subjects_apart=all(split.subject_disjoint for split in own) if own else None,
-        ids=tuple(sample.id for sample in samples), age_N=dataset.ages[known_N].astype(np.float64),
-        person_N=person_N.astype(np.int64), ranges=dataset.age_edges, listed=len(dataset) + len(failures), failures=failures,
-        attributes={name: tuple(sample.attributes.get(name, UNKNOWN) for sample in samples) for name in names},
-        left_out=len(dataset) - len(index_N), without_age=len(index_N) - len(known_N), copies=copies if splits else None,
-    ), known_N  # fmt: skip
+        ids=tuple(sample.id for sample in samples),
+        age_N=dataset.ages[known_N].astype(np.float64),
+        person_N=person_N.astype(np.int64),
+        ranges=dataset.age_edges,
+        listed=len(dataset) + len(failures),
+        failures=failures,
+        attributes={
+            name: tuple(sample.attributes.get(name, UNKNOWN) for sample in samples)
+            for name in names
+        },
+        left_out=len(dataset) - len(index_N),
+        without_age=len(index_N) - len(known_N),
+        copies=copies if splits else None,
+    ), known_N
 
 
 def _without_copies(
     dataset: Dataset, wanted: set[str], splits: Sequence[Split], training: Training
-) -> tuple[set[str], Copies]:  # fmt: skip
+) -> tuple[set[str], Copies]:
     """Leaves out what has the pixels of a picture of the training, and who is in it."""
     seen, copies = trained_pixels(dataset, splits, training)
-    index_N = np.array([number for number, name in enumerate(dataset.ids) if name in wanted], dtype=np.int64)
+    index_N = np.array(
+        [number for number, name in enumerate(dataset.ids) if name in wanted], dtype=np.int64
+    )
     digests = pixel_digests(dataset, index_N) if seen else ()
-    known = {dataset.samples[index].person for index, digest in zip(index_N, digests, strict=False) if digest in seen}
-    fresh = {sample.id for sample in dataset.samples if sample.id in wanted and sample.person not in known}
+    known = {
+        dataset.samples[index].person
+        for index, digest in zip(index_N, digests, strict=False)
+        if digest in seen
+    }
+    fresh = {
+        sample.id
+        for sample in dataset.samples
+        if sample.id in wanted and sample.person not in known
+    }
     return fresh, replace(copies, left_out=len(wanted) - len(fresh))
 
 
 def _check(dataset: Dataset, found: int, known: int, part: Part) -> None:
     if not found:
-        why = f"no picture of it is in the {part} set, or all were learned from, under these names or others"
-        raise DataError(f"data {dataset.spec}", why, "Give the data of the training, or pictures of other people")
+        why = (
+            f"no picture of it is in the {part} set, or all were learned from, under these names "
+            "or others"
+        )
+        raise DataError(
+            f"data {dataset.spec}",
+            why,
+            "Give the data of the training, or pictures of other people",
+        )
     if not known:
-        raise DataError(f"data {dataset.spec}", f"none of its {found} pictures has an age", "Give data with ages in years")
+        raise DataError(
+            f"data {dataset.spec}",
+            f"none of its {found} pictures has an age",
+            "Give data with ages in years",
+        )
 
 
 def _unread(dataset: Dataset) -> Iterator[SampleProblem]:
-    """What the source lists and nobody could decode: a label that is wrong is a fault of the data, not of processing."""
+    """What the source lists and nobody could decode: a label that is wrong is a fault of the data,
+    not of processing.
+    """
     if dataset.problems:
-        listed = {sample.id for sample in parse_spec(dataset.spec).listing().samples} - set(dataset.ids)
+        listed = {sample.id for sample in parse_spec(dataset.spec).listing().samples} - set(
+            dataset.ids
+        )
         yield from (problem for problem in dataset.problems if problem.id in listed)

@@ -1,4 +1,6 @@
-"""Which numbers are reported of an age model, and which data support them; one object a protocol, in a registry."""
+"""Which numbers are reported of an age model, and which data support them; one object a protocol,
+in a registry.
+"""
 
 from __future__ import annotations
 
@@ -49,5 +51,7 @@ class AgeProtocol:
 
 
 PROTOCOLS: Registry[AgeProtocol] = Registry(
-    "age protocol", {"fate-aev": "unplug.sdk.evidence.assurance.fate_aev:FATE_AEV"}, group="unplug.age_protocols"
+    "age protocol",
+    {"fate-aev": "unplug.sdk.evidence.assurance.fate_aev:FATE_AEV"},
+    group="unplug.age_protocols",
 )

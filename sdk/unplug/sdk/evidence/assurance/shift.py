@@ -1,7 +1,9 @@
-"""Whether a step (forgetting, rounding) moved the decision at an age: the same people, before and after.
+"""Whether a step (forgetting, rounding) moved the decision at an age: the same people, before and
+after.
 
-Equivalence by two one-sided tests: both ends of an interval lie within a margin. Counts of people have exact intervals, so that
-"nobody changed" among few is no evidence; the calibration error has a bootstrap over people.
+Equivalence by two one-sided tests: both ends of an interval lie within a margin. Counts of people
+have exact intervals, so that "nobody changed" among few is no evidence; the calibration error has a
+bootstrap over people.
 
 Shapes: N pictures, P people, R replicates, K bins.
 """
@@ -18,7 +20,14 @@ from numpy.typing import NDArray
 
 from unplug.core import Array, DataError
 from unplug.sdk.drawing.inference import Decision
-from unplug.sdk.evidence.statistics import CONFIDENCE, MIN_SUBJECTS, REPLICATES, Estimate, simultaneous, subject_weights
+from unplug.sdk.evidence.statistics import (
+    CONFIDENCE,
+    MIN_SUBJECTS,
+    REPLICATES,
+    Estimate,
+    simultaneous,
+    subject_weights,
+)
 
 from .exact import lower_bound, upper_bound
 from .threshold import person_scores
@@ -66,15 +75,20 @@ class Shift:
 
     @property
     def gap(self) -> tuple[float, float] | None:
-        """The largest share of minors called over in a group above the smallest, before and after; None without groups."""
+        """The largest share of minors called over in a group above the smallest, before and after;
+        None without groups.
+        """
         if not self.groups:
             return None
-        before, after = ([getattr(item, name) for item in self.groups] for name in ("before", "after"))
+        before, after = (
+            [getattr(item, name) for item in self.groups] for name in ("before", "after")
+        )
         return max(before) - min(before), max(after) - min(after)
 
 
 def people_for(margin: float, confidence: float = CONFIDENCE) -> int:
-    """The fewest people among whom "nobody changed" shows a change of a rate within a margin; no number of them for none.
+    """The fewest people among whom "nobody changed" shows a change of a rate within a margin; no
+    number of them for none.
 
     Example:
         >>> people_for(0.02), people_for(0.05)
@@ -88,8 +102,9 @@ def people_for(margin: float, confidence: float = CONFIDENCE) -> int:
 def rate_change(before_P: Array, after_P: Array, confidence: float = CONFIDENCE) -> Estimate:
     """The change of a rate over the same people, with exact one-sided ends.
 
-    change = b - c, b = P(wrong after, right before), c the reverse; its upper end is U(b) - L(c), each a Clopper-Pearson bound
-    at (1 + confidence) / 2, so that both hold together with `confidence` whatever their correlation.
+    change = b - c, b = P(wrong after, right before), c the reverse; its upper end is U(b) - L(c),
+    each a Clopper-Pearson bound at (1 + confidence) / 2, so that both hold together with
+    `confidence` whatever their correlation.
 
     Args:
         before_P, after_P: whether each person was answered wrongly.
@@ -101,7 +116,8 @@ def rate_change(before_P: Array, after_P: Array, confidence: float = CONFIDENCE)
         True
 
     Reference:
-        Schuirmann, A comparison of the two one-sided tests procedure and the power approach, 1987 (equivalence by two bounds).
+        Schuirmann, A comparison of the two one-sided tests procedure and the power approach, 1987
+        (equivalence by two bounds).
     """
     people, one_sided = len(before_P), (1.0 + confidence) / 2
     worse, better = int(np.sum(after_P & ~before_P)), int(np.sum(before_P & ~after_P))
@@ -114,7 +130,8 @@ def rate_change(before_P: Array, after_P: Array, confidence: float = CONFIDENCE)
 def calibration_error(over_N: Array, adult_N: Array, weight_RN: Array | None = None) -> Array:
     """The expected calibration error of P(age >= T), one number a replicate (R,).
 
-    sum over bins k of P of |sum_{i in k} w_i (p_i - [age_i >= T])| / sum_i w_i, with ten bins of equal width
+    sum over bins k of P of |sum_{i in k} w_i (p_i - [age_i >= T])| / sum_i w_i, with ten bins of
+    equal width
 
     Args:
         over_N: P(age >= T).
@@ -126,7 +143,8 @@ def calibration_error(over_N: Array, adult_N: Array, weight_RN: Array | None = N
         array([0.])
 
     Reference:
-        Naeini et al., Obtaining Well Calibrated Probabilities Using Bayesian Binning, 2015, section 2 (with equal widths).
+        Naeini et al., Obtaining Well Calibrated Probabilities Using Bayesian Binning, 2015, section
+        2 (with equal widths).
     """
     weight = np.ones((1, len(over_N))) if weight_RN is None else np.asarray(weight_RN, np.float64)
     bin_N = np.minimum((over_N * BINS).astype(np.int64), BINS - 1)
@@ -136,9 +154,18 @@ def calibration_error(over_N: Array, adult_N: Array, weight_RN: Array | None = N
 
 
 def decision_shift(
-    before_N: Array, after_N: Array, age_N: Array, person_N: NDArray[np.int64], rule: Decision, *, name: str, sha256: str,
-    minors_from: float = 0.0, group_N: Sequence[str | None] | None = None, seed: int = 0,
-) -> Shift:  # fmt: skip
+    before_N: Array,
+    after_N: Array,
+    age_N: Array,
+    person_N: NDArray[np.int64],
+    rule: Decision,
+    *,
+    name: str,
+    sha256: str,
+    minors_from: float = 0.0,
+    group_N: Sequence[str | None] | None = None,
+    seed: int = 0,
+) -> Shift:
     """What a step did to the answers at the same rule, of the same people.
 
     Args:
@@ -158,8 +185,15 @@ def decision_shift(
     both_N = minor_N | adult_N
     people = len(np.unique(person_N[both_N]))
     if not minor_N.any() or not adult_N.any() or people < MIN_SUBJECTS:
-        why = f"{people} people, {int(minor_N.sum())} pictures of minors and {int(adult_N.sum())} of adults show no change"
-        raise DataError("the decision", why, f"Give people on both sides of {rule.age:g} that the model never saw")
+        why = (
+            f"{people} people, {int(minor_N.sum())} pictures of minors and {int(adult_N.sum())} of "
+            "adults show no change"
+        )
+        raise DataError(
+            "the decision",
+            why,
+            f"Give people on both sides of {rule.age:g} that the model never saw",
+        )
 
     def wrong(over_N: Array, side_N: Array) -> Array:
         """Of each person of one side."""
@@ -174,21 +208,34 @@ def decision_shift(
             was_P, is_P = wrong(before_N, mine_N), wrong(after_N, mine_N)
             groups.append(
                 GroupShift(
-                    name=group, people=len(was_P), before=float(was_P.mean()), after=float(is_P.mean()),
+                    name=group,
+                    people=len(was_P),
+                    before=float(was_P.mean()),
+                    after=float(is_P.mean()),
                     change=rate_change(was_P, is_P),
                 )
-            )  # fmt: skip
+            )
     return Shift(
-        name=name, sha256=sha256, groups=tuple(groups),
+        name=name,
+        sha256=sha256,
+        groups=tuple(groups),
         false_positives=rate_change(wrong(before_N, minor_N), wrong(after_N, minor_N)),
         false_negatives=rate_change(wrong(before_N, adult_N), wrong(after_N, adult_N)),
-        calibration=_calibration_change(before_N[both_N], after_N[both_N], adult_N[both_N], person_N[both_N], seed),
-    )  # fmt: skip
+        calibration=_calibration_change(
+            before_N[both_N], after_N[both_N], adult_N[both_N], person_N[both_N], seed
+        ),
+    )
 
 
-def _calibration_change(before_N: Array, after_N: Array, adult_N: Array, person_N: NDArray[np.int64], seed: int) -> Estimate:
-    """The change of the calibration error, with an interval over people, drawn once for both models."""
+def _calibration_change(
+    before_N: Array, after_N: Array, adult_N: Array, person_N: NDArray[np.int64], seed: int
+) -> Estimate:
+    """The change of the calibration error, with an interval over people, drawn once for both
+    models.
+    """
     weight_RN = subject_weights(person_N, REPLICATES, np.random.default_rng([seed, 1818]))
     value = float(calibration_error(after_N, adult_N)[0] - calibration_error(before_N, adult_N)[0])
-    change_R = calibration_error(after_N, adult_N, weight_RN) - calibration_error(before_N, adult_N, weight_RN)
+    change_R = calibration_error(after_N, adult_N, weight_RN) - calibration_error(
+        before_N, adult_N, weight_RN
+    )
     return simultaneous({"calibration": (value, change_R)}, len(np.unique(person_N)))["calibration"]

@@ -1,7 +1,9 @@
-"""From which P(age >= T) on a model may say "over" so that few minors are called over, and up to which it may say "under".
+"""From which P(age >= T) on a model may say "over" so that few minors are called over, and up to
+which it may say "under".
 
-One number a person: a minor with several pictures counts by the one that looks oldest, an adult by the one that looks youngest.
-Then no picture is counted twice, and what holds for a person holds for each of her pictures.
+One number a person: a minor with several pictures counts by the one that looks oldest, an adult by
+the one that looks youngest. Then no picture is counted twice, and what holds for a person holds for
+each of her pictures.
 
 Shapes: N pictures, P people of one side.
 """
@@ -26,7 +28,9 @@ Method = Literal["clopper-pearson", "conformal"]
 METHODS: tuple[Method, ...] = ("clopper-pearson", "conformal")
 Side = Literal["minors", "adults"]
 STEP = 1e-12
-"""A threshold lies this far beyond a score: the last bit of another language's exponential does not decide about a person."""
+"""A threshold lies this far beyond a score: the last bit of another language's exponential does not
+decide about a person.
+"""
 MOST_UNKNOWN = 0.1
 """Share of people whose group nobody knows up to which a limit by group is worth its name."""
 TOP = 1.0 + STEP
@@ -40,11 +44,13 @@ class Limits:
         age: T in years.
         max_fpr: share of minors that is called over, at most, in (0, 1).
         max_fnr: share of adults that is called under, at most, in (0, 1).
-        method: "clopper-pearson": with `confidence` over the draw of the people that it is fitted on, the share among all
-            people like them is within the limit. "conformal": the next person is called wrongly with at most this
-            probability, on average over such draws: fewer people are enough, and many a draw lies above it.
+        method: "clopper-pearson": with `confidence` over the draw of the people that it is fitted
+            on, the share among all people like them is within the limit. "conformal": the next
+            person is called wrongly with at most this probability, on average over such draws:
+            fewer people are enough, and many a draw lies above it.
         confidence: of the first, in (0, 1).
-        minors_from: youngest age that counts as a minor; children far below T are seldom taken for adults and dilute the limit.
+        minors_from: youngest age that counts as a minor; children far below T are seldom taken for
+            adults and dilute the limit.
 
     Raises:
         InputError: one is out of range.
@@ -60,14 +66,26 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("max_fpr", "max_fnr", "confidence"):
             if not 0.0 < getattr(self, name) < 1.0:
-                raise InputError(f"{name} {getattr(self, name):g}", "it is no share between 0 and 1", "Use for example 0.01")
+                raise InputError(
+                    f"{name} {getattr(self, name):g}",
+                    "it is no share between 0 and 1",
+                    "Use for example 0.01",
+                )
         if self.method not in METHODS:
-            raise InputError(f"method {self.method!r}", "no such method", f"Use one of {', '.join(METHODS)}")
+            raise InputError(
+                f"method {self.method!r}", "no such method", f"Use one of {', '.join(METHODS)}"
+            )
         if not (math.isfinite(self.age) and self.age > 0.0):
-            raise InputError(f"age {self.age:g}", "nobody is under it, or it is no number", "Give one in years, for example 18")
+            raise InputError(
+                f"age {self.age:g}",
+                "nobody is under it, or it is no number",
+                "Give one in years, for example 18",
+            )
         if not 0.0 <= self.minors_from < self.age:
             why = f"nobody is a minor at {self.age:g} from that age on"
-            raise InputError(f"minors from {self.minors_from:g}", why, "Give an age below the limit")
+            raise InputError(
+                f"minors from {self.minors_from:g}", why, "Give an age below the limit"
+            )
 
     def share(self, side: Side) -> float:
         """The limit of one side."""
@@ -82,7 +100,8 @@ class Cut:
         people: that it was fitted on.
         errors: how many of them may lie beyond it; None where they are too few for any.
         needed: people from which on there is a threshold.
-        at: P(age >= T) from which a minor, or up to which an adult, would be called wrongly; None where `errors` is.
+        at: P(age >= T) from which a minor, or up to which an adult, would be called wrongly; None
+            where `errors` is.
     """
 
     people: int
@@ -124,26 +143,31 @@ class FittedThreshold:
     unknown: int = 0
 
 
-def errors_allowed(people: int, limit: float, method: Method = "clopper-pearson", confidence: float = 0.95) -> int | None:
+def errors_allowed(
+    people: int, limit: float, method: Method = "clopper-pearson", confidence: float = 0.95
+) -> int | None:
     """How many people may lie beyond a threshold; None where they are too few for any.
 
-    clopper-pearson: the largest k with P(Bin(n, limit) <= k) <= 1 - confidence, so that the upper bound of k errors in n is
-    within the limit; the threshold is then an upper confidence bound of a quantile, one order statistic fixed in advance, and
-    needs no correction for a choice among many. conformal: the largest k with (k + 1) / (n + 1) <= limit.
+    clopper-pearson: the largest k with P(Bin(n, limit) <= k) <= 1 - confidence, so that the upper
+    bound of k errors in n is within the limit; the threshold is then an upper confidence bound of a
+    quantile, one order statistic fixed in advance, and needs no correction for a choice among many.
+    conformal: the largest k with (k + 1) / (n + 1) <= limit.
 
     Example:
         >>> errors_allowed(298, 0.01), errors_allowed(299, 0.01), errors_allowed(99, 0.01, "conformal")
         (None, 0, 0)
 
     Reference:
-        Wilks, Determination of Sample Sizes for Setting Tolerance Limits, 1941; Clopper and Pearson, 1934; Vovk et al.,
-        Algorithmic Learning in a Random World, 2005, section 4.2 (split conformal).
+        Wilks, Determination of Sample Sizes for Setting Tolerance Limits, 1941; Clopper and
+        Pearson, 1934; Vovk et al., Algorithmic Learning in a Random World, 2005, section 4.2 (split
+        conformal).
     """
     if method == "conformal":
         found = math.floor(limit * (people + 1) + 1e-9) - 1
         return found if found >= 0 else None
     tail = 1.0 - confidence
-    found = int(binom.ppf(tail, people, limit))  # the smallest k whose tail is at least that: it, or the one below
+    # the smallest k whose tail is at least that: it, or the one below
+    found = int(binom.ppf(tail, people, limit))
     while found >= 0 and binom.cdf(found, people, limit) > tail:
         found -= 1
     return found if found >= 0 else None
@@ -156,7 +180,11 @@ def needed(limit: float, method: Method = "clopper-pearson", confidence: float =
         >>> needed(0.01), needed(0.01, "conformal"), needed(0.05)
         (299, 99, 59)
     """
-    return math.ceil(1.0 / limit - 1.0 - 1e-9) if method == "conformal" else people_needed(limit, confidence)
+    return (
+        math.ceil(1.0 / limit - 1.0 - 1e-9)
+        if method == "conformal"
+        else people_needed(limit, confidence)
+    )
 
 
 def person_scores(value_N: Array, person_N: NDArray[np.int64]) -> Array:
@@ -173,7 +201,8 @@ def person_scores(value_N: Array, person_N: NDArray[np.int64]) -> Array:
 
 
 def cut_of(score_P: Array, limits: Limits, side: Side) -> Cut:
-    """The threshold of one side: just beyond the (k + 1)-th most wrong person, where k may be wrong.
+    """The threshold of one side: just beyond the (k + 1)-th most wrong person, where k may be
+    wrong.
 
     Args:
         score_P: the highest P(age >= T) of each minor, or the highest 1 - P of each adult.
@@ -187,19 +216,28 @@ def cut_of(score_P: Array, limits: Limits, side: Side) -> Cut:
         above = float(np.sort(score_P)[::-1][errors]) + STEP
         at = min(above, TOP) if side == "minors" else max(1.0 - above, -STEP)
     return Cut(
-        people=len(score_P), errors=errors, at=at, needed=needed(share, limits.method, limits.confidence)
-    )  # fmt: skip
+        people=len(score_P),
+        errors=errors,
+        at=at,
+        needed=needed(share, limits.method, limits.confidence),
+    )
 
 
 def fit_decision(
-    over_N: Array, age_N: Array, person_N: NDArray[np.int64], limits: Limits, group_N: Sequence[str | None] | None = None,
+    over_N: Array,
+    age_N: Array,
+    person_N: NDArray[np.int64],
+    limits: Limits,
+    group_N: Sequence[str | None] | None = None,
     attribute: str = "group",
-) -> FittedThreshold:  # fmt: skip
-    """The rule that calls at most so many minors over and so many adults under, as often as it can say anything.
+) -> FittedThreshold:
+    """The rule that calls at most so many minors over and so many adults under, as often as it can
+    say anything.
 
-    With groups, the threshold is that of the worst among all people and those groups that have enough of them: the limits then
-    hold in each of these by itself (Mondrian). Where both ends cross, the model tells the two apart so well that any
-    threshold between them holds both limits: the one in the middle is taken, and nobody is unsure.
+    With groups, the threshold is that of the worst among all people and those groups that have
+    enough of them: the limits then hold in each of these by itself (Mondrian). Where both ends
+    cross, the model tells the two apart so well that any threshold between them holds both limits:
+    the one in the middle is taken, and nobody is unsure.
 
     Args:
         over_N: P(age >= T) of pictures of people that the model never saw.
@@ -210,7 +248,8 @@ def fit_decision(
         attribute: what the groups are called, for errors.
 
     Raises:
-        DataError: no minors, no adults, one year only, too few people, or a group that is not known of too many.
+        DataError: no minors, no adults, one year only, too few people, or a group that is not known
+            of too many.
     """
     minor_N = (age_N < limits.age) & (age_N >= limits.minors_from)
     adult_N = age_N >= limits.age
@@ -218,7 +257,8 @@ def fit_decision(
     whole = _cuts(None, over_N, person_N, minor_N, adult_N, limits)
     for side, cut in (("minors", whole.minors), ("adults", whole.adults)):
         if cut.at is None:
-            raise DataError(f"a limit of {limits.share(side):g}", _too_few(cut, side, limits), _more(limits))  # type: ignore[arg-type]
+            limit = limits.share(side)  # type: ignore[arg-type]
+            raise DataError(f"a limit of {limit:g}", _too_few(cut, side, limits), _more(limits))
     groups, unknown = _by_group(group_N, attribute, over_N, person_N, minor_N, adult_N, limits)
     holding = [whole, *(item for item in groups if item.holds)]
     over_from = max(item.minors.at for item in holding if item.minors.at is not None)
@@ -227,7 +267,9 @@ def fit_decision(
         over_from = (over_from + under_to) / 2
         under_to = over_from - STEP
     rule = Decision(age=limits.age, over_from=over_from, under_to=under_to)
-    return FittedThreshold(decision=rule, limits=limits, whole=whole, groups=groups, unknown=unknown)
+    return FittedThreshold(
+        decision=rule, limits=limits, whole=whole, groups=groups, unknown=unknown
+    )
 
 
 def _check(age_N: Array, minor_N: Array, adult_N: Array, limits: Limits) -> None:
@@ -236,13 +278,22 @@ def _check(age_N: Array, minor_N: Array, adult_N: Array, limits: Limits) -> None
         raise DataError("the data", why, f"Give people on both sides of {limits.age:g}")
     for name, side_N, where in (("minors", minor_N, "below"), ("adults", adult_N, "from")):
         if not side_N.any():
-            since = f" from {limits.minors_from:g} years on" if name == "minors" and limits.minors_from else ""
+            since = (
+                f" from {limits.minors_from:g} years on"
+                if name == "minors" and limits.minors_from
+                else ""
+            )
             why = f"it has no {name}{since}, so nothing is known of errors {where} {limits.age:g}"
             raise DataError("the data", why, f"Give people on both sides of {limits.age:g}")
 
 
 def _cuts(
-    name: str | None, over_N: Array, person_N: NDArray[np.int64], minor_N: Array, adult_N: Array, limits: Limits
+    name: str | None,
+    over_N: Array,
+    person_N: NDArray[np.int64],
+    minor_N: Array,
+    adult_N: Array,
+    limits: Limits,
 ) -> GroupCuts:
     return GroupCuts(
         name=name,
@@ -253,18 +304,30 @@ def _cuts(
 
 def _too_few(cut: Cut, side: str, limits: Limits) -> str:
     sure = "" if limits.method == "conformal" else f" with {100 * limits.confidence:g} % confidence"
-    return f"it takes {cut.needed} {side} that the model never saw to hold it{sure}, and the data have {cut.people}"
+    return (
+        f"it takes {cut.needed} {side} that the model never saw to hold it{sure}, and the data "
+        f"have {cut.people}"
+    )
 
 
 def _more(limits: Limits) -> str:
-    other = "" if limits.method == "conformal" else ", or take `method=conformal`, which says less with fewer people"
+    other = (
+        ""
+        if limits.method == "conformal"
+        else ", or take `method=conformal`, which says less with fewer people"
+    )
     return f"Give more people or a larger limit{other}"
 
 
 def _by_group(
-    group_N: Sequence[str | None] | None, attribute: str, over_N: Array, person_N: NDArray[np.int64], minor_N: Array,
-    adult_N: Array, limits: Limits,
-) -> tuple[tuple[GroupCuts, ...], int]:  # fmt: skip
+    group_N: Sequence[str | None] | None,
+    attribute: str,
+    over_N: Array,
+    person_N: NDArray[np.int64],
+    minor_N: Array,
+    adult_N: Array,
+    limits: Limits,
+) -> tuple[tuple[GroupCuts, ...], int]:
     if group_N is None:
         return (), 0
     label_N = np.asarray(["" if item is None else item for item in group_N])
@@ -272,8 +335,18 @@ def _by_group(
     known = len(np.unique(person_N[counted_N & (label_N != "")]))
     total = len(np.unique(person_N[counted_N]))
     if total - known > MOST_UNKNOWN * total:
-        why = f"nobody knows it of {total - known} of {total} people, so no limit by group would hold of them"
-        raise DataError(f"the attribute {attribute!r}", why, "Complete it in the data, or leave `by` out")
+        why = (
+            f"nobody knows it of {total - known} of {total} people, so no limit by group would "
+            "hold of them"
+        )
+        raise DataError(
+            f"the attribute {attribute!r}", why, "Complete it in the data, or leave `by` out"
+        )
     names = sorted(set(label_N[counted_N].tolist()) - {""})
-    found = [_cuts(name, over_N, person_N, minor_N & (label_N == name), adult_N & (label_N == name), limits) for name in names]
+    found = [
+        _cuts(
+            name, over_N, person_N, minor_N & (label_N == name), adult_N & (label_N == name), limits
+        )
+        for name in names
+    ]
     return tuple(found), total - known

@@ -21,12 +21,15 @@ Array = NDArray[np.float64]
 
 
 class Lacks(InputError):
-    """One model does not give what an attack reads (a file has no features): the attack is left out for that model alone."""
+    """One model does not give what an attack reads (a file has no features): the attack is left out
+    for that model alone.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Others:
-    """What one model says of other pictures of the people in the forget and the unseen samples, none of which it saw.
+    """What one model says of other pictures of the people in the forget and the unseen samples,
+    none of which it saw.
 
     Args:
         forget, unseen: of those pictures.
@@ -41,7 +44,8 @@ class Others:
 
 @dataclass(frozen=True, kw_only=True)
 class Inside:
-    """What the weights of one model show: its last linear layer, and what that layer reads of three sets.
+    """What the weights of one model show: its last linear layer, and what that layer reads of three
+    sets.
 
     Args:
         forget_FC, unseen_UC, population_ZC: features, float64.
@@ -64,11 +68,14 @@ class Signals:
         unseen: U samples that no model was trained on (the test set).
         population: Z further unseen samples, disjoint from `unseen` (the validation set).
         retain: the rest of the training set.
-        person_F, person_U: numbers of the people in the forget and the unseen samples; None where they were not given.
-        views: of every view (see `unplug.sdk.evidence.auditing.evidence`) what it says of the forget and of the unseen samples.
+        person_F, person_U: numbers of the people in the forget and the unseen samples; None where
+            they were not given.
+        views: of every view (see `unplug.sdk.evidence.auditing.evidence`) what it says of the
+            forget and of the unseen samples.
         others: of other pictures of the same people; None where there are none.
         inside: the last linear layer and what it reads; None where nobody holds the weights.
-        before: what the old file says: the original that was unlearned; None of the original itself, or without one.
+        before: what the old file says: the original that was unlearned; None of the original
+            itself, or without one.
     """
 
     forget: Predictions
@@ -89,8 +96,9 @@ class Attack(Protocol):
     Attributes:
         min_references: how many reference models it needs.
 
-    One that reads more than the sets of a split names it in ``reads``: "views", "others", "inside" or "before" of `Signals`.
-    One that succeeds on a retrained model as well sets ``inherent``: no forget step is held to it.
+    One that reads more than the sets of a split names it in ``reads``: "views", "others", "inside"
+    or "before" of `Signals`. One that succeeds on a retrained model as well sets ``inherent``: no
+    forget step is held to it.
     """
 
     min_references: ClassVar[int]
@@ -99,8 +107,10 @@ class Attack(Protocol):
         """Scores of the forget samples (F,) and of the unseen samples (U,).
 
         Raises:
-            InputError: too few references, or data that the attack cannot read (no ages, for one): a reason to skip it.
-            Lacks: this model does not give what the attack reads: a reason to skip it for this model.
+            InputError: too few references, or data that the attack cannot read (no ages, for one):
+                a reason to skip it.
+            Lacks: this model does not give what the attack reads: a reason to skip it for this
+                model.
         """
 
 
@@ -128,5 +138,7 @@ ATTACKS: Registry[Callable[[], Attack]] = Registry(
 
 
 def inherent(name: str) -> bool:
-    """Whether an attack succeeds on a retrained model as well, so that no forget step can be held to it."""
+    """Whether an attack succeeds on a retrained model as well, so that no forget step can be held
+    to it.
+    """
     return name in ATTACKS and bool(getattr(ATTACKS.get(name), "inherent", False))

@@ -1,4 +1,5 @@
-"""The audit report, ``unplug-audit/1``: numbers with intervals, the oracle beside each, raw scores kept.
+"""The audit report, ``unplug-audit/1``: numbers with intervals, the oracle beside each, raw scores
+kept.
 
 What later versions measure stands in optional fields, so that older reports stay readable.
 """
@@ -21,7 +22,9 @@ from .findings import Vulnerable as Vulnerable
 
 SCHEMA: Literal["unplug-audit/1"] = "unplug-audit/1"
 Role = Literal["original", "unlearned", "retrained", "artifact"]
-RoundingOutcome = Literal["nothing back", "part back", "easier to attack", "further away", "not run", "open"]
+RoundingOutcome = Literal[
+    "nothing back", "part back", "easier to attack", "further away", "not run", "open"
+]
 
 KEPT_MARGIN = 0.05
 """An edit of which at least 95 % of the distance is left counts as untouched."""
@@ -30,7 +33,9 @@ SWITCHED_OFF = "it was switched off"
 """Why rounding was not measured, where nobody asked for it."""
 
 EQUIVALENCE = 0.10
-"""AUC: an attack whose interval of the difference to the oracle's lies within this on both sides counts as equal to it."""
+"""AUC: an attack whose interval of the difference to the oracle's lies within this on both sides
+counts as equal to it.
+"""
 
 NEVER_SAW = "never saw them"
 """Name of a `FleetPredictor`."""
@@ -46,7 +51,8 @@ def against(gap: Estimate | None, too_few: str | None = None) -> Against:
         too_few: why the interval leaves out one side's people, or None.
 
     Returns:
-        ``equal`` where both ends are within `EQUIVALENCE`, ``above`` or ``below`` where it leaves out zero, else ``open``.
+        ``equal`` where both ends are within `EQUIVALENCE`, ``above`` or ``below`` where it leaves
+        out zero, else ``open``.
 
     Example:
         >>> ends = ((-0.05, 0.06), (0.02, 0.3), (-0.4, -0.1), (-0.3, 0.4))
@@ -61,7 +67,8 @@ def against(gap: Estimate | None, too_few: str | None = None) -> Against:
 
 
 AUC_MARGIN = 0.02
-"""The release gate's limit for how far an attack on a file may differ from that on its checkpoint."""
+"""The release gate's limit for how far an attack on a file may differ from that on its checkpoint.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +92,9 @@ class SubjectRows:
 
 @dataclass(frozen=True, kw_only=True)
 class Utility:
-    """Use of a model on one set; `accuracy` and `mae` are null for models without ages, which have `loss_interval`."""
+    """Use of a model on one set; `accuracy` and `mae` are null for models without ages, which have
+    `loss_interval`.
+    """
 
     n: int
     accuracy: Estimate | None
@@ -97,7 +106,9 @@ class Utility:
 
     @property
     def error(self) -> Estimate:
-        """What a release must not worsen: mean absolute error in years, or the loss of a model that has no years."""
+        """What a release must not worsen: mean absolute error in years, or the loss of a model that
+        has no years.
+        """
         found = self.mae if self.mae is not None else self.loss_interval
         return Estimate(value=self.loss, low=None, high=None) if found is None else found
 
@@ -111,10 +122,12 @@ class AttackResult:
         minus_retrained: AUC minus the oracle's, paired; null for the oracle itself.
         threshold_accuracy: balanced, cross-validated; null where a side has under ten samples.
         tpr: true-positive rate per false-positive rate; null where the sample is too small to say.
-        forget_scores, unseen_scores: raw, a higher score means "member"; empty in what was published.
+        forget_scores, unseen_scores: raw, a higher score means "member"; empty in what was
+            published.
         tpr_interval: the same rates with their intervals.
         tpr_missing: why a rate is null.
-        minus_retrained_together: `minus_retrained`, with intervals that hold for all attacks at once; alarms go by it.
+        minus_retrained_together: `minus_retrained`, with intervals that hold for all attacks at
+            once; alarms go by it.
     """
 
     auc: Estimate
@@ -129,7 +142,8 @@ class AttackResult:
 
     @property
     def gap(self) -> Estimate | None:
-        """AUC minus the oracle's, as it is shown and judged everywhere: by the interval that holds for all attacks at once.
+        """AUC minus the oracle's, as it is shown and judged everywhere: by the interval that holds
+        for all attacks at once.
 
         Older audits have one for each alone.
         """
@@ -138,7 +152,9 @@ class AttackResult:
 
 @dataclass(frozen=True, kw_only=True)
 class RetainPrivacy:
-    """AUC of retain against unseen, by the model's confidence in the truth; null without an original or an oracle."""
+    """AUC of retain against unseen, by the model's confidence in the truth; null without an
+    original or an oracle.
+    """
 
     auc: Estimate
     original: Estimate | None
@@ -150,7 +166,8 @@ class RetainPrivacy:
 
 @dataclass(frozen=True, kw_only=True)
 class WorstSubject:
-    """The subject that stands out most, beside the maximum that chance gives; whose it is stays out of the report.
+    """The subject that stands out most, beside the maximum that chance gives; whose it is stays out
+    of the report.
 
     Args:
         value: the largest standardized statistic over subjects.
@@ -171,9 +188,11 @@ class WorstSubject:
 
 @dataclass(frozen=True, kw_only=True)
 class Relearning:
-    """Sample passes of fine-tuning on the forget set until its loss is the original's (`target_loss`) again, a run each.
+    """Sample passes of fine-tuning on the forget set until its loss is the original's
+    (`target_loss`) again, a run each.
 
-    Null for a run that was stopped; then there is no `mean` with its interval over runs, but a `reason`.
+    Null for a run that was stopped; then there is no `mean` with its interval over runs, but a
+    `reason`.
     """
 
     passes: tuple[int | None, ...]
@@ -193,17 +212,21 @@ class ModelAudit:
         target, precision: of an artifact, else null.
         utility: per set (retain, forget, test).
         attacks: per attack.
-        distance: mean |expected age - the oracle's| in years (for models without ages: of the loss) on forget and test; null
-            for the oracle.
-        logistic_accuracy: of a logistic regression on the loss, forget against unseen; 0.5 is guessing.
-        retain_privacy: retain against unseen, beside the original's and the oracle's; of what was unlearned.
+        distance: mean |expected age - the oracle's| in years (for models without ages: of the loss)
+            on forget and test; null for the oracle.
+        logistic_accuracy: of a logistic regression on the loss, forget against unseen; 0.5 is
+            guessing.
+        retain_privacy: retain against unseen, beside the original's and the oracle's; of what was
+            unlearned.
         worst_subject: by the loss attack.
         relearning: null unless it was asked for.
-        people: every forgotten person, in the order of the forget set; empty without references that left people out.
-        usage: shares of the forget and the retain set that it still uses, beside the original; null without one.
+        people: every forgotten person, in the order of the forget set; empty without references
+            that left people out.
+        usage: shares of the forget and the retain set that it still uses, beside the original; null
+            without one.
         vulnerable: those whom models remember most; null without a fleet.
-        further: attacks of a release that read more than the sets of the split, with intervals that hold for all of *these* at
-            once; they are held to no equivalence.
+        further: attacks of a release that read more than the sets of the split, with intervals that
+            hold for all of *these* at once; they are held to no equivalence.
     """
 
     name: str
@@ -225,7 +248,9 @@ class ModelAudit:
 
     @property
     def most_standing_out(self) -> tuple[PersonRow, float] | None:
-        """The person with the smallest p, and that p times the number of people (Bonferroni); None without people."""
+        """The person with the smallest p, and that p times the number of people (Bonferroni); None
+        without people.
+        """
         if not self.people:
             return None
         found = min(self.people, key=lambda row: row.p_value)
@@ -238,7 +263,8 @@ class OutputDistance:
 
     Args:
         years: |expected age - the other's|; for models without ages |loss - the other's|.
-        variation: total variation between the two distributions over age groups, 0 to 1; for models without groups
+        variation: total variation between the two distributions over age groups, 0 to 1; for models
+            without groups
             |exp(-loss) - the other's|.
     """
 
@@ -248,19 +274,25 @@ class OutputDistance:
 
 @dataclass(frozen=True, kw_only=True)
 class Rounding:
-    """What export and rounding left of the edit in one file; everything is measured against the original's own export.
+    """What export and rounding left of the edit in one file; everything is measured against the
+    original's own export.
 
     Args:
         model, sha256, target, precision: of the file.
         original_sha256: of the original's export in the same form.
         original_given: it was given; else it was made for this audit.
-        codes: stored numbers that differ from the original's export; null where they could not be read.
+        codes: stored numbers that differ from the original's export; null where they could not be
+            read.
         retrained_codes: the same of the oracle's export.
-        distance: outputs from the original's export's, on forget and test; empty where the file cannot run here.
+        distance: outputs from the original's export's, on forget and test; empty where the file
+            cannot run here.
         retrained: the same of the oracle's export; empty without one.
-        checkpoint: the unlearned checkpoint's outputs from the original checkpoint's: the edit before rounding.
-        kept: distance over checkpoint, total variation on the forget set: 1 is an edit that rounding left as it was.
-        minus_retrained: distance minus the oracle's export's, total variation on the forget set, paired.
+        checkpoint: the unlearned checkpoint's outputs from the original checkpoint's: the edit
+            before rounding.
+        kept: distance over checkpoint, total variation on the forget set: 1 is an edit that
+            rounding left as it was.
+        minus_retrained: distance minus the oracle's export's, total variation on the forget set,
+            paired.
         auc_shift: AUC on the file minus on its checkpoint, an attack; paired.
         notes: what was not measured, and why.
     """
@@ -283,10 +315,14 @@ class Rounding:
 
     @property
     def outcome(self) -> RoundingOutcome:
-        """What the numbers come to; "nothing back" only where whole intervals say so. Never stored beside them."""
+        """What the numbers come to; "nothing back" only where whole intervals say so. Never stored
+        beside them.
+        """
         if not self.distance:
             return "not run"
-        if any(shift.low is not None and shift.low > AUC_MARGIN for shift in self.auc_shift.values()):
+        if any(
+            shift.low is not None and shift.low > AUC_MARGIN for shift in self.auc_shift.values()
+        ):
             return "easier to attack"
         kept = self.kept
         if kept is None or kept.low is None or kept.high is None:
@@ -311,21 +347,33 @@ class Rounding:
             rose = f"the AUC of the {name[:30]} attack rose by {_spread(shift, 3)}"
             return f"Rounding made the forget set easier to recognize: {rose}."
         if kept is None:
-            return "What rounding did to the edit cannot be told: there is nothing unrounded to compare with."
+            return (
+                "What rounding did to the edit cannot be told: there is nothing unrounded to "
+                "compare with."
+            )
         far = (
-            f"on the forget set its outputs are {_spread(kept, 2)} times as far from the original's export as the checkpoint's "
+            f"on the forget set its outputs are {_spread(kept, 2)} times as far from the "
+            "original's export as the checkpoint's "
             "are from the original's"
         )
         if outcome == "part back" and kept.low is not None and kept.high is not None:
-            back = f"{100 * (1 - kept.value):.0f} % ({100 * (1 - kept.high):.0f} to {100 * (1 - kept.low):.0f} %)"
+            back = (
+                f"{100 * (1 - kept.value):.0f} % ({100 * (1 - kept.high):.0f} to "
+                f"{100 * (1 - kept.low):.0f} %)"
+            )
             return f"Rounding brought part of the original back: {back} of the edit is gone; {far}."
         if outcome == "further away":
             return f"Rounding moved this file further from the original: {far}."
         if outcome == "nothing back":
             top = max(shift.high or 0.0 for shift in self.auc_shift.values())
             step = "Export" if self.precision == "fp32" else "Quantization"
-            return f"{step} brought nothing back: {far}, and no attack gained more than {max(top, 0.0):.3f} AUC."
-        why = "too few subjects for an interval" if kept.low is None else "the intervals are too wide"
+            return (
+                f"{step} brought nothing back: {far}, and no attack gained more than "
+                f"{max(top, 0.0):.3f} AUC."
+            )
+        why = (
+            "too few subjects for an interval" if kept.low is None else "the intervals are too wide"
+        )
         return f"Whether rounding brought something back is open ({why}): {far}."
 
 
@@ -364,34 +412,44 @@ class AuditReport:
 
     @property
     def too_few(self) -> str | None:
-        """Why an interval of this audit leaves out one side's people, or None: then nothing counts as shown by it."""
+        """Why an interval of this audit leaves out one side's people, or None: then nothing counts
+        as shown by it.
+        """
         return self.skipped.get("forget interval") or self.skipped.get("unseen interval")
 
     def model(self, name: str) -> ModelAudit:
         """The audit of one model by its name, or the first of a role."""
-        return next(item for by in ("name", "role") for item in self.models if getattr(item, by) == name)
+        return next(
+            item for by in ("name", "role") for item in self.models if getattr(item, by) == name
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The report as ``unplug-audit/1``, ready for JSON."""
         return asdict(self)
 
     def published(self) -> AuditReport:
-        """What a bundle holds: nothing by which who has somebody's picture and the file could try out whether she is meant.
+        """What a bundle holds: nothing by which who has somebody's picture and the file could try
+        out whether she is meant.
 
-        Left out are the score of every sample, the use on the sets that forgetting changed, and the numbers of single people.
+        Left out are the score of every sample, the use on the sets that forgetting changed, and the
+        numbers of single people.
         """
         return replace(
             self,
-            data={name: value for name, value in self.data.items() if name != "spec"},  # a path of the machine that trained
+            data={
+                name: value for name, value in self.data.items() if name != "spec"
+            },  # a path of the machine that trained
             models=tuple(
                 replace(
                     model,
                     utility={name: use for name, use in model.utility.items() if name == "test"},
                     attacks={
-                        name: replace(attack, forget_scores=(), unseen_scores=()) for name, attack in model.attacks.items()
+                        name: replace(attack, forget_scores=(), unseen_scores=())
+                        for name, attack in model.attacks.items()
                     },
                     further={
-                        name: replace(attack, forget_scores=(), unseen_scores=()) for name, attack in model.further.items()
+                        name: replace(attack, forget_scores=(), unseen_scores=())
+                        for name, attack in model.further.items()
                     },
                     worst_subject=None,
                     people=(),
@@ -401,5 +459,7 @@ class AuditReport:
         )
 
     def save(self, path: Path) -> None:
-        """Writes the report, its owner's alone, atomically; `OutputError` where the place cannot be written."""
+        """Writes the report, its owner's alone, atomically; `OutputError` where the place cannot be
+        written.
+        """
         write_json(path, self.to_dict(), private=True)

@@ -1,4 +1,6 @@
-"""``unplug audit``: utility, attacks and distance to the oracle, with intervals, for checkpoints and artifacts."""
+"""``unplug audit``: utility, attacks and distance to the oracle, with intervals, for checkpoints
+and artifacts.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ import numpy as np
 
 from unplug.core import DataError, counted, progress, settled, versions
 from unplug.sdk.evidence.fleet import References
-from unplug.sdk.evidence.statistics import CONFIDENCE, MIN_FALSE_POSITIVES, MIN_SUBJECTS, REPLICATES, Resamples, auc, resamples
+from unplug.sdk.evidence.statistics import (
+    CONFIDENCE,
+    MIN_FALSE_POSITIVES,
+    MIN_SUBJECTS,
+    REPLICATES,
+    Resamples,
+    auc,
+    resamples,
+)
 from unplug.sdk.learning.data import Split, keyed
 from unplug.sdk.learning.training import LabelledSet, SampleSet, Sets
 
@@ -52,20 +62,26 @@ def audit(
     """Audits models that share a forget request.
 
     Args:
-        predictors: what to audit; one of role "retrained" is the oracle that the others are compared with.
+        predictors: what to audit; one of role "retrained" is the oracle that the others are
+            compared with.
         sets: retain (as ``train``), forget, validation and test on the device.
         split: where the sets come from.
         edges: age-group borders.
         data: facts about the data, copied into the report.
-        references: models trained without the forget set, with other seeds; RMIA needs one, LiRA two.
-        fleet: references that left people out; attacks then have as many references as models never saw each person, and
-            every forgotten person is ranked among those. Whose answers a model was fitted to are left out. Where there is no
-            oracle, the first of those models stand in its place, one a person.
+        references: models trained without the forget set, with other seeds; RMIA needs one, LiRA
+            two.
+        fleet: references that left people out; attacks then have as many references as models never
+            saw each person, and every forgotten person is ranked among those. Whose answers a model
+            was fitted to are left out. Where there is no oracle, the first of those models stand in
+            its place, one a person.
         attacks: names of `ATTACKS`; None takes all.
-        exports: artifacts of unlearned models with the original's export in the same form: what rounding did is measured
-            on each; one that cannot run here is compared by its stored numbers alone.
-        evidence: what is asked beside the sets (see `gather`); None leaves out the attacks that read it.
-        exact: forgetting is shown by equality, so attacks only illustrate it and a single sample will do.
+        exports: artifacts of unlearned models with the original's export in the same form: what
+            rounding did is measured on each; one that cannot run here is compared by its stored
+            numbers alone.
+        evidence: what is asked beside the sets (see `gather`); None leaves out the attacks that
+            read it.
+        exact: forgetting is shown by equality, so attacks only illustrate it and a single sample
+            will do.
         seed: of the resampling.
         show: progress bar.
 
@@ -87,19 +103,28 @@ def audit(
     skipped |= _limits(sets, oracle=any(item.role == "retrained" for item in predictors))
     # By position, because two models may share a name.
     bar = progress(predictors, label="audit", unit="model", show=show)
-    signals = with_old_file([signals_of(item, sets, evidence) for item in bar], predictors, evidence)
+    signals = with_old_file(
+        [signals_of(item, sets, evidence) for item in bar], predictors, evidence
+    )
     others = [signals_of(item, sets) for item in references]
     check_references(others)
     draws = resamples(sets.forget.subject_N, sets.test.subject_N, seed=seed)
     oracles = [number for number, item in enumerate(predictors) if item.role == "retrained"]
     names = [item.name for item in predictors]
-    scores, unable = run_attacks(chosen, signals, [*others, *strangers], names=names, oracle=oracles[0] if oracles else None)
+    scores, unable = run_attacks(
+        chosen, signals, [*others, *strangers], names=names, oracle=oracles[0] if oracles else None
+    )
     measured = [measure(*each, draws) for each in zip(predictors, signals, scores, strict=True)]
     oracle = next((item for item in measured if item.item.role == "retrained"), None)
     models, missing = add_privacy(
-        [audit_model(item, None if item is oracle else oracle, sets, edges, draws, seed) for item in measured],
-        measured, sets, seed,
-    )  # fmt: skip
+        [
+            audit_model(item, None if item is oracle else oracle, sets, edges, draws, seed)
+            for item in measured
+        ],
+        measured,
+        sets,
+        seed,
+    )
     if fleet is not None:
         models, known = _ranked(models, measured, fleet, sets)
         missing |= known
@@ -110,7 +135,9 @@ def audit(
         data=data,
         forget={"samples": len(sets.forget), "subjects": len(np.unique(sets.forget.subject_N))},
         models=models,
-        oracle_band={"loss": tuple(auc(item.forget.log_prob_N, item.unseen.log_prob_N) for item in others)},
+        oracle_band={
+            "loss": tuple(auc(item.forget.log_prob_N, item.unseen.log_prob_N) for item in others)
+        },
         skipped=skipped | unable | missing,
         alarms=tuple(_alarms(models)) if enough_people(sets) else (),
         settings={
@@ -127,31 +154,46 @@ def audit(
 def _ranked(
     models: Sequence[ModelAudit], measured: Sequence[Measured], fleet: References, sets: Sets
 ) -> tuple[tuple[ModelAudit, ...], dict[str, str]]:
-    """The audits with every forgotten person's place among models that never saw them, and what cannot be said of whom."""
+    """The audits with every forgotten person's place among models that never saw them, and what
+    cannot be said of whom.
+    """
     ranked = tuple(
-        model if isinstance(item.item, FleetPredictor) else replace(model, people=person_rows(item.own, fleet, sets))
+        model
+        if isinstance(item.item, FleetPredictor)
+        else replace(model, people=person_rows(item.own, fleet, sets))
         for model, item in zip(models, measured, strict=True)
     )
     known = int(stays(fleet, sets).sum())
-    why = f"{known} forgotten samples are of people with other pictures that stay: who is known is no stranger"
+    why = (
+        f"{known} forgotten samples are of people with other pictures that stay: who is known is "
+        "no stranger"
+    )
     return ranked, {"people": why} if known else {}
 
 
 def _settings(sets: Sets, split: Split, edges: tuple[float, ...], seed: int) -> dict[str, Any]:
     """How the intervals were made, and of what."""
     return {
-        "confidence": CONFIDENCE, "replicates": REPLICATES, "seed": seed, "split_sha256": keyed(split).sha256,
+        "confidence": CONFIDENCE,
+        "replicates": REPLICATES,
+        "seed": seed,
+        "split_sha256": keyed(split).sha256,
         "edges": list(edges),
-        "resampled": "whole subjects" if len(np.unique(sets.test.subject_N)) < len(sets.test) else "single samples",
-    }  # fmt: skip
+        "resampled": "whole subjects"
+        if len(np.unique(sets.test.subject_N)) < len(sets.test)
+        else "single samples",
+    }
 
 
 def _fleet_facts(fleet: References, never_saw: int) -> dict[str, Any]:
     record = fleet.record
     return {
-        "sha256": fleet.sha256, "models": record.models, "folds": record.folds, "never_saw": never_saw,
+        "sha256": fleet.sha256,
+        "models": record.models,
+        "folds": record.folds,
+        "never_saw": never_saw,
         "cost": asdict(record.cost),
-    }  # fmt: skip
+    }
 
 
 def _usable(
@@ -165,16 +207,22 @@ def _usable(
         if reads is not None and (evidence is None or reads in evidence.missing):
             skipped[name] = NO_EVIDENCE if evidence is None else evidence.missing[reads]
         elif attack.min_references > references:
-            skipped[name] = f"needs {counted(attack.min_references, 'reference model')}, {references} given"
+            skipped[name] = (
+                f"needs {counted(attack.min_references, 'reference model')}, {references} given"
+            )
         else:
             chosen[name] = attack
     return chosen, skipped
 
 
 def check_forget_size(samples: int, *, exact: bool = False) -> None:
-    """Refuses a forget set that no attack can say anything about; callers that train first ask before that."""
+    """Refuses a forget set that no attack can say anything about; callers that train first ask
+    before that.
+    """
     if samples < (1 if exact else MIN_FORGET):
-        raise DataError("audit", f"{samples} forget samples support no interval", "Name at least two samples")
+        raise DataError(
+            "audit", f"{samples} forget samples support no interval", "Name at least two samples"
+        )
 
 
 def enough_people(sets: Sets) -> bool:
@@ -183,7 +231,9 @@ def enough_people(sets: Sets) -> bool:
 
 
 def signals_of(item: Predictor, sets: Sets, evidence: AuditEvidence | None = None) -> Signals:
-    """What a model says of the sets, and of the evidence where it can be asked; refuses what is of other sets, or no number."""
+    """What a model says of the sets, and of the evidence where it can be asked; refuses what is of
+    other sets, or no number.
+    """
     own = item.signals(sets)
     if evidence is not None and isinstance(item, Asked):
         own = item.further(own, sets, evidence)
@@ -194,16 +244,27 @@ def signals_of(item: Predictor, sets: Sets, evidence: AuditEvidence | None = Non
     return own
 
 
-def with_old_file(signals: Sequence[Signals], predictors: Sequence[Predictor], evidence: AuditEvidence | None) -> list[Signals]:
-    """Every model's signals with what the original says beside them, for somebody who holds the old file as well."""
-    old = next((own for own, item in zip(signals, predictors, strict=True) if item.role == "original"), None)
+def with_old_file(
+    signals: Sequence[Signals], predictors: Sequence[Predictor], evidence: AuditEvidence | None
+) -> list[Signals]:
+    """Every model's signals with what the original says beside them, for somebody who holds the old
+    file as well.
+    """
+    old = next(
+        (own for own, item in zip(signals, predictors, strict=True) if item.role == "original"),
+        None,
+    )
     if evidence is None or old is None:
         return list(signals)
     return [own if own is old else replace(own, before=old) for own in signals]
 
 
 def _roundings(
-    exports: Sequence[Exports], measured: Sequence[Measured], sets: Sets, draws: Resamples, seed: int
+    exports: Sequence[Exports],
+    measured: Sequence[Measured],
+    sets: Sets,
+    draws: Resamples,
+    seed: int,
 ) -> tuple[Rounding, ...]:
     """What rounding did to each artifact, from what is known of it already."""
     by_sha = {item.item.sha256: item for item in measured}
@@ -212,11 +273,21 @@ def _roundings(
     for item in exports:
         card = item.artifact.card
         own, checkpoint = by_sha.get(card.sha256), by_sha.get(card.checkpoint_sha256)
-        shift = {name: one.minus(checkpoint.scored[name]) for name, one in own.scored.items()} if own and checkpoint else {}
+        shift = (
+            {name: one.minus(checkpoint.scored[name]) for name, one in own.scored.items()}
+            if own and checkpoint
+            else {}
+        )
         known = Compared(
-            name=item.artifact.path.name, own=_said(own), checkpoint=_said(checkpoint), original=_said(original),
-            auc_shift=shift, task=own.item.task if own is not None and isinstance(own.item, ArtifactPredictor) else None,
-        )  # fmt: skip
+            name=item.artifact.path.name,
+            own=_said(own),
+            checkpoint=_said(checkpoint),
+            original=_said(original),
+            auc_shift=shift,
+            task=own.item.task
+            if own is not None and isinstance(own.item, ArtifactPredictor)
+            else None,
+        )
         found.append(measure_rounding(item, known, sets, draws.forget_RF, seed))
     return tuple(found)
 
@@ -232,19 +303,23 @@ def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
         limits["oracle"] = "no retrained model was given, so nothing can be compared with it"
     if len(np.unique(sets.test.subject_N)) < MIN_SUBJECTS:
         limits["unseen interval"] = (
-            f"the unseen samples are of fewer than {MIN_SUBJECTS} subjects: intervals of attacks show how much the forget side "
+            f"the unseen samples are of fewer than {MIN_SUBJECTS} subjects: intervals of attacks "
+            "show how much the forget side "
             "may vary, hardly the unseen side, and raise no alarm"
         )
     if len(np.unique(sets.forget.subject_N)) < MIN_SUBJECTS:
         limits["forget interval"] = (
-            f"the forget set is fewer than {MIN_SUBJECTS} subjects: means over it have no interval, intervals of attacks show "
+            f"the forget set is fewer than {MIN_SUBJECTS} subjects: means over it have no "
+            "interval, intervals of attacks show "
             "how much the unseen side may vary, hardly the forget side, and raise no alarm"
         )
     groups, others = _groups(sets.forget), _groups(sets.test)
     if len(groups) == 1 and len(others) > 1:
         limits["forget groups"] = (
-            f"the forget set is of one group only ({groups[0]}) and unseen samples are of several: an attack may tell the "
-            "group instead of membership, so read its AUC beside the retrained model's, never beside 0.5"
+            f"the forget set is of one group only ({groups[0]}) and unseen samples are of several: "
+            "an attack may tell the "
+            "group instead of membership, so read its AUC beside the retrained model's, never "
+            "beside 0.5"
         )
     if min(len(sets.forget), len(sets.test)) < LOGISTIC_FOLDS:
         limits["loss-logistic accuracy"] = f"ten folds need {LOGISTIC_FOLDS} samples a side"
@@ -254,7 +329,8 @@ def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
 
 
 def _alarms(models: Sequence[ModelAudit]) -> list[Alarm]:
-    """A paired interval, valid for all attacks at once, wholly below zero is over-forgetting, above zero not forgotten.
+    """A paired interval, valid for all attacks at once, wholly below zero is over-forgetting, above
+    zero not forgotten.
 
     One alarm a model and kind: its message has the widest gap and names the other attacks.
     """
@@ -262,7 +338,11 @@ def _alarms(models: Sequence[ModelAudit]) -> list[Alarm]:
     for model in models:
         if model.role not in ("unlearned", "artifact"):
             continue
-        gaps = {name: gap for name, result in model.attacks.items() if (gap := result.minus_retrained_together) is not None}
+        gaps = {
+            name: gap
+            for name, result in model.attacks.items()
+            if (gap := result.minus_retrained_together) is not None
+        }
         above = {name: gap for name, gap in gaps.items() if gap.low is not None and gap.low > 0}
         below = {name: gap for name, gap in gaps.items() if gap.high is not None and gap.high < 0}
         if above:
@@ -279,14 +359,20 @@ def _widest(gaps: dict[str, Estimate], side: str) -> str:
     others = ", ".join(sorted(set(gaps) - {name}))
     gap = gaps[name]
     also = f", and so it is for {others}" if others else ""
-    return f"{name}: AUC is {side} the retrained model's by {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f}){also}"
+    return (
+        f"{name}: AUC is {side} the retrained model's by {gap.value:+.3f} ({gap.low:+.3f} to "
+        f"{gap.high:+.3f}){also}"
+    )
 
 
 def explain_missing_tpr(unseen: int) -> str:
     """Why some TPR entries are null; empty where none is."""
-    rates = ", ".join(f"{rate:g}" for rate in FALSE_POSITIVE_RATES if rate * unseen < MIN_FALSE_POSITIVES)
+    rates = ", ".join(
+        f"{rate:g}" for rate in FALSE_POSITIVE_RATES if rate * unseen < MIN_FALSE_POSITIVES
+    )
     return (
-        rates and f"TPR at FPR {rates} needs more than {unseen} unseen samples (at least {MIN_FALSE_POSITIVES} false positives)"
+        rates
+        and f"TPR at FPR {rates} needs more than {unseen} unseen samples (at least {MIN_FALSE_POSITIVES} false positives)"
     )
 
 

@@ -1,10 +1,14 @@
-"""What a method leaves of one person: it forgets many others like her, each by a forget step of its own, pooled.
+"""What a method leaves of one person: it forgets many others like her, each by a forget step of its
+own, pooled.
 
-One request of one person shows next to nothing: she is one draw. But the same method, at the same budget, on the same original,
-can be asked to forget other people, and references (`unplug.sdk.evidence.fleet.references`) say for each of them what models say that
-never saw her. Pooled over enough such *surrogate* requests that is evidence about the method, and the next request is one more.
+One request of one person shows next to nothing: she is one draw. But the same method, at the same
+budget, on the same original, can be asked to forget other people, and references
+(`unplug.sdk.evidence.fleet.references`) say for each of them what models say that never saw her.
+Pooled over enough such *surrogate* requests that is evidence about the method, and the next request
+is one more.
 
-Shapes: M requests of n people, K = M n people, Q rounds of references (one model of each never saw a given person),
+Shapes: M requests of n people, K = M n people, Q rounds of references (one model of each never saw
+    a given person),
 S statistics, B bootstrap replicates.
 """
 
@@ -30,12 +34,33 @@ from unplug.core import (
     write_json,
 )
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.evidence.fleet import Context, FleetJob, References, Result, load_references, read_result, run_jobs
+from unplug.sdk.evidence.fleet import (
+    Context,
+    FleetJob,
+    References,
+    Result,
+    load_references,
+    read_result,
+    run_jobs,
+)
 from unplug.sdk.evidence.statistics import Estimate
 from unplug.sdk.forgetting.tasks import StoredTask, task_of
-from unplug.sdk.forgetting.unlearning import RetrainCost, apply_method, build_method, estimate_retraining, own_split
+from unplug.sdk.forgetting.unlearning import (
+    RetrainCost,
+    apply_method,
+    build_method,
+    estimate_retraining,
+    own_split,
+)
 from unplug.sdk.learning.data import Dataset, OnBad, load_dataset
-from unplug.sdk.learning.training import ClassPredictions, Predictions, SampleSet, Sets, describe_device, predict
+from unplug.sdk.learning.training import (
+    ClassPredictions,
+    Predictions,
+    SampleSet,
+    Sets,
+    describe_device,
+    predict,
+)
 
 from .attack import Array
 from .audit_report import EQUIVALENCE
@@ -57,8 +82,10 @@ class CertifyConfig:
     Args:
         method, options, budget: of the forget step; a budget of None is the method's own.
         people: n of a request.
-        requests: M. The interval narrows as 1 / sqrt(M n), down to what the rounds of references allow.
-        like: training samples of a request that the surrogates are to resemble; whose they are is never a surrogate.
+        requests: M. The interval narrows as 1 / sqrt(M n), down to what the rounds of references
+            allow.
+        like: training samples of a request that the surrogates are to resemble; whose they are is
+            never a surrogate.
         margin: see `Certification`.
         seed: of the draws, and of the forget steps with their number added.
     """
@@ -103,7 +130,8 @@ def certify(
         show: progress bar.
 
     Raises:
-        InputError: too few requests, people or rounds, a method that certifies nothing, or references of something else.
+        InputError: too few requests, people or rounds, a method that certifies nothing, or
+            references of something else.
         DataError: other data than the original's.
         TrainingError: a forget step failed; the others are kept.
     """
@@ -111,44 +139,76 @@ def certify(
     world = _world(original, dataset, task, fleet, device)
     _check_wanted(config, world)
     chosen_MN = surrogates(
-        world.sets.train, world.people, requests=config.requests, count=config.people, like=config.like, seed=config.seed
-    )  # fmt: skip
-    place = {"original": str(original.path.resolve()), "base": base, "device": str(device), "fleet": str(fleet.resolve())}
+        world.sets.train,
+        world.people,
+        requests=config.requests,
+        count=config.people,
+        like=config.like,
+        seed=config.seed,
+    )
+    place = {
+        "original": str(original.path.resolve()),
+        "base": base,
+        "device": str(device),
+        "fleet": str(fleet.resolve()),
+    }
     context = Context(target=CONTEXT, arguments={**place, "spec": dataset.spec, "on_bad": on_bad})
     step = {"method": config.method, "options": dict(config.options), "budget": config.budget}
-    given = json_sha256({
-        **step, "original": original.sha256, "references": world.fleet.sha256, "seed": config.seed,
-        "torch": torch.__version__, "device": device.type,
-    })  # fmt: skip
+    given = json_sha256(
+        {
+            **step,
+            "original": original.sha256,
+            "references": world.fleet.sha256,
+            "seed": config.seed,
+            "torch": torch.__version__,
+            "device": device.type,
+        }
+    )
     jobs = [
         FleetJob(
-            name=f"request-{number:04d}", target=JOB,
+            name=f"request-{number:04d}",
+            target=JOB,
             arguments={**step, "people": people.tolist(), "seed": config.seed + number},
         )
         for number, people in enumerate(chosen_MN)
-    ]  # fmt: skip
+    ]
     backend = backend or ("processes" if device.type == "cpu" else "loop")
-    done = run_jobs(jobs, context, out, backend=backend, workers=workers, show=show, fingerprint=given)
+    done = run_jobs(
+        jobs, context, out, backend=backend, workers=workers, show=show, fingerprint=given
+    )
     if done.failed:
         name, note = next(iter(done.failed.items()))
-        raise TrainingError(f"{len(done.failed)} of {len(jobs)} forget steps", f"{name} failed:\n{note}\n", "Run it again")
+        raise TrainingError(
+            f"{len(done.failed)} of {len(jobs)} forget steps",
+            f"{name} failed:\n{note}\n",
+            "Run it again",
+        )
     results = [read_result(out, job.name) for job in jobs]
-    record = _certification(world, config, chosen_MN, results, describe_device(device), original, dataset)
+    record = _certification(
+        world, config, chosen_MN, results, describe_device(device), original, dataset
+    )
     write_json(out / FILE, asdict(record), private=True)
     return record
 
 
 def read_certification(
-    path: Path, original: Checkpoint, dataset: Dataset, method: str, options: Mapping[str, str], budget: float,
-    references_sha256: str | None, people: int,
-) -> Certification:  # fmt: skip
+    path: Path,
+    original: Checkpoint,
+    dataset: Dataset,
+    method: str,
+    options: Mapping[str, str],
+    budget: float,
+    references_sha256: str | None,
+    people: int,
+) -> Certification:
     """A certification, for a forget step that is of the kind that it is about.
 
     Args:
         path: the file that `certify` wrote, or its folder.
         original, dataset: of the request.
         method, options, budget: of the forget step.
-        references_sha256: of the references that the request is judged by; None where there are none.
+        references_sha256: of the references that the request is judged by; None where there are
+            none.
         people: how many the request names.
 
     Raises:
@@ -157,14 +217,21 @@ def read_certification(
     path = path / FILE if path.is_dir() else path
     found = read_dataclass(Certification, path, InputError, max_bytes=MAX_BYTES)
     wanted = {
-        "original": (found.original_sha256, original.sha256), "data": (found.data_digest, dataset.digest),
-        "references": (found.references_sha256, references_sha256), "method": (found.method, method),
-        "settings of the method": (found.settings, _settings(method, options)), "budget": (found.budget, budget),
+        "original": (found.original_sha256, original.sha256),
+        "data": (found.data_digest, dataset.digest),
+        "references": (found.references_sha256, references_sha256),
+        "method": (found.method, method),
+        "settings of the method": (found.settings, _settings(method, options)),
+        "budget": (found.budget, budget),
         "number of people": (found.people, people),
-    }  # fmt: skip
+    }
     for what, (theirs, ours) in wanted.items():
         if theirs != ours:
-            shown = f" ({theirs}, not {ours})" if what in ("method", "budget", "number of people") else ""
+            shown = (
+                f" ({theirs}, not {ours})"
+                if what in ("method", "budget", "number of people")
+                else ""
+            )
             why = (
                 f"it is of another {what} than this release's{shown}"
                 if what != "references"
@@ -186,15 +253,24 @@ class _CertifiedWorld:
     cost: RetrainCost
 
 
-def _world(original: Checkpoint, dataset: Dataset, task: StoredTask, fleet: Path, device: torch.device) -> _CertifiedWorld:
-    """`people` are those of the training set, as subject numbers: whom it has forgotten already is no surrogate."""
+def _world(
+    original: Checkpoint, dataset: Dataset, task: StoredTask, fleet: Path, device: torch.device
+) -> _CertifiedWorld:
+    """`people` are those of the training set, as subject numbers: whom it has forgotten already is
+    no surrogate.
+    """
     sets = task.sets(dataset, own_split(original, dataset), device)
     model = task.network(original.model)
     references = load_references(fleet, original, task, dataset)
     people = tuple(np.unique(sets.train.subject_N).tolist())
     return _CertifiedWorld(
-        model=model, task=task, sets=sets, fleet=references, people=people, cost=estimate_retraining(model, sets, task)
-    )  # fmt: skip
+        model=model,
+        task=task,
+        sets=sets,
+        fleet=references,
+        people=people,
+        cost=estimate_retraining(model, sets, task),
+    )
 
 
 def _settings(method: str, options: Mapping[str, str]) -> dict[str, Any]:
@@ -202,7 +278,9 @@ def _settings(method: str, options: Mapping[str, str]) -> dict[str, Any]:
     return asdict(built)
 
 
-def request_context(original: str, spec: str, on_bad: OnBad, base: str | None, device: str, fleet: str) -> _CertifiedWorld:
+def request_context(
+    original: str, spec: str, on_bad: OnBad, base: str | None, device: str, fleet: str
+) -> _CertifiedWorld:
     """Task, sets and references on the device."""
     where, checkpoint = torch.device(device), load_checkpoint(Path(original))
     task = task_of(checkpoint, device=where, base=base)
@@ -211,7 +289,12 @@ def request_context(original: str, spec: str, on_bad: OnBad, base: str | None, d
 
 
 def request_job(
-    world: _CertifiedWorld, method: str, options: dict[str, str], budget: float | None, people: list[int], seed: int
+    world: _CertifiedWorld,
+    method: str,
+    options: dict[str, str],
+    budget: float | None,
+    people: list[int],
+    seed: int,
 ) -> Result:
     """Forgets some people and keeps their statistics, and what it cost everybody else."""
     built = build_method(method, options)
@@ -221,17 +304,27 @@ def request_job(
     wanted = "out-of-fold answers" in built.needs
     outside = world.fleet.out_of_fold(sets.forget.ids, seed) if wanted else None
     model, cost = apply_method(
-        built, world.model, sets, world.task, world.cost, built.default_budget if budget is None else budget, seed=seed,
+        built,
+        world.model,
+        sets,
+        world.task,
+        world.cost,
+        built.default_budget if budget is None else budget,
+        seed=seed,
         outside_FG=None if outside is None else outside.logits(sets.forget.ids).to(train.device),
-    )  # fmt: skip
+    )
     forget, test, retain = (predict(model, part) for part in (sets.forget, sets.test, sets.train))
     before = predict(world.model.to(train.device).eval(), sets.train)
     number_KS = _of_people(forget, sets.forget.subject_N, people) - _mean(test)
     facts = {
-        "compute": cost.compute / world.cost.cost.compute, "wall_s": cost.wall_s, "samples": len(sets.forget),
-        "test_error": _cost(test), "retain_error": _cost(retain), "retain_before": _cost(before),
+        "compute": cost.compute / world.cost.cost.compute,
+        "wall_s": cost.wall_s,
+        "samples": len(sets.forget),
+        "test_error": _cost(test),
+        "retain_error": _cost(retain),
+        "retain_before": _cost(before),
         "round": -1 if outside is None else int(outside.facts["round"]),
-    }  # fmt: skip
+    }
     return Result(tensors={"number_KS": number_KS}, facts=facts)
 
 
@@ -241,19 +334,34 @@ def _subset(part: SampleSet, chosen_T: NDArray[np.bool_]) -> Any:
 
 def _check_wanted(config: CertifyConfig, world: _CertifiedWorld) -> None:
     if config.method == "retrain":
-        raise InputError("`method=retrain`", "it is exact: nothing has to be certified", "Release with it as it is")
+        raise InputError(
+            "`method=retrain`",
+            "it is exact: nothing has to be certified",
+            "Release with it as it is",
+        )
     build_method(config.method, config.options)
     if not LEAST_REQUESTS <= config.requests <= MOST_REQUESTS or config.people < 1:
         why = f"{config.requests} requests of {config.people} people"
-        raise InputError("certification", why, f"Ask for {LEAST_REQUESTS} to {MOST_REQUESTS} requests of one person or more")
+        raise InputError(
+            "certification",
+            why,
+            f"Ask for {LEAST_REQUESTS} to {MOST_REQUESTS} requests of one person or more",
+        )
     record = world.fleet.record
     if record.models // record.folds < LEAST_ROUNDS + 1:
-        why = f"{record.models // record.folds} models never saw a person, one of which may be what she is fitted to"
-        raise InputError("references", why, f"{LEAST_ROUNDS + 1} are needed: grow them with a larger `models`")
+        why = (
+            f"{record.models // record.folds} models never saw a person, one of which may be what "
+            "she is fitted to"
+        )
+        raise InputError(
+            "references", why, f"{LEAST_ROUNDS + 1} are needed: grow them with a larger `models`"
+        )
 
 
 def _numbers(said: Predictions) -> Array:
-    """The S statistics of each sample (N, S); without years the error and the task's loss are left out."""
+    """The S statistics of each sample (N, S); without years the error and the task's loss are left
+    out.
+    """
     columns = [np.asarray(said.confidence_N, np.float64)]
     error_N = np.asarray(said.error_N, np.float64)
     if isinstance(said, ClassPredictions) and np.isfinite(error_N).all():
@@ -283,24 +391,43 @@ def _strangers(world: _CertifiedWorld, people: Sequence[int]) -> Array:
     fleet, train = world.fleet, world.sets.train
     rounds, folds = fleet.record.models // fleet.record.folds, fleet.record.folds
     row_T, row_U = fleet.rows(train.ids), fleet.rows(world.sets.test.ids)
-    mean_MS = np.stack([_mean(fleet.said(np.full(len(row_U), model), row_U)) for model in range(fleet.record.models)])
+    mean_MS = np.stack(
+        [
+            _mean(fleet.said(np.full(len(row_U), model), row_U))
+            for model in range(fleet.record.models)
+        ]
+    )
     found = []
     for who in people:
         mine = row_T[train.subject_N == who]
         models = [
-            turn * folds + int((~fleet.seen_MN[turn * folds : (turn + 1) * folds, mine[0]]).argmax()) for turn in range(rounds)
+            turn * folds
+            + int((~fleet.seen_MN[turn * folds : (turn + 1) * folds, mine[0]]).argmax())
+            for turn in range(rounds)
         ]
-        found.append([_numbers(fleet.said(np.full(len(mine), one), mine)).mean(axis=0) - mean_MS[one] for one in models])
+        found.append(
+            [
+                _numbers(fleet.said(np.full(len(mine), one), mine)).mean(axis=0) - mean_MS[one]
+                for one in models
+            ]
+        )
     return np.array(found)
 
 
 def _certification(
-    world: _CertifiedWorld, config: CertifyConfig, chosen_MN: NDArray[np.int64], results: Sequence[Result], device: str,
-    original: Checkpoint, dataset: Dataset,
-) -> Certification:  # fmt: skip
+    world: _CertifiedWorld,
+    config: CertifyConfig,
+    chosen_MN: NDArray[np.int64],
+    results: Sequence[Result],
+    device: str,
+    original: Checkpoint,
+    dataset: Dataset,
+) -> Certification:
     for item in results:
         if item.refused is not None:
-            raise TrainingError("forget step", str(item.refused.get("why")), str(item.refused.get("fix")))
+            raise TrainingError(
+                "forget step", str(item.refused.get("why")), str(item.refused.get("fix"))
+            )
     people = chosen_MN.reshape(-1).tolist()
     own_KS = np.concatenate([item.tensors["number_KS"] for item in results])
     train = world.sets.train
@@ -314,21 +441,37 @@ def _certification(
     built = build_method(config.method, config.options)
     ratios = {
         "test_error": [item.facts["test_error"] / _cost(test) for item in results],
-        "retain_error": [item.facts["retain_error"] / item.facts["retain_before"] for item in results],
+        "retain_error": [
+            item.facts["retain_error"] / item.facts["retain_before"] for item in results
+        ],
     }
     record = world.fleet.record
     return Certification(
-        original_sha256=original.sha256, references_sha256=world.fleet.sha256, data_digest=dataset.digest,
-        method=config.method, settings=_settings(config.method, config.options),
+        original_sha256=original.sha256,
+        references_sha256=world.fleet.sha256,
+        data_digest=dataset.digest,
+        method=config.method,
+        settings=_settings(config.method, config.options),
         budget=float((built.default_budget if config.budget is None else config.budget) or 1.0),
-        people=count, requests=len(results), samples=float(np.mean([item.facts["samples"] for item in results])),
-        like=bool(config.like), rounds=record.models // record.folds, leaks=judged.leaks, removed=judged.removed,
-        margin=config.margin, exact_passes=exact_passes(never_KQS, use_KQ, before_KS, count, config.margin, config.seed),
-        test_error=_ratio(ratios["test_error"]), retain_error=_ratio(ratios["retain_error"]),
+        people=count,
+        requests=len(results),
+        samples=float(np.mean([item.facts["samples"] for item in results])),
+        like=bool(config.like),
+        rounds=record.models // record.folds,
+        leaks=judged.leaks,
+        removed=judged.removed,
+        margin=config.margin,
+        exact_passes=exact_passes(never_KQS, use_KQ, before_KS, count, config.margin, config.seed),
+        test_error=_ratio(ratios["test_error"]),
+        retain_error=_ratio(ratios["retain_error"]),
         compute=float(np.mean([item.facts["compute"] for item in results])),
-        seconds=float(np.sum([item.facts["wall_s"] for item in results])), device=device, verdict=judged.verdict,
-        why=judged.why, seed=config.seed, versions=versions(),
-    )  # fmt: skip
+        seconds=float(np.sum([item.facts["wall_s"] for item in results])),
+        device=device,
+        verdict=judged.verdict,
+        why=judged.why,
+        seed=config.seed,
+        versions=versions(),
+    )
 
 
 def _ratio(value_M: Sequence[float]) -> Estimate:

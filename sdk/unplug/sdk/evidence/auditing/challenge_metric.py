@@ -1,6 +1,8 @@
-"""The score of the NeurIPS 2023 machine unlearning challenge, beside the score that perfect unlearning would get.
+"""The score of the NeurIPS 2023 machine unlearning challenge, beside the score that perfect
+unlearning would get.
 
-Shapes: U unlearned models, N retrained models, S forget samples, K pooled values of one sample; P right and Q left ends of
+Shapes: U unlearned models, N retrained models, S forget samples, K pooled values of one sample; P
+    right and Q left ends of
 windows, W windows.
 """
 
@@ -73,20 +75,23 @@ def challenge(
 ) -> ChallengeMetric:
     """F, F_null and their ratio, with intervals.
 
-    F_null comes from random halves of the retrained models; F in the ratio from as many unlearned and retrained ones, since F
-    depends on how many models there are. Intervals: halves of the models of both kinds drawn without replacement, and whole
-    subjects with replacement, at once (see `draw_halves`).
+    F_null comes from random halves of the retrained models; F in the ratio from as many unlearned
+    and retrained ones, since F depends on how many models there are. Intervals: halves of the
+    models of both kinds drawn without replacement, and whole subjects with replacement, at once
+    (see `draw_halves`).
 
     Args:
         phi_unlearned_US, phi_retrained_NS: `stats.confidence` of each model on each forget sample.
         subjects_S: whole subjects are resampled; None takes every sample as its own.
         utility: RA_U, RA_R, TA_U, TA_R: retain and test accuracy, unlearned and retrained, 0 to 1.
-        variant: "code" is comparable with the competition's scores; "spec" is stricter, see `epsilons`.
+        variant: "code" is comparable with the competition's scores; "spec" is stricter, see
+            `epsilons`.
         replicates: draws of halves, at least 2.
         seed: of the draws.
 
     Raises:
-        InputError: too few models, shapes that do not agree, values that are not finite, or a retrained accuracy of 0.
+        InputError: too few models, shapes that do not agree, values that are not finite, or a
+            retrained accuracy of 0.
 
     Reference:
         Triantafillou et al., Are we making progress in unlearning?, 2024, section 4 and appendix A.
@@ -99,16 +104,21 @@ def challenge(
     def credit_S(first: Array, second: Array) -> Array:
         return credits_of(epsilons(first, second, variant), variant)
 
-    draws = draw_halves(credit_S, phi_unlearned_US, phi_retrained_NS, subjects_S, draws=replicates, seed=seed)
+    draws = draw_halves(
+        credit_S, phi_unlearned_US, phi_retrained_NS, subjects_S, draws=replicates, seed=seed
+    )
     return ChallengeMetric(
         forgetting=estimate(draws.own_DS, draws.weight_DS, weighted_mean, center=value),
         null=estimate(draws.null_DS, draws.weight_DS, weighted_mean),
         ratio=_ratio(draws),
         score=None if utility is None else value * _utility(*utility),
         epsilon_S=tuple(float(item) for item in epsilon_S),
-        models=len(phi_unlearned_US), oracle_models=len(phi_retrained_NS), null_models=draws.per_side,
-        samples=len(epsilon_S), variant=variant,
-    )  # fmt: skip
+        models=len(phi_unlearned_US),
+        oracle_models=len(phi_retrained_NS),
+        null_models=draws.per_side,
+        samples=len(epsilon_S),
+        variant=variant,
+    )
 
 
 def forgetting_gap(
@@ -122,10 +132,12 @@ def forgetting_gap(
     replicates: int = 100,
     seed: int = 0,
 ) -> Estimate:
-    """a F(first) - b F(second), paired: both meet the same retrained models and samples in every draw.
+    """a F(first) - b F(second), paired: both meet the same retrained models and samples in every
+    draw.
 
     Args:
-        phi_first_US, phi_second_US, phi_retrained_NS, subjects_S, variant, replicates, seed: as in `challenge`.
+        phi_first_US, phi_second_US, phi_retrained_NS, subjects_S, variant, replicates, seed: as in
+            `challenge`.
         factors: a and b, the utility factors that make a score of F.
 
     Raises:
@@ -140,24 +152,34 @@ def forgetting_gap(
         check_models(phi_US, phi_retrained_NS)
         values.append(factor * forgetting(epsilons(phi_US, phi_retrained_NS, variant), variant))
         # The same seed draws the same halves and subjects for both.
-        drawn = draw_halves(credit_S, phi_US, phi_retrained_NS, subjects_S, draws=replicates, seed=seed)
+        drawn = draw_halves(
+            credit_S, phi_US, phi_retrained_NS, subjects_S, draws=replicates, seed=seed
+        )
         draws.append(factor * weighted_mean(drawn.own_DS, drawn.weight_DS))
     return spread(draws[0] - draws[1], values[0] - values[1])
 
 
 def _ratio(draws: Draws) -> Estimate:
-    own, null = weighted_mean(draws.own_DS, draws.weight_DS), weighted_mean(draws.null_DS, draws.weight_DS)
+    own, null = (
+        weighted_mean(draws.own_DS, draws.weight_DS),
+        weighted_mean(draws.null_DS, draws.weight_DS),
+    )
     return spread(own / null, float(draws.own_DS.mean() / draws.null_DS.mean()))
 
 
 def _utility(retain_U: float, retain_R: float, test_U: float, test_R: float) -> float:
     if min(retain_R, test_R) <= 0:
-        raise InputError("challenge score", "a retrained model with accuracy 0", "Train the retrained models properly")
+        raise InputError(
+            "challenge score",
+            "a retrained model with accuracy 0",
+            "Train the retrained models properly",
+        )
     return (retain_U / retain_R) * (test_U / test_R)
 
 
 def credits_of(epsilon_S: Array, variant: Variant = "code") -> Array:
-    """H = 2 / 2^n (S,): n counts bins of width 0.5 from 1; epsilon < 0 is in the first bin, all above in the last.
+    """H = 2 / 2^n (S,): n counts bins of width 0.5 from 1; epsilon < 0 is in the first bin, all
+    above in the last.
 
     Example:
         >>> credits_of(np.array([-1.0, 0.2, 0.5, 6.4, np.inf]), "spec")[:3]
@@ -173,16 +195,19 @@ def forgetting(epsilon_S: Array, variant: Variant = "code") -> float:
 
 
 def epsilons(phi_unlearned_US: Array, phi_retrained_NS: Array, variant: Variant = "code") -> Array:
-    """epsilon (S,): the largest over attacks of max{ln(1-d-FPR) - ln FNR, ln(1-d-FNR) - ln FPR}, at least 0.
+    """epsilon (S,): the largest over attacks of max{ln(1-d-FPR) - ln FNR, ln(1-d-FNR) - ln FPR}, at
+    least 0.
 
-    Both rates 0 give infinity, exactly one discards the attack. An attack calls a model positive when its phi is inside a
-    window or above a threshold.
+    Both rates 0 give infinity, exactly one discards the attack. An attack calls a model positive
+    when its phi is inside a window or above a threshold.
 
-    spec: thresholds between all neighbouring values, every window, either population as the positive one. With many models a
-        window can be narrow enough to be lucky: two samples of one Gaussian give F .07 at 64 models, less with more.
-    code: as released. Thresholds 100 per unit; the population with the higher median is the positive one of single thresholds,
-        the one with the smaller range that of windows, whose right end is within 2 of that sample's largest value and whose
-        left end within 2 of (right end - its range); 50 where the ratio of ranges is under 1 %.
+    spec: thresholds between all neighbouring values, every window, either population as the
+        positive one. With many models a window can be narrow enough to be lucky: two samples of one
+        Gaussian give F .07 at 64 models, less with more.
+    code: as released. Thresholds 100 per unit; the population with the higher median is the
+        positive one of single thresholds, the one with the smaller range that of windows, whose
+        right end is within 2 of that sample's largest value and whose left end within 2 of (right
+        end - its range); 50 where the ratio of ranges is under 1 %.
     """
     table = _table(len(phi_unlearned_US), len(phi_retrained_NS))
     if variant == "spec":
@@ -192,7 +217,9 @@ def epsilons(phi_unlearned_US: Array, phi_retrained_NS: Array, variant: Variant 
 
 @functools.lru_cache(maxsize=8)
 def _table(models: int, oracle_models: int) -> tuple[Array, Array]:
-    """epsilon of a window that holds u unlearned and r retrained models, at u (N + 1) + r; positive: unlearned, retrained."""
+    """epsilon of a window that holds u unlearned and r retrained models, at u (N + 1) + r;
+    positive: unlearned, retrained.
+    """
     in_U = np.arange(models + 1)[:, None] / models
     in_N = np.arange(oracle_models + 1)[None, :] / oracle_models
     return _epsilon(in_N, 1 - in_U).ravel(), _epsilon(in_U, 1 - in_N).ravel()
@@ -210,7 +237,8 @@ def _every_window(own_US: Array, other_NS: Array, table: Array) -> Array:
     sorted_SK, before_SK = _pool(own_US, other_NS)
     best = np.zeros(len(sorted_SK))
     for sample in range(len(best)):
-        # A threshold fits only between different values; the counts before it are all that an attack depends on.
+        # A threshold fits only between different values; the counts before it are all that an
+        # attack depends on.
         ends = np.flatnonzero(np.diff(sorted_SK[sample], append=np.inf) > 0)
         before = np.concatenate([[0], before_SK[sample, ends + 1]])
         for start in range(len(before) - 1):
@@ -219,11 +247,15 @@ def _every_window(own_US: Array, other_NS: Array, table: Array) -> Array:
 
 
 def _pool(own_US: Array, other_NS: Array) -> tuple[Array, Counts]:
-    """All values of each sample in order (S, K), and the counts u (N + 1) + r of the first 0, 1, ..., K of them (S, K + 1)."""
+    """All values of each sample in order (S, K), and the counts u (N + 1) + r of the first 0, 1,
+    ..., K of them (S, K + 1).
+    """
     pooled_SK = np.concatenate([own_US, other_NS]).T
     order_SK = np.argsort(pooled_SK, axis=1, kind="stable")
     steps_SK = np.where(order_SK < len(own_US), len(other_NS) + 1, 1)
-    before_SK = np.concatenate([np.zeros((len(pooled_SK), 1), np.int64), np.cumsum(steps_SK, axis=1)], axis=1)
+    before_SK = np.concatenate(
+        [np.zeros((len(pooled_SK), 1), np.int64), np.cumsum(steps_SK, axis=1)], axis=1
+    )
     return np.take_along_axis(pooled_SK, order_SK, axis=1), before_SK
 
 
@@ -236,7 +268,8 @@ def _released(own_US: Array, other_NS: Array, own_table: Array, other_table: Arr
     ends = [(item.min(axis=0), item.max(axis=0)) for item in (own_US, other_NS)]
     low, high = (np.where(by_range == 1, other, own) for own, other in zip(*ends, strict=True))
     best = np.maximum(
-        _best_above(sorted_SK, before_SK, tables, by_median), _best_window(sorted_SK, before_SK, tables, by_range, low, high)
+        _best_above(sorted_SK, before_SK, tables, by_median),
+        _best_window(sorted_SK, before_SK, tables, by_range, low, high),
     )
     apart = np.minimum(own_range, other_range) < RANGE_RATIO * np.maximum(own_range, other_range)
     return np.where(apart, CAP, np.minimum(best, CAP))
@@ -248,7 +281,8 @@ def _best_above(sorted_SK: Array, before_SK: Counts, tables: Array, positive_S: 
     Args:
         sorted_SK: all values of each sample in order.
         before_SK: (S, K + 1), a count of the first 0, 1, ..., K of them that indexes a table.
-        tables: (2, T), what an attack is worth by the count inside it, for either positive population.
+        tables: (2, T), what an attack is worth by the count inside it, for either positive
+            population.
         positive_S: row of `tables`.
     """
     range_S = sorted_SK[:, -1] - sorted_SK[:, 0]
@@ -260,7 +294,14 @@ def _best_above(sorted_SK: Array, before_SK: Counts, tables: Array, positive_S: 
     return np.asarray(np.where(first_SK <= last_SK, value_SK, 0.0).max(axis=1), np.float64)
 
 
-def _best_window(sorted_SK: Array, before_SK: Counts, tables: Array, positive_S: Counts, low_S: Array, high_S: Array) -> Array:
+def _best_window(
+    sorted_SK: Array,
+    before_SK: Counts,
+    tables: Array,
+    positive_S: Counts,
+    low_S: Array,
+    high_S: Array,
+) -> Array:
     """The largest table value (S,) over windows.
 
     Right ends are high - 2 + k / 100, left ends low - 4 + (k + m) / 100, k and m from 0 to 400.
@@ -281,17 +322,26 @@ def _best_window(sorted_SK: Array, before_SK: Counts, tables: Array, positive_S:
     return best
 
 
-def _best_pair(right_SK: Counts, left_SK: Counts, before_SK: Counts, tables: Array, positive_S: Counts) -> Array:
-    (first_right, last_right), (first_left, last_left) = _grid_spans(right_SK, TICKS + 1), _grid_spans(left_SK, 2 * TICKS + 1)
+def _best_pair(
+    right_SK: Counts, left_SK: Counts, before_SK: Counts, tables: Array, positive_S: Counts
+) -> Array:
+    (first_right, last_right), (first_left, last_left) = (
+        _grid_spans(right_SK, TICKS + 1),
+        _grid_spans(left_SK, 2 * TICKS + 1),
+    )
     sample_P, i_P = np.nonzero(first_right <= last_right)
     sample_Q, j_Q = np.nonzero(first_left <= last_left)
-    # The left ends that go with a right end are neighbours. With the sample as the leading digit of every key, all of them
-    # are found by three searches.
+    # The left ends that go with a right end are neighbours. With the sample as the leading digit of
+    # every key, all of them are found by three searches.
     row_P, row_Q = 4 * TICKS * sample_P, 4 * TICKS * sample_Q
     low_P = np.searchsorted(row_Q + last_left[sample_Q, j_Q], row_P + first_right[sample_P, i_P])
-    high_P = np.searchsorted(row_Q + first_left[sample_Q, j_Q], row_P + last_right[sample_P, i_P] + TICKS, side="right")
+    high_P = np.searchsorted(
+        row_Q + first_left[sample_Q, j_Q], row_P + last_right[sample_P, i_P] + TICKS, side="right"
+    )
     width = before_SK.shape[1]
-    high_P = np.minimum(high_P, np.searchsorted(width * sample_Q + j_Q, width * sample_P + i_P, side="right"))
+    high_P = np.minimum(
+        high_P, np.searchsorted(width * sample_Q + j_Q, width * sample_P + i_P, side="right")
+    )
     length_P = np.maximum(high_P - low_P, 0)
     start_P = np.cumsum(length_P) - length_P
     left_W = np.arange(length_P.sum()) - np.repeat(start_P - low_P, length_P)
@@ -304,7 +354,9 @@ def _best_pair(right_SK: Counts, left_SK: Counts, before_SK: Counts, tables: Arr
 
 
 def _grid_spans(first: Counts, count: Counts | int) -> tuple[Counts, Counts]:
-    """First and last grid index at which 0, 1, ..., K values lie before the threshold (S, K + 1); empty where last < first."""
+    """First and last grid index at which 0, 1, ..., K values lie before the threshold (S, K + 1);
+    empty where last < first.
+    """
     start = np.concatenate([np.zeros((len(first), 1), np.int64), first], axis=1)
     stop = np.concatenate([first, np.broadcast_to(count, (len(first), 1))], axis=1)
     return start, stop - 1

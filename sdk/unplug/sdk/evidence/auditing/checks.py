@@ -1,4 +1,6 @@
-"""What an audit refuses to compare: predictions of another split, and models that are one model given twice."""
+"""What an audit refuses to compare: predictions of another split, and models that are one model
+given twice.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from unplug.sdk.learning.training import ClassPredictions, LabelledSet, Predicti
 
 from .attack import Array, Signals
 
-PARTS = (("forget", "forget"), ("unseen", "test"), ("population", "validation"), ("retain", "train"))
+PARTS = (
+    ("forget", "forget"),
+    ("unseen", "test"),
+    ("population", "validation"),
+    ("retain", "train"),
+)
 """Of `Signals`, and the set of `Sets` that each is about."""
 
 
@@ -29,7 +36,10 @@ def check_split(name: str, own: Signals, sets: Sets) -> None:
     for said, part in PARTS:
         predictions, samples = getattr(own, said), getattr(sets, part)
         if len(predictions.log_prob_N) != len(samples):
-            why = f"it says something of {len(predictions.log_prob_N)} {part} samples, the split has {len(samples)}"
+            why = (
+                f"it says something of {len(predictions.log_prob_N)} {part} samples, the split has "
+                f"{len(samples)}"
+            )
             raise InputError(name, why, "Predict the samples of this split")
         if _other_labels(predictions, samples):
             why = f"the labels of its {part} samples are not those of the split"
@@ -44,12 +54,15 @@ def _other_labels(predictions: Predictions, samples: object) -> bool:
 
 
 def check_references(references: Sequence[Signals]) -> None:
-    """Refuses references that say the same of every sample: one model given twice makes attacks surer than they are.
+    """Refuses references that say the same of every sample: one model given twice makes attacks
+    surer than they are.
 
     Raises:
         InputError: two of them are alike.
     """
-    rows = [np.concatenate([item.forget.confidence_N, item.unseen.confidence_N]) for item in references]
+    rows = [
+        np.concatenate([item.forget.confidence_N, item.unseen.confidence_N]) for item in references
+    ]
     check_different("reference models", rows)
 
 
@@ -70,5 +83,8 @@ def check_different(what: str, rows: Sequence[Array]) -> None:
     for number, row in enumerate(rows):
         earlier = first.setdefault(np.ascontiguousarray(row, np.float64).tobytes(), number)
         if earlier != number:
-            why = f"numbers {earlier + 1} and {number + 1} say the same of every sample: one model given twice"
+            why = (
+                f"numbers {earlier + 1} and {number + 1} say the same of every sample: one model "
+                "given twice"
+            )
             raise InputError(what, why, "Train each with a seed of its own")

@@ -1,4 +1,6 @@
-"""What a critic measures of every model beside the attacks: shares used, and the most remembered people."""
+"""What a critic measures of every model beside the attacks: shares used, and the most remembered
+people.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ from .vulnerable import vulnerable
 
 
 def add_critic(
-    models: Sequence[ModelAudit], measured: Sequence[Measured], fleet: References | None, sets: Sets, seed: int
+    models: Sequence[ModelAudit],
+    measured: Sequence[Measured],
+    fleet: References | None,
+    sets: Sets,
+    seed: int,
 ) -> tuple[tuple[ModelAudit, ...], dict[str, str]]:
     """Adds both measures to every model that they can be told of.
 

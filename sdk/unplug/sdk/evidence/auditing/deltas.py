@@ -19,11 +19,18 @@ SEED = 0
 
 
 def task_deltas(
-    checkpoint: Checkpoint, dataset: Dataset, artifacts: Sequence[Artifact], *, most: int, base: str | None = None
+    checkpoint: Checkpoint,
+    dataset: Dataset,
+    artifacts: Sequence[Artifact],
+    *,
+    most: int,
+    base: str | None = None,
 ) -> tuple[TaskDelta, ...]:
-    """Errors of files minus their checkpoint's, sample by sample on the test set, with an interval over people.
+    """Errors of files minus their checkpoint's, sample by sample on the test set, with an interval
+    over people.
 
-    delta = mean_n(e_file,n - e_checkpoint,n), with e the error in years, or a plugin's loss at fixed noise.
+    delta = mean_n(e_file,n - e_checkpoint,n), with e the error in years, or a plugin's loss at
+    fixed noise.
 
     Args:
         checkpoint: with the record of its training.
@@ -33,17 +40,28 @@ def task_deltas(
         base: of a plugin, see `task_of`.
 
     Raises:
-        InputError: the data is not what the checkpoint was trained on, so that none of it is known to be unseen.
+        InputError: the data is not what the checkpoint was trained on, so that none of it is known
+            to be unseen.
         CheckpointError: a record without what is needed.
     """
     device = torch.device("cpu")
     task = task_of(checkpoint, device=device, base=base)
     split = split_of(checkpoint)
     if split.data_digest != dataset.digest:
-        why = "it is not what the model was trained on, so nothing says which samples it has not seen"
-        raise InputError(f"data {dataset.spec}", why, "Give the data of its training, or leave `task` out")
+        why = (
+            "it is not what the model was trained on, so nothing says which samples it has not seen"
+        )
+        raise InputError(
+            f"data {dataset.spec}", why, "Give the data of its training, or leave `task` out"
+        )
     split = opened(split, dataset)
-    few = replace(split, train=split.train[:1], forget=(), validation=split.validation[:1], test=split.test[:most])
+    few = replace(
+        split,
+        train=split.train[:1],
+        forget=(),
+        validation=split.validation[:1],
+        test=split.test[:most],
+    )
     part = task.sets(dataset, few, device).test
     own = predict(task.network(checkpoint.model), part)
     rows = []
@@ -52,8 +70,14 @@ def task_deltas(
         delta = mean_estimate(said.error_N - own.error_N, part.subject_N, SEED)
         rows.append(
             TaskDelta(
-                file=item.path.name, unit=task.unit, samples=len(part), error=float(said.error_N.mean()),
-                checkpoint_error=float(own.error_N.mean()), delta=delta.value, low=delta.low, high=delta.high,
+                file=item.path.name,
+                unit=task.unit,
+                samples=len(part),
+                error=float(said.error_N.mean()),
+                checkpoint_error=float(own.error_N.mean()),
+                delta=delta.value,
+                low=delta.low,
+                high=delta.high,
             )
-        )  # fmt: skip
+        )
     return tuple(rows)

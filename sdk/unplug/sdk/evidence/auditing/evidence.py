@@ -1,6 +1,8 @@
-"""What attacks ask models beside the sets of a split: pictures moved by a pixel or two, and other pictures of the same people.
+"""What attacks ask models beside the sets of a split: pictures moved by a pixel or two, and other
+pictures of the same people.
 
-Made once an audit, for every model the same. Shapes: F forget, U unseen, O other pictures, C channels, H = W side.
+Made once an audit, for every model the same. Shapes: F forget, U unseen, O other pictures, C
+channels, H = W side.
 """
 
 from __future__ import annotations
@@ -17,11 +19,20 @@ from torch import Tensor
 from unplug.core import DataError, InputError
 from unplug.sdk.forgetting.tasks import StoredTask
 from unplug.sdk.learning.data import Dataset, Sample, SynthSource, parse_spec
-from unplug.sdk.learning.training import ImageSet, Predictions, SampleSet, Sets, pictures, to_tensors
+from unplug.sdk.learning.training import (
+    ImageSet,
+    Predictions,
+    SampleSet,
+    Sets,
+    pictures,
+    to_tensors,
+)
 
 from .attack import Others, Signals
 
-SHIFTS = tuple((dy * step, dx * step) for step in (1, 2) for dy, dx in ((-1, 0), (1, 0), (0, -1), (0, 1)))
+SHIFTS = tuple(
+    (dy * step, dx * step) for step in (1, 2) for dy, dx in ((-1, 0), (1, 0), (0, -1), (0, 1))
+)
 """Pixels down and to the right; the border is repeated."""
 CROPS = (1, 2)
 """Pixels cut off on every side before the rest is drawn at the old size."""
@@ -35,7 +46,8 @@ class AuditEvidence:
 
     Args:
         views: of every view the forget and the unseen samples.
-        others: other pictures of the people of the forget and of the unseen samples, with the same numbers of people; or None.
+        others: other pictures of the people of the forget and of the unseen samples, with the same
+            numbers of people; or None.
         missing: by what attacks read ("views", "others"), why it is not there.
         white_box: whoever attacks holds the weights, so what the last layer reads is looked at.
     """
@@ -48,7 +60,11 @@ class AuditEvidence:
     @property
     def parts(self) -> list[SampleSet]:
         """All sets, views first."""
-        return [part for pair in (*self.views, *(() if self.others is None else (self.others,))) for part in pair]
+        return [
+            part
+            for pair in (*self.views, *(() if self.others is None else (self.others,)))
+            for part in pair
+        ]
 
     def said(self, own: Signals, answers: Sequence[Predictions]) -> Signals:
         """What a model says of its sets, with what it answered to `parts` beside it."""
@@ -61,14 +77,17 @@ class AuditEvidence:
         return replace(own, views=tuple(views), others=others)
 
 
-def gather(sets: Sets, dataset: Dataset, task: StoredTask, *, others: Dataset | None = None) -> AuditEvidence:
+def gather(
+    sets: Sets, dataset: Dataset, task: StoredTask, *, others: Dataset | None = None
+) -> AuditEvidence:
     """Evidence of a request.
 
     Args:
         sets: of the request, on the device.
         dataset: that they come from; procedural faces are drawn once more in other pictures.
         task: of the models.
-        others: other pictures of the same people under the same subjects, which no model was trained on; None draws them.
+        others: other pictures of the same people under the same subjects, which no model was
+            trained on; None draws them.
 
     Raises:
         DataError: other pictures that are among those of the data.
@@ -84,7 +103,9 @@ def gather(sets: Sets, dataset: Dataset, task: StoredTask, *, others: Dataset | 
 
 
 def moved(part: ImageSet) -> Iterator[ImageSet]:
-    """Every view of a set: `SHIFTS`, then `CROPS`; what is remembered of a picture outlasts them, a table of pictures not."""
+    """Every view of a set: `SHIFTS`, then `CROPS`; what is remembered of a picture outlasts them, a
+    table of pictures not.
+    """
     image_NCHW = part.image_NCHW
     for down, right in SHIFTS:
         yield replace(part, image_NCHW=shift(image_NCHW, down, right))
@@ -110,15 +131,24 @@ def crop(image_NCHW: Tensor, border: int) -> Tensor:
     size = (int(image_NCHW.shape[2]), int(image_NCHW.shape[3]))
     inner = image_NCHW[:, :, border:-border, border:-border].float()
     drawn = nnf.interpolate(inner, size=size, mode="bilinear", align_corners=False)
-    return drawn.round_().clamp_(0, 255).to(torch.uint8).contiguous(memory_format=torch.channels_last)
+    return (
+        drawn.round_().clamp_(0, 255).to(torch.uint8).contiguous(memory_format=torch.channels_last)
+    )
 
 
-def _others(sets: Sets, dataset: Dataset, task: StoredTask, given: Dataset | None) -> tuple[SampleSet, SampleSet] | str:
+def _others(
+    sets: Sets, dataset: Dataset, task: StoredTask, given: Dataset | None
+) -> tuple[SampleSet, SampleSet] | str:
     """Other pictures of the forget and of the test people, or why there are none."""
     people = [_people(part, dataset) for part in (sets.forget, sets.test)]
-    source = drawn_again(dataset, [name for side in people for name in side]) if given is None else given
+    source = (
+        drawn_again(dataset, [name for side in people for name in side]) if given is None else given
+    )
     if source is None:
-        return "it needs other pictures of the same people: give them as `others` (procedural faces are drawn)"
+        return (
+            "it needs other pictures of the same people: give them as `others` (procedural faces "
+            "are drawn)"
+        )
     if given is not None:
         _refuse_known(dataset, given)
     mine: dict[str, list[str]] = {}
@@ -126,12 +156,18 @@ def _others(sets: Sets, dataset: Dataset, task: StoredTask, given: Dataset | Non
         mine.setdefault(sample.person, []).append(sample.id)
     lacking = [sum(person not in mine for person in side) for side in people]
     if any(lacking):
-        have = " and ".join(f"{len(side) - none} of {len(side)}" for side, none in zip(people, lacking, strict=True))
-        return f"it needs another picture of every forgotten and every unseen person, and has {have}"
+        have = " and ".join(
+            f"{len(side) - none} of {len(side)}" for side, none in zip(people, lacking, strict=True)
+        )
+        return (
+            f"it needs another picture of every forgotten and every unseen person, and has {have}"
+        )
     found = []
     for side in people:
         ids = [name for person in side for name in mine[person]]
-        number_O = np.array([number for person, number in side.items() for _ in mine[person]], np.int64)
+        number_O = np.array(
+            [number for person, number in side.items() for _ in mine[person]], np.int64
+        )
         part = to_tensors(source, ids, task.edges, sets.forget.device)
         found.append(replace(part, subject_N=number_O))
     return found[0], found[1]
@@ -143,11 +179,13 @@ def _people(part: SampleSet, dataset: Dataset) -> dict[str, int]:
     return dict(zip(owners, np.asarray(part.subject_N).tolist(), strict=True))
 
 
-def drawn_again(dataset: Dataset, people: Sequence[str], *, per_person: int = PER_PERSON) -> Dataset | None:
+def drawn_again(
+    dataset: Dataset, people: Sequence[str], *, per_person: int = PER_PERSON
+) -> Dataset | None:
     """New pictures of some people of a procedural data set, or None of other data.
 
-    A picture is drawn by its number, and who is in it is the number modulo the people: numbers from the data's own on are
-    pictures of the same faces that the data do not have.
+    A picture is drawn by its number, and who is in it is the number modulo the people: numbers from
+    the data's own on are pictures of the same faces that the data do not have.
 
     Args:
         dataset: procedural faces, or anything else.
@@ -164,12 +202,18 @@ def drawn_again(dataset: Dataset, people: Sequence[str], *, per_person: int = PE
         number = int(name.removeprefix("subject person-"))
         for index in range(first + number, first + number + per_person * count, count):
             subject = f"person-{number}"
-            samples.append(Sample(id=f"drawn-{index}", payload=index, age=source.age(index), subject=subject))
+            samples.append(
+                Sample(id=f"drawn-{index}", payload=index, age=source.age(index), subject=subject)
+            )
     images = np.stack([source.decode(sample, dataset.size) for sample in samples])
     return Dataset(
-        spec=f"{dataset.spec}, drawn again", images=images, rows=np.arange(len(samples)), samples=tuple(samples), problems=(),
+        spec=f"{dataset.spec}, drawn again",
+        images=images,
+        rows=np.arange(len(samples)),
+        samples=tuple(samples),
+        problems=(),
         digest=hashlib.sha256(images.tobytes()).hexdigest(),
-    )  # fmt: skip
+    )
 
 
 def _refuse_known(dataset: Dataset, given: Dataset) -> None:

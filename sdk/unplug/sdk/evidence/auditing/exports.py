@@ -1,4 +1,6 @@
-"""The exported files that an artifact's rounding is measured against: the original's and the oracle's, of the same form."""
+"""The exported files that an artifact's rounding is measured against: the original's and the
+oracle's, of the same form.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from typing import Any
 from numpy.typing import NDArray
 
 from unplug.core import ArtifactError, MissingExtraError
-from unplug.export import OLDEST_IOS, TARGETS, Artifact, export_checkpoint, load_artifact, runtime_of
+from unplug.export import (
+    OLDEST_IOS,
+    TARGETS,
+    Artifact,
+    export_checkpoint,
+    load_artifact,
+    runtime_of,
+)
 from unplug.plugins import Checkpoint
 
 Say = Callable[[str], None]
@@ -40,9 +49,14 @@ class Exports:
 
 
 def _alike(
-    target: str, precisions: Sequence[str], calibrations: Mapping[Form, Inputs], models: Mapping[Form, Artifact]
+    target: str,
+    precisions: Sequence[str],
+    calibrations: Mapping[Form, Inputs],
+    models: Mapping[Form, Artifact],
 ) -> list[tuple[list[str], dict[str, Any]]]:
-    """Precisions that are exported in one go, and how: of one calibration, one layout and one system."""
+    """Precisions that are exported in one go, and how: of one calibration, one layout and one
+    system.
+    """
     groups: dict[tuple[object, ...], tuple[list[str], dict[str, Any]]] = {}
     for precision in precisions:
         form = target, precision
@@ -74,9 +88,17 @@ def load_exports(paths: Sequence[Path], checkpoint: Checkpoint, flag: str) -> di
         artifact = load_artifact(path)
         if artifact.card.checkpoint_sha256 != checkpoint.sha256:
             why = f"it was not exported from {checkpoint.path.name}"
-            raise ArtifactError(str(path), why, f"Give files of that checkpoint to {flag}, or none: they are made then")
+            raise ArtifactError(
+                str(path),
+                why,
+                f"Give files of that checkpoint to {flag}, or none: they are made then",
+            )
         if form_of(artifact) in found:
-            raise ArtifactError(str(path), f"{flag} has another {' '.join(form_of(artifact))} file already", "Give one of each")
+            raise ArtifactError(
+                str(path),
+                f"{flag} has another {' '.join(form_of(artifact))} file already",
+                "Give one of each",
+            )
         found[form_of(artifact)] = artifact
     return found
 
@@ -102,7 +124,8 @@ def make_exports(
         folder: where to export to.
         say: told what takes time.
         workers: targets converted at the same time.
-        calibrations: what the artifacts of a form were calibrated on, where they were; the others are calibrated on the same.
+        calibrations: what the artifacts of a form were calibrated on, where they were; the others
+            are calibrated on the same.
 
     Returns:
         One `Exports` an artifact that can be compared, and why the others cannot.
@@ -111,17 +134,29 @@ def make_exports(
     unable: dict[str, str] = {}
     blind = {form_of(item) for item in artifacts if item.card.calibration} - calibrations.keys()
     for target, precision in sorted(blind):
-        why = "the samples that calibrated it are not known here, so nothing can be calibrated alike"
-        unable[f"rounding ({target} {precision})"] = f"{why}; give `original_artifact` and `retrained_artifact`"
+        why = (
+            "the samples that calibrated it are not known here, so nothing can be calibrated alike"
+        )
+        unable[f"rounding ({target} {precision})"] = (
+            f"{why}; give `original_artifact` and `retrained_artifact`"
+        )
     models = {form_of(item): item for item in reversed(artifacts)}
     missing = [form for form in forms if form not in given and form not in blind]
-    before = given | _make(original, missing, models, folder / "original", say, unable, workers, calibrations)
+    before = given | _make(
+        original, missing, models, folder / "original", say, unable, workers, calibrations
+    )
     oracle = dict(given_retrained)
     if retrained is not None:
-        wanted = [form for form in forms if form not in oracle and form in before and form not in blind]
-        oracle |= _make(retrained, wanted, models, folder / "retrained", say, unable, workers, calibrations)
+        wanted = [
+            form for form in forms if form not in oracle and form in before and form not in blind
+        ]
+        oracle |= _make(
+            retrained, wanted, models, folder / "retrained", say, unable, workers, calibrations
+        )
     made = [
-        Exports(artifact=item, original=before[form], retrained=oracle.get(form), given=form in given)
+        Exports(
+            artifact=item, original=before[form], retrained=oracle.get(form), given=form in given
+        )
         for item in artifacts
         if (form := form_of(item)) in before
     ]
@@ -138,15 +173,22 @@ def _make(
     workers: int,
     calibrations: Mapping[Form, Inputs],
 ) -> dict[Form, Artifact]:
-    """Exports by target; a target whose converter is missing, or that cannot be made alike, is told and left out."""
+    """Exports by target; a target whose converter is missing, or that cannot be made alike, is told
+    and left out.
+    """
     wanted: dict[str, list[str]] = {}
     for target, precision in forms:
         if precision in TARGETS.get(target).precisions:
             wanted.setdefault(target, []).append(precision)
         else:
-            unable[f"rounding ({target} {precision})"] = "this unplug cannot export it, so give `original_artifact`"
+            unable[f"rounding ({target} {precision})"] = (
+                "this unplug cannot export it, so give `original_artifact`"
+            )
     for target, precisions in wanted.items():
-        say(f"exporting {checkpoint.path.name} to {target} {', '.join(precisions)} to compare with ...")
+        say(
+            f"exporting {checkpoint.path.name} to {target} {', '.join(precisions)} to compare with "
+            "..."
+        )
 
     def export(target: str) -> list[Artifact] | MissingExtraError:
         try:
@@ -154,7 +196,11 @@ def _make(
                 item
                 for precisions, how in _alike(target, wanted[target], calibrations, models)
                 for item in export_checkpoint(
-                    checkpoint.path, targets=[target], precisions=precisions, out=folder / target, **how
+                    checkpoint.path,
+                    targets=[target],
+                    precisions=precisions,
+                    out=folder / target,
+                    **how,
                 )
             ]
         except MissingExtraError as error:

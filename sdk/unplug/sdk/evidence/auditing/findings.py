@@ -1,4 +1,6 @@
-"""Rows of an audit report about people and attackers: who stands out, what is still used, who was not tried."""
+"""Rows of an audit report about people and attackers: who stands out, what is still used, who was
+not tried.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class PersonRow:
-    """One forgotten person among strangers, all of her pictures at once; whose it is stays out of the report.
+    """One forgotten person among strangers, all of her pictures at once; whose it is stays out of
+    the report.
 
     Args:
         samples: her pictures.
@@ -51,7 +54,11 @@ class PersonRow:
     @property
     def p_value(self) -> float:
         """The smaller p of both statistics, times how many there are (Bonferroni)."""
-        found = [self.confidence.p_value] if self.error is None else [self.confidence.p_value, self.error.p_value]
+        found = (
+            [self.confidence.p_value]
+            if self.error is None
+            else [self.confidence.p_value, self.error.p_value]
+        )
         return min(1.0, len(found) * min(found))
 
 
@@ -71,7 +78,8 @@ class Vulnerable:
         auc: of their mean confidence against unseen people's.
         minus_retrained: the same minus the oracle's, paired; null without one.
         people, of: how many they are, of how many forgotten.
-        gap: by how much models that saw them are surer of them, in standard deviations of models that did not; their mean.
+        gap: by how much models that saw them are surer of them, in standard deviations of models
+            that did not; their mean.
     """
 
     auc: Estimate

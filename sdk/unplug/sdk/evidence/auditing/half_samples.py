@@ -1,4 +1,5 @@
-"""Statistics of two populations of models: half samples of models, whole subjects of samples, and the null beside it.
+"""Statistics of two populations of models: half samples of models, whole subjects of samples, and
+the null beside it.
 
 Shapes: U unlearned models, N retrained models, S samples, D draws.
 """
@@ -47,8 +48,9 @@ def draw_halves(
 ) -> Draws:
     """Evaluates a statistic on random halves, drawn without replacement.
 
-    A bootstrap over models would repeat models, and two samples with repeated values are easier to tell apart. Half samples
-    have no repetitions, and theta(half) - theta(all) has the variance of theta(all) - truth: sigma^2 (2/n - 1/n) = sigma^2 / n.
+    A bootstrap over models would repeat models, and two samples with repeated values are easier to
+    tell apart. Half samples have no repetitions, and theta(half) - theta(all) has the variance of
+    theta(all) - truth: sigma^2 (2/n - 1/n) = sigma^2 / n.
 
     Args:
         statistic: (h, S), (h, S) to (S,).
@@ -85,12 +87,20 @@ def check_models(unlearned_US: Array, retrained_NS: Array) -> None:
             f"{len(unlearned_US)} unlearned and {len(retrained_NS)} retrained models",
             f"Give at least 2 and {MIN_MODELS}",
         )
-    if unlearned_US.shape[1:] != retrained_NS.shape[1:] or unlearned_US.ndim != 2 or unlearned_US.shape[1] == 0:
+    if (
+        unlearned_US.shape[1:] != retrained_NS.shape[1:]
+        or unlearned_US.ndim != 2
+        or unlearned_US.shape[1] == 0
+    ):
         raise InputError(
-            "population", f"shapes {unlearned_US.shape} and {retrained_NS.shape}", "Give both for the same samples"
+            "population",
+            f"shapes {unlearned_US.shape} and {retrained_NS.shape}",
+            "Give both for the same samples",
         )
     if not (np.isfinite(unlearned_US).all() and np.isfinite(retrained_NS).all()):
-        raise InputError("population", "some values are not numbers", "Leave the models out that diverged")
+        raise InputError(
+            "population", "some values are not numbers", "Leave the models out that diverged"
+        )
 
 
 def weighted_mean(value_DS: Array, weight_DS: Array) -> Array:
@@ -103,11 +113,16 @@ def weighted_p95(value_DS: Array, weight_DS: Array) -> Array:
     order = np.argsort(value_DS, axis=1, kind="stable")
     share_DS = np.cumsum(np.take_along_axis(weight_DS, order, axis=1), axis=1)
     at = (share_DS >= 0.95 * share_DS[:, -1:] - 1e-9).argmax(axis=1)
-    return np.asarray(np.take_along_axis(value_DS, order, axis=1)[np.arange(len(at)), at], np.float64)
+    return np.asarray(
+        np.take_along_axis(value_DS, order, axis=1)[np.arange(len(at)), at], np.float64
+    )
 
 
 def estimate(
-    value_DS: Array, weight_DS: Array, reduce: Callable[[Array, Array], Array], center: float | None = None
+    value_DS: Array,
+    weight_DS: Array,
+    reduce: Callable[[Array, Array], Array],
+    center: float | None = None,
 ) -> Estimate:
     """Mean of the unweighted draws (or `center`), with the spread of the weighted ones around it."""
     plain = float(reduce(value_DS, np.ones_like(weight_DS)).mean())

@@ -1,4 +1,5 @@
-"""KLoM: how far the distribution of a margin over unlearned models is from that over retrained ones, sample by sample.
+"""KLoM: how far the distribution of a margin over unlearned models is from that over retrained
+ones, sample by sample.
 
 Shapes: U unlearned models, N retrained models, H models a side, S samples, B bins.
 """
@@ -17,17 +18,23 @@ Array = NDArray[np.float64]
 
 BINS = 20
 CLIP = 50.0
-"""Margins beyond it (a probability within e^-50 of 0 or 1) are all alike; one of them would stretch every bin."""
+"""Margins beyond it (a probability within e^-50 of 0 or 1) are all alike; one of them would stretch
+every bin.
+"""
 PRIOR = 1.0
-"""Models spread evenly over the bins before the real ones are counted, so that an empty bin does not make KL infinite."""
+"""Models spread evenly over the bins before the real ones are counted, so that an empty bin does
+not make KL infinite.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Klom:
-    """Nats. In each, `oracle` is the null: retrained models against other retrained models, as many a side.
+    """Nats. In each, `oracle` is the null: retrained models against other retrained models, as many
+    a side.
 
-    The plug-in KL of equal populations is not 0 (histograms of few models differ), so read a value beside its null. With 16
-    models a side a shift of one standard deviation is seen in 40 samples; with 4 it takes two.
+    The plug-in KL of equal populations is not 0 (histograms of few models differ), so read a value
+    beside its null. With 16 models a side a shift of one standard deviation is seen in 40 samples;
+    with 4 it takes two.
 
     Args:
         mean: over samples.
@@ -60,17 +67,22 @@ def klom(
         InputError: too few models, shapes that do not agree, or values that are not finite.
 
     Reference:
-        Georgiev et al., Attribute-to-Delete: Machine Unlearning via Datamodel Matching, 2024, section 2 (KL divergence of
-        margins). Bins, clipping and smoothing are this module's: 20 equal bins over the pooled range, margins clipped at +-50,
-        one model's weight spread over the bins.
+        Georgiev et al., Attribute-to-Delete: Machine Unlearning via Datamodel Matching, 2024,
+        section 2 (KL divergence of margins). Bins, clipping and smoothing are this module's: 20
+        equal bins over the pooled range, margins clipped at +-50, one model's weight spread over
+        the bins.
     """
-    draws = draw_halves(divergence, phi_unlearned_US, phi_retrained_NS, subjects_S, draws=replicates, seed=seed)
+    draws = draw_halves(
+        divergence, phi_unlearned_US, phi_retrained_NS, subjects_S, draws=replicates, seed=seed
+    )
     models, oracle_models = len(phi_unlearned_US), len(phi_retrained_NS)
     p95 = PopulationComparison(
         unlearned=estimate(draws.own_DS, draws.weight_DS, weighted_p95),
         oracle=estimate(draws.null_DS, draws.weight_DS, weighted_p95),
-        models=models, oracle_models=oracle_models, samples=phi_retrained_NS.shape[1],
-    )  # fmt: skip
+        models=models,
+        oracle_models=oracle_models,
+        samples=phi_retrained_NS.shape[1],
+    )
     return Klom(mean=comparison(draws, models, oracle_models), p95=p95, per_side=draws.per_side)
 
 
@@ -79,13 +91,18 @@ def divergence(own_HS: Array, oracle_HS: Array) -> Array:
     own_HS, oracle_HS = np.clip(own_HS, -CLIP, CLIP), np.clip(oracle_HS, -CLIP, CLIP)
     low_S = np.minimum(own_HS.min(axis=0), oracle_HS.min(axis=0))
     width_S = np.maximum(own_HS.max(axis=0), oracle_HS.max(axis=0)) - low_S
-    own_SB, oracle_SB = (_histogram(item, low_S, np.where(width_S > 0, width_S, 1.0)) for item in (own_HS, oracle_HS))
+    own_SB, oracle_SB = (
+        _histogram(item, low_S, np.where(width_S > 0, width_S, 1.0)) for item in (own_HS, oracle_HS)
+    )
     return np.asarray((oracle_SB * np.log(oracle_SB / own_SB)).sum(axis=1), np.float64)
 
 
 def _histogram(phi_HS: Array, low_S: Array, width_S: Array) -> Array:
     models, samples = phi_HS.shape
-    bin_HS = np.minimum((phi_HS - low_S) / width_S * BINS, BINS - 1).astype(np.int64) + np.arange(samples) * BINS
+    bin_HS = (
+        np.minimum((phi_HS - low_S) / width_S * BINS, BINS - 1).astype(np.int64)
+        + np.arange(samples) * BINS
+    )
     count_SB = np.bincount(bin_HS.ravel(), minlength=samples * BINS).reshape(samples, BINS)
     return np.asarray((count_SB + PRIOR / BINS) / (models + PRIOR), np.float64)
 
@@ -100,7 +117,8 @@ def years_from_oracle(
 ) -> PopulationComparison:
     """Mean over models and samples of |E[age] - the retrained models' mean E[age]|, in years.
 
-    The mean is over half of the retrained models; `oracle` is the distance of the other half from it, so 0 is out of reach.
+    The mean is over half of the retrained models; `oracle` is the distance of the other half from
+    it, so 0 is out of reach.
 
     Args:
         age_unlearned_US, age_retrained_NS: expected ages in years; at least 2 and 4 models.
@@ -109,7 +127,9 @@ def years_from_oracle(
     Raises:
         InputError: too few models, shapes that do not agree, or data without ages.
     """
-    draws = draw_halves(_years, age_unlearned_US, age_retrained_NS, subjects_S, draws=replicates, seed=seed)
+    draws = draw_halves(
+        _years, age_unlearned_US, age_retrained_NS, subjects_S, draws=replicates, seed=seed
+    )
     return comparison(draws, len(age_unlearned_US), len(age_retrained_NS))
 
 

@@ -69,10 +69,12 @@ def run_attacks(
     names: Sequence[str] = (),
     oracle: int | None = None,
 ) -> tuple[list[dict[str, tuple[Array, Array]]], dict[str, str]]:
-    """Scores of every attack on every model, by model; an attack that cannot read the data is left out for all.
+    """Scores of every attack on every model, by model; an attack that cannot read the data is left
+    out for all.
 
-    What only one model does not give (`Lacks`) leaves the attack out for that model; for all where the model is the oracle,
-    for a number without the oracle's beside it says nothing, or where none gives it.
+    What only one model does not give (`Lacks`) leaves the attack out for that model; for all where
+    the model is the oracle, for a number without the oracle's beside it says nothing, or where none
+    gives it.
 
     Args:
         attacks: by name.
@@ -81,7 +83,8 @@ def run_attacks(
         oracle: which model is the oracle.
 
     Returns:
-        Forget (F,) and unseen (U,) scores a model by attack, and why the attacks that are left out could not run.
+        Forget (F,) and unseen (U,) scores a model by attack, and why the attacks that are left out
+        could not run.
     """
     found: list[dict[str, tuple[Array, Array]]] = [{} for _ in models]
     unable: dict[str, str] = {}
@@ -98,8 +101,14 @@ def run_attacks(
             unable[name] = f"{error.why or error.what}"
             continue
         if oracle in lacking or not scores:
-            whose = "" if oracle not in lacking or oracle is None or not names else f"of {names[oracle]}: "
-            unable[name] = f"{whose}{lacking[oracle] if oracle in lacking else next(iter(lacking.values()))}"
+            whose = (
+                ""
+                if oracle not in lacking or oracle is None or not names
+                else f"of {names[oracle]}: "
+            )
+            unable[name] = (
+                f"{whose}{lacking[oracle] if oracle in lacking else next(iter(lacking.values()))}"
+            )
             continue
         if not all(np.isfinite(side).all() for pair in scores.values() for side in pair):
             unable[name] = "some of its scores are not numbers"
@@ -111,11 +120,16 @@ def run_attacks(
     return found, unable
 
 
-def measure(item: Predictor, own: Signals, scores: Mapping[str, tuple[Array, Array]], draws: Resamples) -> Measured:
+def measure(
+    item: Predictor, own: Signals, scores: Mapping[str, tuple[Array, Array]], draws: Resamples
+) -> Measured:
     """Puts the AUC and its replicates beside every attack's scores."""
     scored = {
         name: Scored(
-            forget_F=forget_F, unseen_U=unseen_U, auc=auc(forget_F, unseen_U), auc_R=bootstrap_auc(forget_F, unseen_U, draws)
+            forget_F=forget_F,
+            unseen_U=unseen_U,
+            auc=auc(forget_F, unseen_U),
+            auc_R=bootstrap_auc(forget_F, unseen_U, draws),
         )
         for name, (forget_F, unseen_U) in scores.items()
     }
@@ -123,7 +137,12 @@ def measure(item: Predictor, own: Signals, scores: Mapping[str, tuple[Array, Arr
 
 
 def audit_model(
-    one: Measured, oracle: Measured | None, sets: Sets, edges: tuple[float, ...], draws: Resamples, seed: int
+    one: Measured,
+    oracle: Measured | None,
+    sets: Sets,
+    edges: tuple[float, ...],
+    draws: Resamples,
+    seed: int,
 ) -> ModelAudit:
     """Utility, attacks and distance to the oracle of one model.
 
@@ -159,12 +178,17 @@ def audit_model(
     )
 
 
-def attack_results(one: Measured, oracle: Measured | None, draws: Resamples) -> dict[str, AttackResult]:
-    """Every attack on one model, beside the oracle's where there is one, with intervals for each and for all at once."""
+def attack_results(
+    one: Measured, oracle: Measured | None, draws: Resamples
+) -> dict[str, AttackResult]:
+    """Every attack on one model, beside the oracle's where there is one, with intervals for each
+    and for all at once.
+    """
     together: dict[str, Estimate] = {}
     if oracle is not None:
         gaps = {
-            name: (it.auc - oracle.scored[name].auc, it.auc_R - oracle.scored[name].auc_R) for name, it in one.scored.items()
+            name: (it.auc - oracle.scored[name].auc, it.auc_R - oracle.scored[name].auc_R)
+            for name, it in one.scored.items()
         }
         together = simultaneous(gaps, draws.people)
     return {
@@ -173,25 +197,33 @@ def attack_results(one: Measured, oracle: Measured | None, draws: Resamples) -> 
     }
 
 
-def _result(scored: Scored, oracle: Scored | None, together: Estimate | None, draws: Resamples) -> AttackResult:
+def _result(
+    scored: Scored, oracle: Scored | None, together: Estimate | None, draws: Resamples
+) -> AttackResult:
     low, high = interval(scored.auc_R)
     forget_F, unseen_U = scored.forget_F, scored.unseen_U
     rates = {f"{rate:g}": tpr_or_reason(forget_F, unseen_U, rate) for rate in FALSE_POSITIVE_RATES}
-    found = {f"{rate:g}": tpr_estimate(forget_F, unseen_U, rate, draws) for rate in FALSE_POSITIVE_RATES}
+    found = {
+        f"{rate:g}": tpr_estimate(forget_F, unseen_U, rate, draws) for rate in FALSE_POSITIVE_RATES
+    }
     return AttackResult(
         auc=Estimate(value=scored.auc, low=low, high=high),
         minus_retrained=None if oracle is None else scored.minus(oracle),
         threshold_accuracy=threshold_accuracy(forget_F, unseen_U),
         tpr={name: None if isinstance(value, NotGiven) else value for name, value in rates.items()},
         tpr_interval={name: value for name, value in found.items() if value is not None},
-        tpr_missing={name: value.reason for name, value in rates.items() if isinstance(value, NotGiven)},
+        tpr_missing={
+            name: value.reason for name, value in rates.items() if isinstance(value, NotGiven)
+        },
         minus_retrained_together=together,
         forget_scores=tuple(float(score) for score in forget_F),
         unseen_scores=tuple(float(score) for score in unseen_U),
     )
 
 
-def _utility(own: Predictions, subjects_N: NDArray[np.int64], edges: tuple[float, ...], seed: int) -> Utility:
+def _utility(
+    own: Predictions, subjects_N: NDArray[np.int64], edges: tuple[float, ...], seed: int
+) -> Utility:
     summary = summarize(own, edges)
     aged = summary["mae"] is not None
     return Utility(
@@ -209,7 +241,9 @@ def _utility(own: Predictions, subjects_N: NDArray[np.int64], edges: tuple[float
 
 def _subjects(own: Predictions, subjects_N: NDArray[np.int64]) -> SubjectRows | None:
     people, number_N, count = np.unique(subjects_N, return_inverse=True, return_counts=True)
-    if len(people) == len(subjects_N):  # every sample its own subject: nothing that `mae` does not say
+    if len(people) == len(
+        subjects_N
+    ):  # every sample its own subject: nothing that `mae` does not say
         return None
     mae = np.bincount(number_N, weights=own.error_N) / count
     worst = np.argsort(mae)[::-1][:5]
@@ -220,5 +254,7 @@ def _subjects(own: Predictions, subjects_N: NDArray[np.int64]) -> SubjectRows | 
     )
 
 
-def _distance(own: Predictions, oracle: Predictions, subjects_N: NDArray[np.int64], seed: int) -> Estimate:
+def _distance(
+    own: Predictions, oracle: Predictions, subjects_N: NDArray[np.int64], seed: int
+) -> Estimate:
     return mean_estimate(np.abs(own.answer_N - oracle.answer_N), subjects_N, seed)

@@ -1,6 +1,8 @@
-"""Many requests of a few people, pooled: what is left of those whom a method forgot, beside models that never saw them.
+"""Many requests of a few people, pooled: what is left of those whom a method forgot, beside models
+that never saw them.
 
-Shapes: M requests of n people, K = M n people, Q rounds of references (one model of each never saw a given person),
+Shapes: M requests of n people, K = M n people, Q rounds of references (one model of each never saw
+    a given person),
 S statistics, B bootstrap replicates.
 """
 
@@ -20,10 +22,13 @@ from unplug.sdk.evidence.statistics import CONFIDENCE, Estimate, drawn_again, si
 from .attack import Array
 
 NAMES = ("confidence", "error", "task loss")
-"""S statistics of a person, mean over her pictures less the model's mean over the test set; higher is better known."""
+"""S statistics of a person, mean over her pictures less the model's mean over the test set; higher
+is better known.
+"""
 REPLICATES = 1000
 DRAWS = 200
-"""Of references in the place of the unlearned models: how often an exact method would have passed."""
+"""Of references in the place of the unlearned models: how often an exact method would have passed.
+"""
 Verdict = Literal["certified", "refused", "inconclusive"]
 
 
@@ -32,11 +37,13 @@ class Leak:
     """What one statistic gives away of the people whom M forget steps forgot.
 
     Args:
-        auc: P(her number > that of a model that never saw her) + half the ties, less .5: 0 is a model that never saw her.
-            The interval holds for all statistics at once.
+        auc: P(her number > that of a model that never saw her) + half the ties, less .5: 0 is a
+            model that never saw her. The interval holds for all statistics at once.
         before: the same of the original, which nothing was done to.
-        shift: mean of her number less those of models that never saw her, in their standard deviations.
-        spread: standard deviation of that gap over what it is for one more of those models: 1 is right.
+        shift: mean of her number less those of models that never saw her, in their standard
+            deviations.
+        spread: standard deviation of that gap over what it is for one more of those models: 1 is
+            right.
     """
 
     auc: Estimate
@@ -57,9 +64,11 @@ class Certification:
         like: whether they were drawn to resemble the people of a request, by age.
         rounds: Q.
         leaks: by statistic.
-        removed: the largest over statistics of before less after, where before shows anything: what the step did, in AUC.
+        removed: the largest over statistics of before less after, where before shows anything: what
+            the step did, in AUC.
         margin: both ends of each interval of `leaks` must be within it.
-        exact_passes: share of draws in which models that never saw them pass in the place of the unlearned ones.
+        exact_passes: share of draws in which models that never saw them pass in the place of the
+            unlearned ones.
         test_error, retain_error: of the unlearned models over the original's, a ratio.
         compute: of a forget step, as a fraction of retraining.
         seconds: of all of them.
@@ -108,20 +117,28 @@ class Judged:
 
 
 def judge(
-    own_KS: Array, before_KS: Array, never_KQS: Array, use_KQ: NDArray[np.bool_], people: int, margin: float, seed: int = 0,
+    own_KS: Array,
+    before_KS: Array,
+    never_KQS: Array,
+    use_KQ: NDArray[np.bool_],
+    people: int,
+    margin: float,
+    seed: int = 0,
     replicates: int = REPLICATES,
-) -> Judged:  # fmt: skip
+) -> Judged:
     """The leak of each statistic and the verdict.
 
         auc = mean over k, q of ( [x_k > y_kq] + [x_k = y_kq] / 2 ) - 1/2
 
-    over the pairs that may be used. Requests (with all of their people) and rounds are drawn with replacement at once, since
-    the people of one request share a model, and one round's models serve all. Certified where both ends of every interval are
-    within the margin *and* the step took away, significantly, what the original showed; an original that shows nothing, and
-    evidence that does not decide, are inconclusive.
+    over the pairs that may be used. Requests (with all of their people) and rounds are drawn with
+    replacement at once, since the people of one request share a model, and one round's models serve
+    all. Certified where both ends of every interval are within the margin *and* the step took away,
+    significantly, what the original showed; an original that shows nothing, and evidence that does
+    not decide, are inconclusive.
 
     Args:
-        own_KS: the unlearned models' numbers of the people they forgot, those of a request together.
+        own_KS: the unlearned models' numbers of the people they forgot, those of a request
+            together.
         before_KS: the original's.
         never_KQS: of models that never saw them.
         use_KQ: which of those were not what a person was fitted to.
@@ -131,8 +148,8 @@ def judge(
         replicates: B.
 
     Reference:
-        Schuirmann, A Comparison of the Two One-Sided Tests Procedure, 1987 (equivalence); Owen, The Pigeonhole Bootstrap, 2007
-        (resampling two crossed factors, which is conservative).
+        Schuirmann, A Comparison of the Two One-Sided Tests Procedure, 1987 (equivalence); Owen, The
+        Pigeonhole Bootstrap, 2007 (resampling two crossed factors, which is conservative).
     """
     weight_BK, weight_BQ = _weights(len(own_KS), never_KQS.shape[1], people, replicates, seed)
     names = NAMES[: own_KS.shape[1]]
@@ -142,9 +159,13 @@ def judge(
     for column, name in enumerate(names):
         never_KQ = never_KQS[:, :, column]
         auc[name] = _weighted(_beats(own_KS[:, column], never_KQ), use_KQ, weight_BK, weight_BQ)
-        before[name] = _weighted(_beats(before_KS[:, column], never_KQ), use_KQ, weight_BK, weight_BQ)
+        before[name] = _weighted(
+            _beats(before_KS[:, column], never_KQ), use_KQ, weight_BK, weight_BQ
+        )
     after, shown = simultaneous(auc), simultaneous(before)
-    gone = simultaneous({name: (before[name][0] - auc[name][0], before[name][1] - auc[name][1]) for name in names})
+    gone = simultaneous(
+        {name: (before[name][0] - auc[name][0], before[name][1] - auc[name][1]) for name in names}
+    )
     for column, name in enumerate(names):
         shift, spread = _moments(own_KS[:, column], never_KQS[:, :, column], use_KQ, people, seed)
         leaks[name] = Leak(auc=after[name], before=shown[name], shift=shift, spread=spread)
@@ -152,7 +173,9 @@ def judge(
     return Judged(leaks=leaks, removed=removed, **_verdict(after, shown, removed, margin))
 
 
-def _verdict(after: Mapping[str, Estimate], shown: Mapping[str, Estimate], removed: Estimate, margin: float) -> dict[str, Any]:
+def _verdict(
+    after: Mapping[str, Estimate], shown: Mapping[str, Estimate], removed: Estimate, margin: float
+) -> dict[str, Any]:
     def ends(item: Estimate) -> tuple[float, float]:
         return float(item.low or 0.0), float(item.high or 0.0)
 
@@ -161,40 +184,69 @@ def _verdict(after: Mapping[str, Estimate], shown: Mapping[str, Estimate], remov
     said = f"{worst} {after[worst].value:+.3f} ({low:+.3f} to {high:+.3f}) AUC"
     if all(-margin <= ends(item)[0] and ends(item)[1] <= margin for item in after.values()):
         if all(ends(item)[0] <= 0.0 for item in shown.values()):
-            return {"verdict": "inconclusive", "why": "of the untouched original nobody is told from a stranger either"}
+            return {
+                "verdict": "inconclusive",
+                "why": "of the untouched original nobody is told from a stranger either",
+            }
         if ends(removed)[0] <= 0.0:
-            return {"verdict": "inconclusive", "why": f"the step took away {removed.value:+.3f} AUC, which may be nothing"}
-        return {"verdict": "certified", "why": f"no more than {max(abs(low), abs(high)):.3f} AUC is left: {said}"}
+            return {
+                "verdict": "inconclusive",
+                "why": f"the step took away {removed.value:+.3f} AUC, which may be nothing",
+            }
+        return {
+            "verdict": "certified",
+            "why": f"no more than {max(abs(low), abs(high)):.3f} AUC is left: {said}",
+        }
     seen = [name for name, item in after.items() if ends(item)[0] > 0.0 or ends(item)[1] < 0.0]
     if seen:
         return {"verdict": "refused", "why": f"they are told from strangers: {said}"}
-    return {"verdict": "inconclusive", "why": f"the interval is too wide: {said}; more requests or rounds narrow it"}
+    return {
+        "verdict": "inconclusive",
+        "why": f"the interval is too wide: {said}; more requests or rounds narrow it",
+    }
 
 
 def exact_passes(
-    never_KQS: Array, use_KQ: NDArray[np.bool_], before_KS: Array, people: int, margin: float, seed: int = 0,
+    never_KQS: Array,
+    use_KQ: NDArray[np.bool_],
+    before_KS: Array,
+    people: int,
+    margin: float,
+    seed: int = 0,
     draws: int = DRAWS,
-) -> float:  # fmt: skip
-    """Share of draws in which models that never saw them are certified in the place of the unlearned ones.
+) -> float:
+    """Share of draws in which models that never saw them are certified in the place of the
+    unlearned ones.
 
-    Each request is given the models of one round, drawn among those that may be used; the others judge them.
+    Each request is given the models of one round, drawn among those that may be used; the others
+    judge them.
     """
     rng, passed = np.random.default_rng([seed, 53]), 0
     requests = len(never_KQS) // people
     for number in range(draws):
-        chosen = np.array([rng.choice(np.flatnonzero(use_KQ[request * people])) for request in range(requests)]).repeat(people)
+        chosen = np.array(
+            [rng.choice(np.flatnonzero(use_KQ[request * people])) for request in range(requests)]
+        ).repeat(people)
         rest_KQ = use_KQ.copy()
         rest_KQ[np.arange(len(chosen)), chosen] = False
         own_KS = never_KQS[np.arange(len(chosen)), chosen]
-        passed += judge(own_KS, before_KS, never_KQS, rest_KQ, people, margin, number, 300).verdict == "certified"
+        passed += (
+            judge(own_KS, before_KS, never_KQS, rest_KQ, people, margin, number, 300).verdict
+            == "certified"
+        )
     return passed / draws
 
 
-def _weights(count: int, rounds: int, people: int, replicates: int, seed: int) -> tuple[Array, Array]:
+def _weights(
+    count: int, rounds: int, people: int, replicates: int, seed: int
+) -> tuple[Array, Array]:
     """How often each person and each round is drawn in each replicate (B, K) and (B, Q)."""
     rng = np.random.default_rng([seed, 59])
     requests = count // people
-    weight_BM, weight_BQ = drawn_again(requests, replicates, rng), drawn_again(rounds, replicates, rng)
+    weight_BM, weight_BQ = (
+        drawn_again(requests, replicates, rng),
+        drawn_again(rounds, replicates, rng),
+    )
     return weight_BM.repeat(people, axis=1).astype(np.float64), weight_BQ.astype(np.float64)
 
 
@@ -203,7 +255,9 @@ def _beats(own_K: Array, never_KQ: Array) -> Array:
     return np.asarray((own_K[:, None] > never_KQ) + 0.5 * (own_K[:, None] == never_KQ), np.float64)
 
 
-def _weighted(win_KQ: Array, use_KQ: NDArray[np.bool_], weight_BK: Array, weight_BQ: Array) -> tuple[float, Array]:
+def _weighted(
+    win_KQ: Array, use_KQ: NDArray[np.bool_], weight_BK: Array, weight_BQ: Array
+) -> tuple[float, Array]:
     """Mean over pairs less 1/2, and of every replicate (B,)."""
     use = use_KQ.astype(np.float64)
     total_B = ((weight_BK @ (win_KQ * use)) * weight_BQ).sum(axis=1)
@@ -212,8 +266,11 @@ def _weighted(win_KQ: Array, use_KQ: NDArray[np.bool_], weight_BK: Array, weight
     return value, np.where(pairs_B > 0, total_B / np.maximum(pairs_B, 1.0), value + 0.5) - 0.5
 
 
-def _moments(own_K: Array, never_KQ: Array, use_KQ: NDArray[np.bool_], people: int, seed: int) -> tuple[Estimate, Estimate]:
-    """Shift in standard deviations of strangers, and spread over what one more stranger has; intervals over requests.
+def _moments(
+    own_K: Array, never_KQ: Array, use_KQ: NDArray[np.bool_], people: int, seed: int
+) -> tuple[Estimate, Estimate]:
+    """Shift in standard deviations of strangers, and spread over what one more stranger has;
+    intervals over requests.
 
     s^2 = pooled variance within a person over R models; d_k = x_k - mean_R; shift = mean d / s;
     spread^2 = mean (d - mean d)^2 / (s^2 (1 + 1/R)).

@@ -1,6 +1,8 @@
-"""Games over many models: online LiRA, population LiRA and RMIA of a whole population, each beside the oracle's own value.
+"""Games over many models: online LiRA, population LiRA and RMIA of a whole population, each beside
+the oracle's own value.
 
-Shapes: U unlearned models, N retrained models, M shadow models, S samples, P pairs of models, R replicates.
+Shapes: U unlearned models, N retrained models, M shadow models, S samples, P pairs of models, R
+    replicates.
 """
 
 from __future__ import annotations
@@ -13,7 +15,15 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from unplug.core import InputError
-from unplug.sdk.evidence.statistics import Estimate, Resamples, auc, bootstrap_auc, drawn_again, interval, resamples
+from unplug.sdk.evidence.statistics import (
+    Estimate,
+    Resamples,
+    auc,
+    bootstrap_auc,
+    drawn_again,
+    interval,
+    resamples,
+)
 
 from .attack import Signals
 from .attacks.rmia import RMIA
@@ -47,10 +57,12 @@ class PopulationComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class ULira:
-    """Telling unlearned from retrained models, mean over samples; .5 where they cannot be told apart.
+    """Telling unlearned from retrained models, mean over samples; .5 where they cannot be told
+    apart.
 
     Args:
-        auc, accuracy: area under the ROC and balanced accuracy on models held out; `oracle`: retrained from other retrained.
+        auc, accuracy: area under the ROC and balanced accuracy on models held out; `oracle`:
+            retrained from other retrained.
         per_side: models a side in each game.
     """
 
@@ -60,7 +72,8 @@ class ULira:
 
 
 def lira_online(phi_target_S: Array, phi_in_MS: Array, phi_out_MS: Array) -> Array:
-    """log N(phi; mu_in, s_in) - log N(phi; mu_out, s_out) of each sample (S,); higher means "was a member".
+    """log N(phi; mu_in, s_in) - log N(phi; mu_out, s_out) of each sample (S,); higher means "was a
+    member".
 
     Args:
         phi_target_S: `stats.confidence` of the target.
@@ -71,14 +84,18 @@ def lira_online(phi_target_S: Array, phi_in_MS: Array, phi_out_MS: Array) -> Arr
         InputError: a sample with fewer than two models on a side.
 
     Reference:
-        Carlini et al., Membership Inference Attacks From First Principles, 2022, algorithm 1. With under 64 models on a side
-        the variance of a side is shared by all samples (section V.B).
+        Carlini et al., Membership Inference Attacks From First Principles, 2022, algorithm 1. With
+        under 64 models on a side the variance of a side is shared by all samples (section V.B).
     """
     sides = []
     for phi_MS in (phi_in_MS, phi_out_MS):
         count_S = np.isfinite(phi_MS).sum(axis=0)
         if count_S.size == 0 or count_S.min() < 2:
-            raise InputError("attack lira", "a sample has fewer than two models on a side", "Train more shadow models")
+            raise InputError(
+                "attack lira",
+                "a sample has fewer than two models on a side",
+                "Train more shadow models",
+            )
         variance_S = np.nanvar(phi_MS, axis=0, ddof=1)
         if count_S.min() < ENOUGH:
             variance_S = np.full_like(variance_S, variance_S.mean())
@@ -95,14 +112,17 @@ def ulira(
     replicates: int = 200,
     seed: int = 0,
 ) -> ULira:
-    """Population LiRA: P = N(phi; mu_unl, s_unl) / (N(phi; mu_unl, s_unl) + N(phi; mu_never, s_never)), on held-out pairs.
+    """Population LiRA: P = N(phi; mu_unl, s_unl) / (N(phi; mu_unl, s_unl) + N(phi; mu_never,
+    s_never)), on held-out pairs.
 
-    The Gaussian test of U-LiRA on another game. Theirs trains shadow models on random halves of the data, unlearns random
-    forget sets from each, and asks of one sample whether a model unlearned it or never saw it: a mean over requests and
-    training sets. Ours has one request: unlearned models of K originals against models retrained on the same retain set.
+    The Gaussian test of U-LiRA on another game. Theirs trains shadow models on random halves of the
+    data, unlearns random forget sets from each, and asks of one sample whether a model unlearned it
+    or never saw it: a mean over requests and training sets. Ours has one request: unlearned models
+    of K originals against models retrained on the same retain set.
 
-    One unlearned and one retrained model are left out together and both are judged by Gaussians fitted to the others. Leaving
-    out one model at a time pulls the fit away from it, which puts the AUC of equal populations below .5.
+    One unlearned and one retrained model are left out together and both are judged by Gaussians
+    fitted to the others. Leaving out one model at a time pulls the fit away from it, which puts the
+    AUC of equal populations below .5.
 
     Args:
         phi_unlearned_US, phi_never_NS: `stats.confidence`; at least 6 models each.
@@ -114,23 +134,33 @@ def ulira(
         InputError: too few models, shapes that do not agree, or values that are not finite.
 
     Reference:
-        Hayes et al., Inexact Unlearning Needs More Careful Evaluations, 2024, algorithm 1.
-        Airola et al., An experimental comparison of cross-validation techniques for estimating AUC, 2011 (leave-pair-out).
+        Hayes et al., Inexact Unlearning Needs More Careful Evaluations, 2024, algorithm 1. Airola
+        et al., An experimental comparison of cross-validation techniques for estimating AUC, 2011
+        (leave-pair-out).
     """
     if min(len(phi_unlearned_US), len(phi_never_NS)) < 6:
-        raise InputError("attack population-lira", "it needs 6 unlearned and 6 retrained models", "Train more models")
+        raise InputError(
+            "attack population-lira",
+            "it needs 6 unlearned and 6 retrained models",
+            "Train more models",
+        )
     check_different("retrained models", list(phi_never_NS))
-    draws = draw_halves(held_out_pairs, phi_unlearned_US, phi_never_NS, subjects_S, draws=replicates, seed=seed)
+    draws = draw_halves(
+        held_out_pairs, phi_unlearned_US, phi_never_NS, subjects_S, draws=replicates, seed=seed
+    )
     samples = phi_never_NS.shape[1]
 
     def compare(part: slice) -> PopulationComparison:
         own, null = draws.own_DS[:, part], draws.null_DS[:, part]
         return comparison(
             Draws(own_DS=own, null_DS=null, weight_DS=draws.weight_DS, per_side=draws.per_side),
-            len(phi_unlearned_US), len(phi_never_NS),
-        )  # fmt: skip
+            len(phi_unlearned_US),
+            len(phi_never_NS),
+        )
 
-    return ULira(auc=compare(slice(samples)), accuracy=compare(slice(samples, None)), per_side=draws.per_side)
+    return ULira(
+        auc=compare(slice(samples)), accuracy=compare(slice(samples, None)), per_side=draws.per_side
+    )
 
 
 def comparison(draws: Draws, models: int, oracle_models: int) -> PopulationComparison:
@@ -138,12 +168,16 @@ def comparison(draws: Draws, models: int, oracle_models: int) -> PopulationCompa
     return PopulationComparison(
         unlearned=estimate(draws.own_DS, draws.weight_DS, weighted_mean),
         oracle=estimate(draws.null_DS, draws.weight_DS, weighted_mean),
-        models=models, oracle_models=oracle_models, samples=draws.weight_DS.shape[1],
-    )  # fmt: skip
+        models=models,
+        oracle_models=oracle_models,
+        samples=draws.weight_DS.shape[1],
+    )
 
 
 def held_out_pairs(own_HS: Array, other_HS: Array) -> Array:
-    """AUC of each sample, then balanced accuracy of each sample (2 S,), over pairs of held-out models; H at least 3 a side."""
+    """AUC of each sample, then balanced accuracy of each sample (2 S,), over pairs of held-out
+    models; H at least 3 a side.
+    """
     count = len(own_HS)
     turns = range(min(count, PARTNERS))
     own_mean_HS, own_variance_HS = _left_out(own_HS)
@@ -153,7 +187,9 @@ def held_out_pairs(own_HS: Array, other_HS: Array) -> Array:
         partner = np.roll(np.arange(count), turn)
         fits = (own_mean_HS, own_variance_HS, mean_HS[partner], variance_HS[partner])
         own_score_HS, other_score_HS = _log_odds(own_HS, *fits), _log_odds(other_HS[partner], *fits)
-        wins += ((own_score_HS > other_score_HS) + 0.5 * (own_score_HS == other_score_HS)).sum(axis=0)
+        wins += ((own_score_HS > other_score_HS) + 0.5 * (own_score_HS == other_score_HS)).sum(
+            axis=0
+        )
         right += ((own_score_HS > 0).mean(axis=0) + (other_score_HS <= 0).mean(axis=0)) * count / 2
     return np.concatenate([wins, right]) / (count * len(turns))
 
@@ -170,7 +206,9 @@ def _left_out(phi_HS: Array) -> tuple[Array, Array]:
     return mean_HS, variance_HS
 
 
-def _log_odds(phi_HS: Array, own_mean: Array, own_variance: Array, mean: Array, variance: Array) -> Array:
+def _log_odds(
+    phi_HS: Array, own_mean: Array, own_variance: Array, mean: Array, variance: Array
+) -> Array:
     own = -((phi_HS - own_mean) ** 2) / own_variance - np.log(own_variance)
     return np.asarray((own + (phi_HS - mean) ** 2 / variance + np.log(variance)) / 2, np.float64)
 
@@ -185,31 +223,41 @@ def rmia_population(
     replicates: int = 200,
     seed: int = 0,
 ) -> PopulationComparison:
-    """Mean RMIA AUC over models, forget against unseen, each with N - 1 of the retrained models as references.
+    """Mean RMIA AUC over models, forget against unseen, each with N - 1 of the retrained models as
+    references.
 
-    The oracle's value is that of each retrained model against the N - 1 others; unlearned model u leaves out number u mod N, so
-    that both have as many references. Intervals resample targets and subjects, not references.
+    The oracle's value is that of each retrained model against the N - 1 others; unlearned model u
+    leaves out number u mod N, so that both have as many references. Intervals resample targets and
+    subjects, not references.
 
     Raises:
         InputError: no unlearned model, or fewer than 3 retrained ones.
     """
     if not unlearned or len(retrained) < 3:
         raise InputError(
-            "attack rmia", f"{len(unlearned)} unlearned and {len(retrained)} retrained models", "Give at least 1 and 3"
+            "attack rmia",
+            f"{len(unlearned)} unlearned and {len(retrained)} retrained models",
+            "Give at least 1 and 3",
         )
     draws = resamples(forget_subjects_F, unseen_subjects_U, replicates=replicates, seed=seed)
     return PopulationComparison(
         unlearned=_mean_auc(unlearned, retrained, draws, seed),
         oracle=_mean_auc(retrained, retrained, draws, seed),
         original=_mean_auc(original, retrained, draws, seed) if original else None,
-        models=len(unlearned), oracle_models=len(retrained), samples=len(forget_subjects_F),
-    )  # fmt: skip
+        models=len(unlearned),
+        oracle_models=len(retrained),
+        samples=len(forget_subjects_F),
+    )
 
 
-def _mean_auc(targets: Sequence[Signals], retrained: Sequence[Signals], draws: Resamples, seed: int) -> Estimate:
+def _mean_auc(
+    targets: Sequence[Signals], retrained: Sequence[Signals], draws: Resamples, seed: int
+) -> Estimate:
     values, replicates = [], []
     for number, target in enumerate(targets):
-        references = [item for index, item in enumerate(retrained) if index != number % len(retrained)]
+        references = [
+            item for index, item in enumerate(retrained) if index != number % len(retrained)
+        ]
         scores = RMIA()(target, references)
         values.append(auc(*scores))
         replicates.append(bootstrap_auc(*scores, draws))

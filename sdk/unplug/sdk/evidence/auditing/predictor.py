@@ -1,4 +1,6 @@
-"""Anything that can be audited, behind one call: a checkpoint in torch, or an exported file in its own runtime."""
+"""Anything that can be audited, behind one call: a checkpoint in torch, or an exported file in its
+own runtime.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ SETS = ("forget", "test", "validation", "train")
 
 
 class Predictor(Protocol):
-    """Name, role, hash, and predictions over sets; `target` and `precision` are those of an exported file."""
+    """Name, role, hash, and predictions over sets; `target` and `precision` are those of an
+    exported file.
+    """
 
     @property
     def name(self) -> str: ...
@@ -72,15 +76,23 @@ class CheckpointPredictor:
     def signals(self, sets: Sets) -> Signals:
         """What torch says of every set, as the attacks read it."""
         device = sets.train.device
-        model = self.task.network(self.checkpoint.model).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        model = self.task.network(self.checkpoint.model).to(
+            device, memory_format=torch.channels_last
+        )  # type: ignore[call-overload]
         forget, test, validation, train = (predict(model, getattr(sets, name)) for name in SETS)
         return Signals(
-            forget=forget, unseen=test, population=validation, retain=train, person_F=sets.forget.subject_N,
+            forget=forget,
+            unseen=test,
+            population=validation,
+            retain=train,
+            person_F=sets.forget.subject_N,
             person_U=sets.test.subject_N,
-        )  # fmt: skip
+        )
 
     def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
-        """What torch says of views and other pictures, and what the last layer reads of the forget and the test set."""
+        """What torch says of views and other pictures, and what the last layer reads of the forget
+        and the test set.
+        """
         model = self.task.network(self.checkpoint.model).to(sets.train.device)
         own = evidence.said(own, [predict(model, part) for part in evidence.parts])
         # Of a plugin beside its base no layer answers for a sample: it has no classes.
@@ -90,7 +102,9 @@ class CheckpointPredictor:
 
 @dataclass(frozen=True, kw_only=True)
 class FleetPredictor:
-    """Models that never saw who is forgotten, one a person, in the place of a retrained one; what they say is known already."""
+    """Models that never saw who is forgotten, one a person, in the place of a retrained one; what
+    they say is known already.
+    """
 
     sha256: str
     said: Signals
@@ -130,25 +144,43 @@ class ArtifactPredictor:
 
     def signals(self, sets: Sets) -> Signals:
         """Predictions by the file's runtime, all sets in one child process."""
-        forget, test, validation, train = self.task.predict_artifact(self.artifact, [getattr(sets, name) for name in SETS])
+        forget, test, validation, train = self.task.predict_artifact(
+            self.artifact, [getattr(sets, name) for name in SETS]
+        )
         return Signals(
-            forget=forget, unseen=test, population=validation, retain=train, person_F=sets.forget.subject_N,
+            forget=forget,
+            unseen=test,
+            population=validation,
+            retain=train,
+            person_F=sets.forget.subject_N,
             person_U=sets.test.subject_N,
-        )  # fmt: skip
+        )
 
     def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
         """What the file says of views and other pictures; it shows no features."""
         parts = evidence.parts
-        return evidence.said(own, self.task.predict_artifact(self.artifact, parts)) if parts else own
+        return (
+            evidence.said(own, self.task.predict_artifact(self.artifact, parts)) if parts else own
+        )
 
 
 def fitted_to(predictors: Sequence[Predictor]) -> set[str]:
-    """The reference models, by the SHA-256 of their files, whose answers some audited model was fitted to."""
-    steps = [item.checkpoint.record.get("forget") or {} for item in predictors if isinstance(item, CheckpointPredictor)]
+    """The reference models, by the SHA-256 of their files, whose answers some audited model was
+    fitted to.
+    """
+    steps = [
+        item.checkpoint.record.get("forget") or {}
+        for item in predictors
+        if isinstance(item, CheckpointPredictor)
+    ]
     return {name for step in steps for name in (step.get("outside") or {}).get("models", ())}
 
 
 def check_finite(name: str, parts: Iterable[Predictions]) -> None:
     """Refuses a model that says what is no number: `InputError`."""
     if not all(part.finite for part in parts):
-        raise InputError(name, "some of its outputs are not numbers", "Check it with `unplug parity`, or export in fp32")
+        raise InputError(
+            name,
+            "some of its outputs are not numbers",
+            "Check it with `unplug parity`, or export in fp32",
+        )

@@ -1,6 +1,7 @@
 """Who pays for forgetting: the privacy of the retain set, and of the worst subject.
 
-Shapes: R retain samples (and bootstrap replicates), U unseen and F forget samples, K forget and J unseen subjects.
+Shapes: R retain samples (and bootstrap replicates), U unseen and F forget samples, K forget and J
+    unseen subjects.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from unplug.sdk.evidence.statistics import Estimate, NotGiven, auc, bootstrap_auc, interval, resamples
+from unplug.sdk.evidence.statistics import (
+    Estimate,
+    NotGiven,
+    auc,
+    bootstrap_auc,
+    interval,
+    resamples,
+)
 from unplug.sdk.learning.training import Sets
 
 from .attack import Signals
@@ -42,21 +50,36 @@ def add_privacy(
     found = []
     for model, item in zip(models, measured, strict=True):
         worst = worst_subject(
-            item.own.forget.log_prob_N, item.own.unseen.log_prob_N, sets.forget.subject_N, sets.test.subject_N
+            item.own.forget.log_prob_N,
+            item.own.unseen.log_prob_N,
+            sets.forget.subject_N,
+            sets.test.subject_N,
         )
         if isinstance(worst, NotGiven):
             missing["worst subject"] = worst.reason
         told = None if isinstance(worst, NotGiven) else worst
-        found.append(replace(model, worst_subject=told, retain_privacy=_retain(item, original, oracle, sets, seed)))
+        found.append(
+            replace(
+                model,
+                worst_subject=told,
+                retain_privacy=_retain(item, original, oracle, sets, seed),
+            )
+        )
     if any(item.item.role in JUDGED for item in measured) and (original is None or oracle is None):
-        missing["retain privacy"] = "it is compared with the original's and the retrained model's, and one is not given"
+        missing["retain privacy"] = (
+            "it is compared with the original's and the retrained model's, and one is not given"
+        )
     return tuple(found), missing
 
 
-def _retain(one: Measured, original: Measured | None, oracle: Measured | None, sets: Sets, seed: int) -> RetainPrivacy | None:
+def _retain(
+    one: Measured, original: Measured | None, oracle: Measured | None, sets: Sets, seed: int
+) -> RetainPrivacy | None:
     if one.item.role not in JUDGED or original is None or oracle is None:
         return None
-    return retain_privacy(one.own, original.own, oracle.own, sets.train.subject_N, sets.test.subject_N, seed=seed)
+    return retain_privacy(
+        one.own, original.own, oracle.own, sets.train.subject_N, sets.test.subject_N, seed=seed
+    )
 
 
 def retain_privacy(
@@ -69,7 +92,8 @@ def retain_privacy(
     replicates: int = 200,
     seed: int = 0,
 ) -> RetainPrivacy:
-    """AUC of the confidence phi, retain against unseen, of three models on the same resamples of subjects.
+    """AUC of the confidence phi, retain against unseen, of three models on the same resamples of
+    subjects.
 
     Args:
         unlearned, original, oracle: `retain` and `unseen` are read.
@@ -89,9 +113,17 @@ def retain_privacy(
         return Estimate(value=values[0] - values[other], low=low, high=high)
 
     ends = [interval(item) for item in spreads]
-    own, before, best = (Estimate(value=value, low=low, high=high) for value, (low, high) in zip(values, ends, strict=True))
+    own, before, best = (
+        Estimate(value=value, low=low, high=high)
+        for value, (low, high) in zip(values, ends, strict=True)
+    )
     return RetainPrivacy(
-        auc=own, original=before, retrained=best, minus_original=gap(1), minus_retrained=gap(2), samples=len(retain_subjects_R)
+        auc=own,
+        original=before,
+        retrained=best,
+        minus_original=gap(1),
+        minus_retrained=gap(2),
+        samples=len(retain_subjects_R),
     )
 
 
@@ -106,10 +138,11 @@ def worst_subject(
 ) -> WorstSubject | NotGiven:
     """Largest over forget subjects of t_k = (mean score - mean unseen) / sqrt(s_b^2 + s_w^2 / n_k).
 
-    Scores become normal scores by their rank among the unseen ones; s_b and s_w, between and within people, come from the
-    unseen subjects (one-way random effects). The null is a parametric bootstrap of the whole statistic, variances included:
-    as many people with as many samples each, none of them a member. A permutation of people could not do this: its smallest
-    p-value is the forget set's share of all people, however far one of them stands out.
+    Scores become normal scores by their rank among the unseen ones; s_b and s_w, between and within
+    people, come from the unseen subjects (one-way random effects). The null is a parametric
+    bootstrap of the whole statistic, variances included: as many people with as many samples each,
+    none of them a member. A permutation of people could not do this: its smallest p-value is the
+    forget set's share of all people, however far one of them stands out.
 
     Args:
         forget_F, unseen_U: scores of any attack, higher means "was a member".
@@ -121,9 +154,12 @@ def worst_subject(
         The worst subject, or why none can be named: subjects unknown, or too few.
 
     Reference:
-        Searle, Casella and McCulloch, Variance Components, 1992, section 3.6 (unbalanced one-way moments).
+        Searle, Casella and McCulloch, Variance Components, 1992, section 3.6 (unbalanced one-way
+        moments).
     """
-    people, number_F, count_K = np.unique(forget_subjects_F, return_inverse=True, return_counts=True)
+    people, number_F, count_K = np.unique(
+        forget_subjects_F, return_inverse=True, return_counts=True
+    )
     _, number_U, count_J = np.unique(unseen_subjects_U, return_inverse=True, return_counts=True)
     if reason := _too_few(len(people), count_J):
         return NotGiven(reason=reason)
@@ -132,14 +168,20 @@ def worst_subject(
     squares = np.array([((score_U - mean_J[number_U]) ** 2).sum()])
     mean_K = np.bincount(number_F, weights=_normal_scores(forget_F, unseen_U)) / count_K
     t_K = _statistic(mean_K[None], count_K, mean_J[None], squares, count_J)[0]
-    largest_R = _largest(count_K, mean_J, squares, count_J, replicates, np.random.default_rng([seed, 59]))
+    largest_R = _largest(
+        count_K, mean_J, squares, count_J, replicates, np.random.default_rng([seed, 59])
+    )
     worst = int(t_K.argmax())
     null_low, null_high = interval(largest_R)
     return WorstSubject(
-        value=float(t_K[worst]), null_low=null_low, null_high=null_high,
+        value=float(t_K[worst]),
+        null_low=null_low,
+        null_high=null_high,
         p_value=float((1 + (largest_R >= t_K[worst]).sum()) / (replicates + 1)),
-        auc=auc(forget_F[number_F == worst], unseen_U), subjects=len(people), samples=int(count_K[worst]),
-    )  # fmt: skip
+        auc=auc(forget_F[number_F == worst], unseen_U),
+        subjects=len(people),
+        samples=int(count_K[worst]),
+    )
 
 
 def _too_few(people: int, count_J: Counts) -> str:
@@ -148,13 +190,21 @@ def _too_few(people: int, count_J: Counts) -> str:
         return "every unseen sample is a subject of its own, so subjects are not known"
     if people < MIN_FORGET_SUBJECTS or len(count_J) < MIN_UNSEEN_SUBJECTS:
         return (
-            f"{people} forget and {len(count_J)} unseen subjects, at least {MIN_FORGET_SUBJECTS} and "
+            f"{people} forget and {len(count_J)} unseen subjects, at least {MIN_FORGET_SUBJECTS} "
+            "and "
             f"{MIN_UNSEEN_SUBJECTS} are needed"
         )
     return ""
 
 
-def _largest(count_K: Counts, mean_J: Array, squares: Array, count_J: Counts, draws: int, rng: np.random.Generator) -> Array:
+def _largest(
+    count_K: Counts,
+    mean_J: Array,
+    squares: Array,
+    count_J: Counts,
+    draws: int,
+    rng: np.random.Generator,
+) -> Array:
     """The maximum in draws without any member, from the fitted random effects (R,)."""
     between, within = (float(item[0]) for item in _components(mean_J[None], squares, count_J))
 
@@ -162,21 +212,30 @@ def _largest(count_K: Counts, mean_J: Array, squares: Array, count_J: Counts, dr
         return rng.normal(0.0, np.sqrt(between + within / counts), size=(draws, len(counts)))
 
     squares_R = within * rng.chisquare(count_J.sum() - len(count_J), size=draws)
-    return np.asarray(_statistic(means(count_K), count_K, means(count_J), squares_R, count_J).max(axis=1), np.float64)
+    return np.asarray(
+        _statistic(means(count_K), count_K, means(count_J), squares_R, count_J).max(axis=1),
+        np.float64,
+    )
 
 
 def _normal_scores(scores: Array, unseen_U: Array) -> Array:
     ordered = np.sort(unseen_U)
-    middle = (np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")) / 2
+    middle = (
+        np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")
+    ) / 2
     return np.asarray(norm.ppf((middle + 0.5) / (len(ordered) + 1)), np.float64)
 
 
-def _statistic(mean_RK: Array, count_K: Counts, unseen_RJ: Array, squares_R: Array, unseen_J: Counts) -> Array:
+def _statistic(
+    mean_RK: Array, count_K: Counts, unseen_RJ: Array, squares_R: Array, unseen_J: Counts
+) -> Array:
     """t (R, K) from people's means, and from the unseen people's means and squares within."""
     between_R, within_R = _components(unseen_RJ, squares_R, unseen_J)
     center_R = unseen_RJ @ unseen_J / unseen_J.sum()
     variance_RK = between_R[:, None] + within_R[:, None] / count_K
-    return np.asarray((mean_RK - center_R[:, None]) / np.sqrt(np.maximum(variance_RK, TINY)), np.float64)
+    return np.asarray(
+        (mean_RK - center_R[:, None]) / np.sqrt(np.maximum(variance_RK, TINY)), np.float64
+    )
 
 
 def _components(mean_RJ: Array, squares_R: Array, count_J: Counts) -> tuple[Array, Array]:

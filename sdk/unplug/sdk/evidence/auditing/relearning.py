@@ -24,7 +24,8 @@ CHECKS = 4  # an epoch; each costs a forward pass over the forget set
 
 @dataclass(frozen=True, kw_only=True)
 class Censored:
-    """At least one run did not get there: a mean over the others would be too low, so there is none.
+    """At least one run did not get there: a mean over the others would be too low, so there is
+    none.
 
     Args:
         passes: of each run; None for those that were stopped.
@@ -43,7 +44,8 @@ class RelearnTime:
 
     Args:
         mean: over runs, with Student's t interval (cut at 0); without one for a single run.
-        passes: of each run, models in the order given, seeds within each; multiples of a quarter epoch.
+        passes: of each run, models in the order given, seeds within each; multiples of a quarter
+            epoch.
         target_loss: what the loss had to come down to.
     """
 
@@ -54,7 +56,9 @@ class RelearnTime:
 
 @torch.no_grad()
 def forget_loss(model: nn.Module, forget: SampleSet, task: Task) -> float:
-    """Mean training loss in eval mode; the original's is the target of `relearn`. The mode is put back."""
+    """Mean training loss in eval mode; the original's is the target of `relearn`. The mode is put
+    back.
+    """
     was_training, total = model.training, 0.0
     model.eval()
     for batch in forget.in_order(forget.eval_batch):
@@ -74,10 +78,11 @@ def relearn(
     batch_size: int = 32,
     max_epochs: int = 50,
 ) -> RelearnTime | Censored:
-    """Fine-tunes a copy of each model with each seed on the forget set until the loss on it is at most `target_loss`.
+    """Fine-tunes a copy of each model with each seed on the forget set until the loss on it is at
+    most `target_loss`.
 
-    A model that had truly forgotten needs as long as a retrained one; less means that traces were left. Call it for both with
-    the same settings.
+    A model that had truly forgotten needs as long as a retrained one; less means that traces were
+    left. Call it for both with the same settings.
 
     Args:
         models: unlearned ones, or retrained ones; left as they are.
@@ -90,7 +95,8 @@ def relearn(
         max_epochs: over the forget set, at least 1; a run that needs more is censored.
 
     Raises:
-        InputError: no model or seed, a setting out of range, fewer than two samples, or a target that is not a number.
+        InputError: no model or seed, a setting out of range, fewer than two samples, or a target
+            that is not a number.
         TrainingError: the loss became NaN.
 
     Reference:
@@ -98,10 +104,17 @@ def relearn(
     """
     if not models or not seeds:
         raise InputError("relearn", "there is no model or no seed", "Give at least one of each")
-    if len(forget) < 2 or batch_size < 2 or max_epochs < 1 or not lr > 0 or not math.isfinite(target_loss):
+    if (
+        len(forget) < 2
+        or batch_size < 2
+        or max_epochs < 1
+        or not lr > 0
+        or not math.isfinite(target_loss)
+    ):
         raise InputError(
             "relearn",
-            f"{len(forget)} samples, batch_size {batch_size}, max_epochs {max_epochs}, lr {lr:g}, target_loss {target_loss:g}",
+            f"{len(forget)} samples, batch_size {batch_size}, max_epochs {max_epochs}, lr {lr:g}, "
+            f"target_loss {target_loss:g}",
             "Give at least 2, 2 and 1, an lr above 0 and a finite target",
         )
     passes = [
@@ -113,7 +126,10 @@ def relearn(
     if len(done) < len(passes):
         cap = max_epochs * len(forget)
         stopped = len(passes) - len(done)
-        reason = f"relearn: {stopped} of {len(passes)} runs did not reach loss {target_loss:.4g} within {cap} sample passes"
+        reason = (
+            f"relearn: {stopped} of {len(passes)} runs did not reach loss {target_loss:.4g} within "
+            f"{cap} sample passes"
+        )
         return Censored(passes=tuple(passes), cap=cap, reason=reason)
     return RelearnTime(mean=_mean(done), passes=tuple(done), target_loss=target_loss)
 
@@ -122,12 +138,23 @@ def _mean(passes: Sequence[int]) -> Estimate:
     value = float(np.mean(passes))
     if len(passes) < 2:
         return Estimate(value=value)
-    error = float(np.std(passes, ddof=1)) / math.sqrt(len(passes)) * float(student.ppf((1 + CONFIDENCE) / 2, len(passes) - 1))
+    error = (
+        float(np.std(passes, ddof=1))
+        / math.sqrt(len(passes))
+        * float(student.ppf((1 + CONFIDENCE) / 2, len(passes) - 1))
+    )
     return Estimate(value=value, low=max(0.0, value - error), high=value + error)
 
 
 def _run(
-    model: nn.Module, forget: SampleSet, task: Task, target: float, seed: int, lr: float, batch_size: int, epochs: int
+    model: nn.Module,
+    forget: SampleSet,
+    task: Task,
+    target: float,
+    seed: int,
+    lr: float,
+    batch_size: int,
+    epochs: int,
 ) -> int | None:
     """Sample passes of one run; None where the cap was hit."""
     if forget_loss(model, forget, task) <= target:

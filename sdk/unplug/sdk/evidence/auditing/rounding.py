@@ -1,4 +1,5 @@
-"""What export and rounding did to an edit: stored codes that differ, and how far outputs moved from the original's export.
+"""What export and rounding did to an edit: stored codes that differ, and how far outputs moved from
+the original's export.
 
 Shapes: N samples, G groups, R bootstrap replicates, F forget samples.
 """
@@ -13,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import MissingExtraError
-from unplug.export import READERS, Artifact, CodeChange, check_comparable, compare_codes, stored_weights
+from unplug.export import (
+    READERS,
+    Artifact,
+    CodeChange,
+    check_comparable,
+    compare_codes,
+    stored_weights,
+)
 from unplug.sdk.evidence.statistics import MIN_SUBJECTS, interval, mean_estimate
 from unplug.sdk.learning.training import Predictions, Sets
 
@@ -43,7 +51,8 @@ class Compared:
     Args:
         name: of the artifact in the report.
         own: what the artifact says; None where it cannot run here.
-        checkpoint: what the weights it was exported from say, unrounded; None where they were not given.
+        checkpoint: what the weights it was exported from say, unrounded; None where they were not
+            given.
         original: what the original checkpoint says.
         auc_shift: AUC on the file minus on the checkpoint, an attack; paired.
         task: of the file's model; None where it was not run.
@@ -69,14 +78,17 @@ def total_variation(one: Predictions, other: Predictions) -> Array:
     return np.asarray(np.abs(one.probability_NG - other.probability_NG).sum(axis=1) / 2, np.float64)
 
 
-def measure_rounding(exports: Exports, known: Compared, sets: Sets, weights_RF: NDArray[np.float32], seed: int) -> Rounding:
+def measure_rounding(
+    exports: Exports, known: Compared, sets: Sets, weights_RF: NDArray[np.float32], seed: int
+) -> Rounding:
     """Both measures on one artifact, with the oracle's beside them.
 
     Args:
         exports: the file, and the files it is compared with.
         known: what the audit found already.
         sets: forget and test on the device.
-        weights_RF: bootstrap weights of the forget samples, the same as for every other number of the report.
+        weights_RF: bootstrap weights of the forget samples, the same as for every other number of
+            the report.
         seed: of the intervals of means.
 
     Raises:
@@ -98,19 +110,31 @@ def measure_rounding(exports: Exports, known: Compared, sets: Sets, weights_RF: 
         oracle = None if exports.retrained is None else _say(exports.retrained, sets, known.task)
     card = exports.artifact.card
     return Rounding(
-        model=known.name, sha256=card.sha256, target=card.target, precision=card.precision,
-        original_sha256=exports.original.card.sha256, original_given=exports.given, codes=codes,
-        retrained_codes=retrained_codes, distance=_distances(known.own, before, sets, seed),
-        retrained=_distances(oracle, before, sets, seed), checkpoint=_distances(known.checkpoint, known.original, sets, seed),
-        kept=_kept(known, before, sets, weights_RF, notes), minus_retrained=_minus(known.own, oracle, before, sets, weights_RF),
-        auc_shift=dict(known.auc_shift), notes=tuple(dict.fromkeys(notes)),
-    )  # fmt: skip
+        model=known.name,
+        sha256=card.sha256,
+        target=card.target,
+        precision=card.precision,
+        original_sha256=exports.original.card.sha256,
+        original_given=exports.given,
+        codes=codes,
+        retrained_codes=retrained_codes,
+        distance=_distances(known.own, before, sets, seed),
+        retrained=_distances(oracle, before, sets, seed),
+        checkpoint=_distances(known.checkpoint, known.original, sets, seed),
+        kept=_kept(known, before, sets, weights_RF, notes),
+        minus_retrained=_minus(known.own, oracle, before, sets, weights_RF),
+        auc_shift=dict(known.auc_shift),
+        notes=tuple(dict.fromkeys(notes)),
+    )
 
 
 def _codes(one: Artifact, other: Artifact, notes: list[str]) -> CodeChange | None:
     """Stored codes of two files; what keeps them from being compared is written down."""
     if one.card.target not in READERS:
-        notes.append(f"stored codes were not compared: nothing here reads the weights of a file for {one.card.target}")
+        notes.append(
+            "stored codes were not compared: nothing here reads the weights of a file for "
+            f"{one.card.target}"
+        )
         return None
     try:
         found = compare_codes(stored_weights(one), stored_weights(other))
@@ -119,7 +143,8 @@ def _codes(one: Artifact, other: Artifact, notes: list[str]) -> CodeChange | Non
         return None
     if found.unmatched:
         notes.append(
-            f"{found.unmatched} tensors of {one.path.name} or its counterpart have no partner of the same name, shape and "
+            f"{found.unmatched} tensors of {one.path.name} or its counterpart have no partner of "
+            "the same name, shape and "
             f"type ({found.unmatched_weights} weights): they are not compared"
         )
     return found
@@ -127,17 +152,29 @@ def _codes(one: Artifact, other: Artifact, notes: list[str]) -> CodeChange | Non
 
 def _say(artifact: Artifact, sets: Sets, task: StoredTask) -> Said:
     forget, test = task.predict_artifact(artifact, [sets.forget, sets.test])
-    check_finite(f"{artifact.card.target} {artifact.card.precision} export {artifact.path.name}", (forget, test))
+    check_finite(
+        f"{artifact.card.target} {artifact.card.precision} export {artifact.path.name}",
+        (forget, test),
+    )
     return Said(forget=forget, test=test)
 
 
-def _distances(own: Said | None, before: Said | None, sets: Sets, seed: int) -> dict[str, OutputDistance]:
+def _distances(
+    own: Said | None, before: Said | None, sets: Sets, seed: int
+) -> dict[str, OutputDistance]:
     if own is None or before is None:
         return {}
-    return {name: _distance(getattr(own, name), getattr(before, name), getattr(sets, name).subject_N, seed) for name in SETS}
+    return {
+        name: _distance(
+            getattr(own, name), getattr(before, name), getattr(sets, name).subject_N, seed
+        )
+        for name in SETS
+    }
 
 
-def _distance(own: Predictions, before: Predictions, subjects_N: NDArray[np.int64], seed: int) -> OutputDistance:
+def _distance(
+    own: Predictions, before: Predictions, subjects_N: NDArray[np.int64], seed: int
+) -> OutputDistance:
     return OutputDistance(
         years=mean_estimate(np.abs(own.answer_N - before.answer_N), subjects_N, seed),
         variation=mean_estimate(total_variation(own, before), subjects_N, seed),
@@ -145,18 +182,30 @@ def _distance(own: Predictions, before: Predictions, subjects_N: NDArray[np.int6
 
 
 def _kept(
-    known: Compared, before: Said | None, sets: Sets, weights_RF: NDArray[np.float32], notes: list[str]
+    known: Compared,
+    before: Said | None,
+    sets: Sets,
+    weights_RF: NDArray[np.float32],
+    notes: list[str],
 ) -> Estimate | None:
-    """How much of the edit's distance on the forget set the file still has: a ratio of mean total variations, paired."""
+    """How much of the edit's distance on the forget set the file still has: a ratio of mean total
+    variations, paired.
+    """
     if known.own is None or before is None:
         return None
     if known.checkpoint is None or known.original is None:
-        notes.append("the checkpoint it was exported from was not given, so what rounding changed cannot be told apart")
+        notes.append(
+            "the checkpoint it was exported from was not given, so what rounding changed cannot be "
+            "told apart"
+        )
         return None
     file_F = total_variation(known.own.forget, before.forget)
     edit_F = total_variation(known.checkpoint.forget, known.original.forget)
     if not edit_F.any():
-        notes.append("the forget step changed no output on the forget set, so rounding had nothing to bring back")
+        notes.append(
+            "the forget step changed no output on the forget set, so rounding had nothing to bring "
+            "back"
+        )
         return None
     value = float(file_F.mean() / edit_F.mean())
     if len(np.unique(sets.forget.subject_N)) < MIN_SUBJECTS:
@@ -168,12 +217,20 @@ def _kept(
 
 
 def _minus(
-    own: Said | None, oracle: Said | None, before: Said | None, sets: Sets, weights_RF: NDArray[np.float32]
+    own: Said | None,
+    oracle: Said | None,
+    before: Said | None,
+    sets: Sets,
+    weights_RF: NDArray[np.float32],
 ) -> Estimate | None:
-    """Distance from the original's export, minus the oracle's file's, on the forget set; total variation, paired."""
+    """Distance from the original's export, minus the oracle's file's, on the forget set; total
+    variation, paired.
+    """
     if own is None or oracle is None or before is None:
         return None
-    gap_F = total_variation(own.forget, before.forget) - total_variation(oracle.forget, before.forget)
+    gap_F = total_variation(own.forget, before.forget) - total_variation(
+        oracle.forget, before.forget
+    )
     if len(np.unique(sets.forget.subject_N)) < MIN_SUBJECTS:
         return Estimate(value=float(gap_F.mean()))
     low, high = interval(np.asarray((weights_RF @ gap_F) / weights_RF.sum(axis=1), np.float64))

@@ -1,4 +1,5 @@
-"""Surrogate requests: other people whom a method is asked to forget, drawn to resemble those of a request.
+"""Surrogate requests: other people whom a method is asked to forget, drawn to resemble those of a
+request.
 
 Shapes: M requests of n people, T training samples.
 """
@@ -19,16 +20,24 @@ LIKE = 30
 
 
 def surrogates(
-    train: SampleSet, people: Sequence[int], *, requests: int, count: int, like: Collection[str] = (), seed: int = 0
+    train: SampleSet,
+    people: Sequence[int],
+    *,
+    requests: int,
+    count: int,
+    like: Collection[str] = (),
+    seed: int = 0,
 ) -> NDArray[np.int64]:
-    """Whom each of M requests names (M, n), as subject numbers: nobody twice in one request, nor in two while there are enough.
+    """Whom each of M requests names (M, n), as subject numbers: nobody twice in one request, nor in
+    two while there are enough.
 
     Args:
         train: the training set.
         people: who may be drawn, as subject numbers.
         requests: M.
         count: n people of a request.
-        like: training samples of people whom each request is to resemble, by age; those people are never drawn.
+        like: training samples of people whom each request is to resemble, by age; those people are
+            never drawn.
         seed: of the draws.
 
     Returns:
@@ -38,30 +47,51 @@ def surrogates(
         DataError: a request would name more people than there are to draw from.
     """
     rng = np.random.default_rng([seed, 47])
-    named = {who for name, who in zip(train.ids, train.subject_N.tolist(), strict=True) if name in set(like)}
+    named = {
+        who
+        for name, who in zip(train.ids, train.subject_N.tolist(), strict=True)
+        if name in set(like)
+    }
     rest = np.array([who for who in people if who not in named], np.int64)
     if len(rest) < 2 * count:
         why = f"{len(rest)} people are left to draw requests of {count} from"
         raise DataError("certification", why, "Certify smaller requests")
     if not named:
-        pool = np.concatenate([rng.permutation(rest) for _ in range(1 + count * requests // len(rest))])
+        pool = np.concatenate(
+            [rng.permutation(rest) for _ in range(1 + count * requests // len(rest))]
+        )
         rows = pool[: len(pool) // count * count].reshape(-1, count)[:requests]
-        return np.array([row if len(set(row.tolist())) == len(row) else rng.choice(rest, len(row), False) for row in rows])
+        return np.array(
+            [
+                row if len(set(row.tolist())) == len(row) else rng.choice(rest, len(row), False)
+                for row in rows
+            ]
+        )
     age_T = getattr(train, "age_N", None)
     if age_T is None:
         return np.array([rng.choice(rest, count, replace=False) for _ in range(requests)])
-    ages = {who: float(age_T[torch.from_numpy(train.subject_N == who)].double().mean()) for who in (*rest.tolist(), *named)}
+    ages = {
+        who: float(age_T[torch.from_numpy(train.subject_N == who)].double().mean())
+        for who in (*rest.tolist(), *named)
+    }
     models = [ages[who] for who in sorted(named)]
     return np.array([_alike(rng, rest, ages, models, count) for _ in range(requests)])
 
 
 def _alike(
-    rng: np.random.Generator, rest: NDArray[np.int64], ages: Mapping[int, float], models: Sequence[float], count: int
+    rng: np.random.Generator,
+    rest: NDArray[np.int64],
+    ages: Mapping[int, float],
+    models: Sequence[float],
+    count: int,
 ) -> list[int]:
     """One request: for each of its people somebody else of about that age, nobody twice."""
     found: list[int] = []
     for number in range(count):
         wanted = models[number % len(models)]
-        near = sorted((who for who in rest.tolist() if who not in found), key=lambda who: abs(ages[who] - wanted))[:LIKE]
+        near = sorted(
+            (who for who in rest.tolist() if who not in found),
+            key=lambda who: abs(ages[who] - wanted),
+        )[:LIKE]
         found.append(int(rng.choice(near)))
     return found

@@ -1,4 +1,6 @@
-"""Who might attack a model, by what they hold, and what this audit tried of it: the threat model of a report."""
+"""Who might attack a model, by what they hold, and what this audit tried of it: the threat model of
+a report.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ NOT_TRIED = "not part of this audit"
 
 @dataclass(frozen=True, kw_only=True)
 class ThreatLine:
-    """What somebody holds, the attacks that try it, and the measures of a report that do; `never` where nothing here does."""
+    """What somebody holds, the attacks that try it, and the measures of a report that do; `never`
+    where nothing here does.
+    """
 
     holds: str
     attacks: tuple[str, ...] = ()
@@ -21,11 +25,19 @@ class ThreatLine:
 
 
 ROWS = (
-    ThreatLine(holds="the file, a picture and its label", attacks=("loss", "error", "task-loss", "gain")),
+    ThreatLine(
+        holds="the file, a picture and its label", attacks=("loss", "error", "task-loss", "gain")
+    ),
     ThreatLine(holds="the file and a picture, not its label", attacks=("entropy",)),
-    ThreatLine(holds="the file and a picture that is cut a little differently", attacks=("views", "best-view")),
+    ThreatLine(
+        holds="the file and a picture that is cut a little differently",
+        attacks=("views", "best-view"),
+    ),
     ThreatLine(holds="the file and all pictures of a person", attacks=("person",)),
-    ThreatLine(holds="the file and other pictures of a person, none of them trained on", attacks=("other-pictures",)),
+    ThreatLine(
+        holds="the file and other pictures of a person, none of them trained on",
+        attacks=("other-pictures",),
+    ),
     ThreatLine(
         holds="the file, and data to train models of their own",
         attacks=("rmia", "lira", "error-lira"),
@@ -35,26 +47,32 @@ ROWS = (
     ThreatLine(holds="the weights", attacks=("features",)),
     ThreatLine(holds="the weights, and the means to train on", measures=("relearning",)),
     ThreatLine(holds="the old file as well", attacks=("two-versions",)),
-    ThreatLine(holds="the old weights as well, of a linear head over a fixed trunk", attacks=("head-difference",)),
+    ThreatLine(
+        holds="the old weights as well, of a linear head over a fixed trunk",
+        attacks=("head-difference",),
+    ),
     ThreatLine(holds="the exported file", measures=("rounding",)),
     ThreatLine(holds="a set of pictures, to ask how much of it was used", measures=("usage",)),
     ThreatLine(holds="the pictures of those who stay", measures=("retain privacy",)),
     ThreatLine(
         holds="a say in what is trained on (planted people)",
-        never="it needs canaries: people with wrong labels in the training set of a model of its own (docs/attacks.md)",
+        never=(
+            "it needs canaries: people with wrong labels in the training set of a model of its own "
+            "(docs/attacks.md)"
+        ),
     ),
     ThreatLine(
         holds="several later versions, or many requests in a row",
         never="an audit is about one request and two versions",
     ),
-)  # fmt: skip
+)
 
 
 def threat_model(report: AuditReport) -> tuple[Threat, ...]:
     """The threat model of a report, by what ran in it.
 
-    A row is covered by the attacks that some model has, and by the measures that the report holds. What did not run keeps its
-    reason; a row with nothing that ran is "not tested".
+    A row is covered by the attacks that some model has, and by the measures that the report holds.
+    What did not run keeps its reason; a row with nothing that ran is "not tested".
 
     Args:
         report: an audit; what it holds decides, not what was asked for.

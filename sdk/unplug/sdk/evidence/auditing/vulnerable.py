@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from unplug.core import InputError
 from unplug.sdk.evidence.fleet import References
-from unplug.sdk.evidence.statistics import Estimate, NotGiven, auc, bootstrap_auc, interval, resamples
+from unplug.sdk.evidence.statistics import (
+    Estimate,
+    NotGiven,
+    auc,
+    bootstrap_auc,
+    interval,
+    resamples,
+)
 from unplug.sdk.learning.training import Predictions, Sets
 
 from .attack import Array, Signals
@@ -25,10 +32,14 @@ LEAST = 5
 TINY = 1e-9
 
 
-def memorised(references: References, ids: Sequence[str], subject_N: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
-    """By how much models that saw a person are surer of her than models that did not, in the latter's standard deviations.
+def memorised(
+    references: References, ids: Sequence[str], subject_N: NDArray[np.int64]
+) -> tuple[Array, NDArray[np.int64]]:
+    """By how much models that saw a person are surer of her than models that did not, in the
+    latter's standard deviations.
 
-    g = (mean_in - mean_out) / s_out of her mean phi, over the models of a fleet. None of them is the model in question.
+    g = (mean_in - mean_out) / s_out of her mean phi, over the models of a fleet. None of them is
+    the model in question.
 
     Args:
         references: see `load_references`.
@@ -39,11 +50,13 @@ def memorised(references: References, ids: Sequence[str], subject_N: NDArray[np.
         g of each person (J,), and who they are (J,), in ascending order of their numbers.
 
     Raises:
-        InputError: samples that the references do not know, or a person of whom no model, or every model, saw a picture.
+        InputError: samples that the references do not know, or a person of whom no model, or every
+            model, saw a picture.
 
     Reference:
-        Naderloui et al., Rectifying Privacy and Efficacy Measurements in Machine Unlearning, 2025 (vulnerable samples first).
-        Feldman and Zhang, What Neural Networks Memorize and Why, 2020 (the score).
+        Naderloui et al., Rectifying Privacy and Efficacy Measurements in Machine Unlearning, 2025
+        (vulnerable samples first). Feldman and Zhang, What Neural Networks Memorize and Why, 2020
+        (the score).
     """
     row_N = references.rows(ids)
     people, number_N = np.unique(subject_N, return_inverse=True)
@@ -54,12 +67,16 @@ def memorised(references: References, ids: Sequence[str], subject_N: NDArray[np.
         inside, outside = phi_MJ[seen_M.all(axis=1), number], phi_MJ[~seen_M.any(axis=1), number]
         if not len(inside) or len(outside) < 2:
             why = f"{len(inside)} models saw a person and {len(outside)} did not"
-            raise InputError("most memorised people", why, "It needs 1 and 2: train more references")
+            raise InputError(
+                "most memorised people", why, "It needs 1 and 2: train more references"
+            )
         gap_J[number] = (inside.mean() - outside.mean()) / max(float(outside.std(ddof=1)), TINY)
     return gap_J, people
 
 
-def most_memorised(references: References, ids: Sequence[str], subject_N: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def most_memorised(
+    references: References, ids: Sequence[str], subject_N: NDArray[np.int64], count: int
+) -> NDArray[np.int64]:
     """The numbers of the `count` people with the largest `memorised`, the most remembered first.
 
     Raises:
@@ -67,17 +84,20 @@ def most_memorised(references: References, ids: Sequence[str], subject_N: NDArra
     """
     gap_J, people = memorised(references, ids, subject_N)
     if count > len(people):
-        raise InputError("most memorised people", f"{count} wanted of {len(people)}", "Ask for fewer")
+        raise InputError(
+            "most memorised people", f"{count} wanted of {len(people)}", "Ask for fewer"
+        )
     return people[np.argsort(-gap_J, kind="stable")[:count]]
 
 
 def vulnerable(
     own: Signals, oracle: Signals | None, references: References, sets: Sets, seed: int = 0
 ) -> Vulnerable | NotGiven:
-    """AUC of the most remembered forgotten people against unseen ones, all pictures of a person at once.
+    """AUC of the most remembered forgotten people against unseen ones, all pictures of a person at
+    once.
 
-    t = (x - mean_out) / s_out of a person's mean phi x, over models that never saw her: without the division those whom models
-    find hard would stand out, in a model that never saw them as well.
+    t = (x - mean_out) / s_out of a person's mean phi x, over models that never saw her: without the
+    division those whom models find hard would stand out, in a model that never saw them as well.
 
     Args:
         own: what the model in question says.
@@ -92,7 +112,9 @@ def vulnerable(
     forgotten = len(np.unique(sets.forget.subject_N))
     count = round(SHARE * forgotten)
     if count < LEAST:
-        return NotGiven(reason=f"it needs {round(LEAST / SHARE)} forgotten people, and has {forgotten}")
+        return NotGiven(
+            reason=f"it needs {round(LEAST / SHARE)} forgotten people, and has {forgotten}"
+        )
     try:
         gap_J, people = memorised(references, sets.forget.ids, sets.forget.subject_N)
     except InputError as error:
@@ -100,12 +122,19 @@ def vulnerable(
     chosen = np.sort(np.argsort(-gap_J, kind="stable")[:count])
     draws = resamples(people[chosen], np.unique(sets.test.subject_N), seed=seed)
     found = [_scores(model, references, sets) for model in (own, oracle) if model is not None]
-    aucs = [(auc(forget_J[chosen], unseen_J), bootstrap_auc(forget_J[chosen], unseen_J, draws)) for forget_J, unseen_J in found]
+    aucs = [
+        (auc(forget_J[chosen], unseen_J), bootstrap_auc(forget_J[chosen], unseen_J, draws))
+        for forget_J, unseen_J in found
+    ]
     minus = None
     if oracle is not None:
         minus = _estimate(aucs[0][0] - aucs[1][0], aucs[0][1] - aucs[1][1])
     return Vulnerable(
-        auc=_estimate(*aucs[0]), minus_retrained=minus, people=count, of=forgotten, gap=float(gap_J[chosen].mean())
+        auc=_estimate(*aucs[0]),
+        minus_retrained=minus,
+        people=count,
+        of=forgotten,
+        gap=float(gap_J[chosen].mean()),
     )
 
 
@@ -116,7 +145,13 @@ def _scores(model: Signals, references: References, sets: Sets) -> tuple[Array, 
         row_N = references.rows(part.ids)
         _, number_N = np.unique(part.subject_N, return_inverse=True)
         phi_MJ = _phi(references, row_N, number_N)
-        never_MJ = np.stack([~references.seen_MN[:, row_N[number_N == j]].any(axis=1) for j in range(phi_MJ.shape[1])], axis=1)
+        never_MJ = np.stack(
+            [
+                ~references.seen_MN[:, row_N[number_N == j]].any(axis=1)
+                for j in range(phi_MJ.shape[1])
+            ],
+            axis=1,
+        )
         out_MJ = np.where(never_MJ, phi_MJ, np.nan)
         own_J = _by_person(said.confidence_N[None], number_N)[0]
         spread_J = np.maximum(np.nanstd(out_MJ, axis=0, ddof=1), TINY)
@@ -127,7 +162,9 @@ def _scores(model: Signals, references: References, sets: Sets) -> tuple[Array, 
 def _phi(references: References, row_N: NDArray[np.int64], number_N: NDArray[np.int64]) -> Array:
     """Every model's mean phi of each person (M, J)."""
     count = references.record.models
-    said: Predictions = references.said(np.repeat(np.arange(count), len(row_N)), np.tile(row_N, count))
+    said: Predictions = references.said(
+        np.repeat(np.arange(count), len(row_N)), np.tile(row_N, count)
+    )
     return _by_person(said.confidence_N.reshape(count, -1), number_N)
 
 

@@ -16,7 +16,8 @@ from .attack import Array, Inside
 def look_inside(model: nn.Module, sets: Sets) -> Inside | None:
     """The last linear layer of a network and what it reads of the forget, test and validation set.
 
-    None of a network without one, or where that layer does not read each sample once (one among attention blocks, say).
+    None of a network without one, or where that layer does not read each sample once (one among
+    attention blocks, say).
 
     Args:
         model: on the device of the sets, in any mode.
@@ -27,12 +28,20 @@ def look_inside(model: nn.Module, sets: Sets) -> Inside | None:
         return None
     parts = (sets.forget, sets.test, sets.validation)
     forget, unseen, population = read = [_read(model, layers[-1], part) for part in parts]
-    if [len(rows) for rows in read] != [len(part) for part in parts] or len({rows.shape[1] for rows in read}) > 1:
+    if [len(rows) for rows in read] != [len(part) for part in parts] or len(
+        {rows.shape[1] for rows in read}
+    ) > 1:
         return None
     weight_KC = layers[-1].weight.detach().double().cpu().numpy()
     bias = layers[-1].bias
     bias_K = np.zeros(len(weight_KC)) if bias is None else bias.detach().double().cpu().numpy()
-    return Inside(forget_FC=forget, unseen_UC=unseen, population_ZC=population, weight_KC=weight_KC, bias_K=bias_K)
+    return Inside(
+        forget_FC=forget,
+        unseen_UC=unseen,
+        population_ZC=population,
+        weight_KC=weight_KC,
+        bias_K=bias_K,
+    )
 
 
 @torch.no_grad()

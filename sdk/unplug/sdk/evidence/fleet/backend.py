@@ -25,10 +25,14 @@ from .result import Order, Result, pack
 
 TAIL_LINES, TAIL_CHARS = 12, 2000
 ATTEMPTS = 2
-"""A worker that is killed takes its job with it; once that may be the machine's doing (memory), twice it is the job's."""
+"""A worker that is killed takes its job with it; once that may be the machine's doing (memory),
+twice it is the job's.
+"""
 
 PASSING = (MissingExtraError, OutputError, InsufficientMemoryError)
-"""Typed errors that are about the machine, not about the job: the job failed and is run again next time."""
+"""Typed errors that are about the machine, not about the job: the job failed and is run again next
+time.
+"""
 
 BACKENDS: Registry[Backend] = Registry(
     "backend",
@@ -122,7 +126,9 @@ def describe(error: UnplugError) -> dict[str, str]:
 
 
 def revive(described: dict[str, str]) -> UnplugError:
-    """The inverse of `describe`; kinds with arguments of their own, or from elsewhere, come back as their base."""
+    """The inverse of `describe`; kinds with arguments of their own, or from elsewhere, come back as
+    their base.
+    """
     kind = error_class(described["kind"], UnplugError)
     if kind is MissingExtraError:  # its arguments are others
         kind = UnplugError
@@ -131,4 +137,8 @@ def revive(described: dict[str, str]) -> UnplugError:
 
 def context_failure(note: str) -> UnplugError:
     """The error for a context whose function raised something untyped."""
-    return InputError("fleet context", f"it could not be built:\n{note}\n", "Correct the function or its arguments")
+    return InputError(
+        "fleet context",
+        f"it could not be built:\n{note}\n",
+        "Correct the function or its arguments",
+    )

@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.learning.training import Augment, SampleSet, Task, augment_as_drawn, autocast, draw_augment, pictures, seeded
+from unplug.sdk.learning.training import (
+    Augment,
+    SampleSet,
+    Task,
+    augment_as_drawn,
+    autocast,
+    draw_augment,
+    pictures,
+    seeded,
+)
 
 from .stacking import MaskedDropout, draw_mask, dropouts, side_by_side
 
@@ -28,7 +37,9 @@ class Site:
 
 @dataclass(frozen=True, kw_only=True)
 class DrawStep:
-    """One step: samples (M B,), numbers of the views (M B, 7) and masks (M, B, ...) of every dropout."""
+    """One step: samples (M B,), numbers of the views (M B, 7) and masks (M, B, ...) of every
+    dropout.
+    """
 
     index: Tensor
     view: Tensor
@@ -43,24 +54,38 @@ def dropout_sites(model: nn.Module, data: SampleSet) -> tuple[Site, ...]:
 
 
 def draw_steps(
-    data: SampleSet, keys: Sequence[tuple[int, ...]], batch_size: int, steps: int, kind: Augment, sites: Sequence[Site]
+    data: SampleSet,
+    keys: Sequence[tuple[int, ...]],
+    batch_size: int,
+    steps: int,
+    kind: Augment,
+    sites: Sequence[Site],
 ) -> Iterator[DrawStep]:
-    """Steps over endless epochs of a set, for models whose generators follow from `keys` (see `seeded`).
+    """Steps over endless epochs of a set, for models whose generators follow from `keys` (see
+    `seeded`).
 
-    The order and the views come from the generator, the masks from torch's global one, as in `train.loop`. All is drawn
-    before the first step: the masks are kept as booleans, one an activation in front of a classifier and sample.
+    The order and the views come from the generator, the masks from torch's global one, as in
+    `train.loop`. All is drawn before the first step: the masks are kept as booleans, one an
+    activation in front of a classifier and sample.
     """
     drawn = [_alone(data, key, batch_size, steps, kind, sites) for key in keys]
     for parts in zip(*drawn, strict=True):
         yield DrawStep(
             index=torch.cat([part.index for part in parts]),
             view=torch.cat([part.view for part in parts]),
-            masks=tuple(torch.stack(masks) for masks in zip(*(part.masks for part in parts), strict=True)),
+            masks=tuple(
+                torch.stack(masks) for masks in zip(*(part.masks for part in parts), strict=True)
+            ),
         )
 
 
 def _alone(
-    data: SampleSet, key: tuple[int, ...], batch_size: int, steps: int, kind: Augment, sites: Sequence[Site]
+    data: SampleSet,
+    key: tuple[int, ...],
+    batch_size: int,
+    steps: int,
+    kind: Augment,
+    sites: Sequence[Site],
 ) -> list[DrawStep]:
     device = data.device
     with seeded(*key) as generator:
@@ -68,9 +93,16 @@ def _alone(
         found = []
         for _ in range(steps):
             index_B = next(batches)
-            # `augment` draws nothing for "none": the generator then goes straight on to the next epoch's order.
-            view_B7 = torch.empty(len(index_B), 0) if kind == "none" else draw_augment(len(index_B), generator)
-            masks = tuple(draw_mask(len(index_B), site.shape, site.dtype, site.p, device) for site in sites)
+            # `augment` draws nothing for "none": the generator then goes straight on to the next
+            # epoch's order.
+            view_B7 = (
+                torch.empty(len(index_B), 0)
+                if kind == "none"
+                else draw_augment(len(index_B), generator)
+            )
+            masks = tuple(
+                draw_mask(len(index_B), site.shape, site.dtype, site.p, device) for site in sites
+            )
             found.append(DrawStep(index=index_B, view=view_B7, masks=masks))
         return found
 

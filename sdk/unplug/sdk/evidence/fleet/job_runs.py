@@ -24,7 +24,8 @@ class FleetSummary:
     Args:
         done: results written now, refusals included.
         skipped: results that were there already.
-        failed: job name to the end of its traceback, or why its worker died; these run again next time.
+        failed: job name to the end of its traceback, or why its worker died; these run again next
+            time.
         seconds: of wall time.
     """
 
@@ -45,10 +46,12 @@ def run_jobs(
     fingerprint: str = "",
     cluster: str | None = None,
 ) -> FleetSummary:
-    """Runs jobs side by side; a run that was killed goes on where it stood and loses the jobs in flight alone.
+    """Runs jobs side by side; a run that was killed goes on where it stood and loses the jobs in
+    flight alone.
 
-    A typed error of a job is a *refusal*, which is a result: facts ``{"refused": {"kind", "what", "why", "fix"}}`` and no
-    tensors. Anything else that it raises is a failure; the others go on, and a later call tries it again.
+    A typed error of a job is a *refusal*, which is a result: facts ``{"refused": {"kind", "what",
+    "why", "fix"}}`` and no tensors. Anything else that it raises is a failure; the others go on,
+    and a later call tries it again.
 
     Args:
         jobs: with unique names.
@@ -57,17 +60,22 @@ def run_jobs(
         backend: of `BACKENDS`: "loop", "processes" or "ray".
         workers: how many at once; None is one per core.
         show: progress bar.
-        fingerprint: of all that decides a result and is in neither the job nor the context (a data digest, a version).
+        fingerprint: of all that decides a result and is in neither the job nor the context (a data
+            digest, a version).
         cluster: address of a Ray cluster; None is a local one.
 
     Raises:
-        InputError: a duplicate name, no such backend, no worker at all, or a context that cannot be built.
+        InputError: a duplicate name, no such backend, no worker at all, or a context that cannot be
+            built.
         OutputError: a result cannot be written, or a file that no fleet wrote is in its place.
     """
     start = time.monotonic()
     _check(jobs, workers)
     runner = BACKENDS.get(backend)
-    orders = [Order(job=job, fingerprint=job_fingerprint(job, context, fingerprint), given=fingerprint) for job in jobs]
+    orders = [
+        Order(job=job, fingerprint=job_fingerprint(job, context, fingerprint), given=fingerprint)
+        for job in jobs
+    ]
     orders = [order for order in orders if not _finished(out, order)]
     skipped, failed = len(jobs) - len(orders), dict[str, str]()
     bar = progress(total=len(jobs), done=skipped, label="fleet", unit="model", show=show)
@@ -81,7 +89,9 @@ def run_jobs(
                 write_result(out, outcome.name, outcome.packed)
             else:
                 failed[outcome.name] = outcome.note
-            bar.set_postfix_str(_rate(bar.n - skipped + 1, time.monotonic() - start, len(failed)), refresh=False)
+            bar.set_postfix_str(
+                _rate(bar.n - skipped + 1, time.monotonic() - start, len(failed)), refresh=False
+            )
             bar.update(1)
     done = len(orders) - len(failed)
     return FleetSummary(done=done, skipped=skipped, failed=failed, seconds=time.monotonic() - start)
@@ -90,7 +100,9 @@ def run_jobs(
 def _check(jobs: Sequence[FleetJob], workers: int | None) -> None:
     twice = [name for name, count in Counter(job.name for job in jobs).items() if count > 1]
     if twice:
-        raise InputError(f"job name {twice[0]!r}", "two jobs have it", "Give every job a name of its own")
+        raise InputError(
+            f"job name {twice[0]!r}", "two jobs have it", "Give every job a name of its own"
+        )
     if workers is not None and workers < 1:
         raise InputError(f"workers {workers}", "out of range", "Use 1 or more")
 

@@ -1,4 +1,6 @@
-"""Many models of one family that differ by their seed, trained by any backend and kept as they are finished."""
+"""Many models of one family that differ by their seed, trained by any backend and kept as they are
+finished.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ def fit_many(
     cluster: str | None = None,
     show: bool = False,
 ) -> list[nn.Module]:
-    """Trains a model per seed, or reads those that are there: ``OUT/seed-N.safetensors`` of the same task and data.
+    """Trains a model per seed, or reads those that are there: ``OUT/seed-N.safetensors`` of the
+    same task and data.
 
     Args:
         task: with JSON-able fields and a `Recipe`, as `AgeTask` and `ClassTask` have.
@@ -70,7 +73,8 @@ def fit_many(
 
     Raises:
         InputError: a seed twice, or a task that cannot be written down.
-        TrainingError: a training failed; the others are kept, of "stacked" those of finished stacks.
+        TrainingError: a training failed; the others are kept, of "stacked" those of finished
+            stacks.
     """
     jobs = [FleetJob(name=f"seed-{seed}", target=JOB, arguments={"seed": seed}) for seed in seeds]
     if len(set(seeds)) < len(seeds):
@@ -84,12 +88,21 @@ def fit_many(
     elif missing:
         with _context(task, train, validation, in_file=backend != "ray") as context:
             summary = run_jobs(
-                missing, context, out, backend=backend, workers=workers, show=show, fingerprint=given, cluster=cluster
+                missing,
+                context,
+                out,
+                backend=backend,
+                workers=workers,
+                show=show,
+                fingerprint=given,
+                cluster=cluster,
             )
         failed = summary.failed
     if failed:
         name, note = next(iter(failed.items()))
-        raise TrainingError(f"{len(failed)} of {len(jobs)} models", f"{name} failed:\n{note}\n", "Run it again")
+        raise TrainingError(
+            f"{len(failed)} of {len(jobs)} models", f"{name} failed:\n{note}\n", "Run it again"
+        )
     return [_load(task, train, out, job) for job in jobs]
 
 
@@ -109,15 +122,24 @@ def fit_context(task: dict[str, Any], device: str, path: str = "", data: str = "
     arrays = load(packed)
     parts = [_revive(arrays, part, where) for part in ("train", "validation")]
     arguments = {**task["arguments"], "recipe": Recipe.from_dict(task["arguments"]["recipe"])}
-    arguments = {name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()}
+    arguments = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in arguments.items()
+    }
     built = cast(Task, resolve(task["target"])(**arguments))
     return _FleetWork(task=built, train=parts[0], validation=parts[1])
 
 
 def _fit_stacked(
-    task: Task, train: ImageSet, validation: ImageSet, jobs: Sequence[FleetJob], out: Path, given: str,
-    width: int | None, show: bool,
-) -> None:  # fmt: skip
+    task: Task,
+    train: ImageSet,
+    validation: ImageSet,
+    jobs: Sequence[FleetJob],
+    out: Path,
+    given: str,
+    width: int | None,
+    show: bool,
+) -> None:
     """As the jobs would, a stack after the other; each is written when it is finished."""
     from .room import stack_width
 
@@ -149,7 +171,11 @@ def _load(task: Task, train: ImageSet, out: Path, job: FleetJob) -> nn.Module:
     own = model.state_dict()
     shapes = {name: tuple(value.shape) for name, value in own.items()}
     if shapes != {name: value.shape for name, value in result.tensors.items()}:
-        raise CheckpointError(f"{out}/{job.name}", "it holds the weights of another network", "Remove it and train again")
+        raise CheckpointError(
+            f"{out}/{job.name}",
+            "it holds the weights of another network",
+            "Remove it and train again",
+        )
     model.load_state_dict({name: torch.from_numpy(value) for name, value in result.tensors.items()})
     return model.eval()
 
@@ -162,20 +188,28 @@ def _describe(task: Task) -> dict[str, Any]:
         json.dumps(arguments, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"task {kind.__name__}", f"it cannot be written down ({error})", "Make it a plain dataclass"
+            f"task {kind.__name__}",
+            f"it cannot be written down ({error})",
+            "Make it a plain dataclass",
         ) from error
     return {"target": f"{kind.__module__}:{kind.__qualname__}", "arguments": arguments}
 
 
 @contextmanager
-def _context(task: Task, train: ImageSet, validation: ImageSet, *, in_file: bool) -> Iterator[Context]:
-    """The data for workers: in a file for those on this machine, inside the message for those elsewhere."""
+def _context(
+    task: Task, train: ImageSet, validation: ImageSet, *, in_file: bool
+) -> Iterator[Context]:
+    """The data for workers: in a file for those on this machine, inside the message for those
+    elsewhere.
+    """
     from safetensors.numpy import save
 
     packed = save(_arrays(train, "train") | _arrays(validation, "validation"))
     arguments = {"task": _describe(task), "device": str(train.device)}
     if not in_file:
-        yield Context(target=CONTEXT, arguments={**arguments, "data": base64.b64encode(packed).decode()})
+        yield Context(
+            target=CONTEXT, arguments={**arguments, "data": base64.b64encode(packed).decode()}
+        )
         return
     with temporary_folder("unplug-fleet-") as folder:
         path = folder / "data.safetensors"
@@ -184,7 +218,11 @@ def _context(task: Task, train: ImageSet, validation: ImageSet, *, in_file: bool
 
 
 def _arrays(data: ImageSet, part: str) -> dict[str, np.ndarray[Any, Any]]:
-    tensors: dict[str, Tensor] = {"image": data.image_NCHW, "age": data.age_N, "group": data.group_N}
+    tensors: dict[str, Tensor] = {
+        "image": data.image_NCHW,
+        "age": data.age_N,
+        "group": data.group_N,
+    }
     arrays = {f"{part}/{name}": value.cpu().contiguous().numpy() for name, value in tensors.items()}
     ids = np.frombuffer("\n".join(data.ids).encode(), np.uint8)
     return arrays | {f"{part}/subject": np.ascontiguousarray(data.subject_N), f"{part}/ids": ids}
@@ -197,9 +235,12 @@ def _revive(arrays: dict[str, np.ndarray[Any, Any]], part: str, device: torch.de
     image_NCHW = tensor("image").contiguous(memory_format=torch.channels_last)
     ids = arrays[f"{part}/ids"].tobytes().decode()
     return ImageSet(
-        ids=tuple(ids.split("\n")) if ids else (), image_NCHW=image_NCHW, age_N=tensor("age"), group_N=tensor("group"),
+        ids=tuple(ids.split("\n")) if ids else (),
+        image_NCHW=image_NCHW,
+        age_N=tensor("age"),
+        group_N=tensor("group"),
         subject_N=arrays[f"{part}/subject"],
-    )  # fmt: skip
+    )
 
 
 def _digest(data: ImageSet) -> str:

@@ -1,6 +1,8 @@
-"""What reference models said, read back: the evidence that an audit, a certification and the method `folds` use.
+"""What reference models said, read back: the evidence that an audit, a certification and the method
+`folds` use.
 
-Shapes: M models, T training samples, N samples of train, validation and test in this order, R models that never saw a person.
+Shapes: M models, T training samples, N samples of train, validation and test in this order, R
+    models that never saw a person.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ class ReferenceRecord:
     Args:
         model_type, recipe, task: what each model is, as the original's record says.
         data: facts of the data, with their digest.
-        key: id of the operator's key that `rows` are digests under; no id of a sample is written down.
+        key: id of the operator's key that `rows` are digests under; no id of a sample is written
+            down.
         rows: a digest a sample (N,), those of the training set first.
         trained: T, how many of them are of the training set.
         models, folds: every person was left out by models / folds of them.
@@ -97,7 +100,8 @@ class References:
         record: what they are of.
         sha256: of the record's file.
         seen_MN: True where a model was trained on a sample; never on validation and test.
-        person_N: who is in a sample, as an integer that is the same in all sets; one of its own where that is not known.
+        person_N: who is in a sample, as an integer that is the same in all sets; one of its own
+            where that is not known.
     """
 
     record: ReferenceRecord
@@ -114,38 +118,65 @@ class References:
         digest = str(self.record.data["digest"])
         found = [place.get(self._key.digest(name, digest)) for name in ids]
         if any(row is None for row in found):
-            why = f"{found.count(None)} of {len(found)} samples were not there when the references were trained"
-            raise InputError("references", why, "Train references of this original again: `unplug references`")
+            why = (
+                f"{found.count(None)} of {len(found)} samples were not there when the references "
+                "were trained"
+            )
+            raise InputError(
+                "references", why, "Train references of this original again: `unplug references`"
+            )
         return np.array(found, np.int64)
 
     def never_saw(self, row_N: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The models (R,) that were trained on none of some samples; `InputError` where there is none."""
+        """The models (R,) that were trained on none of some samples; `InputError` where there is
+        none.
+        """
         found = np.flatnonzero(~self.seen_MN[:, row_N].any(axis=1))
         if not len(found):
-            raise InputError("references", "every model saw some of these samples", "Train references of this original again")
+            raise InputError(
+                "references",
+                "every model saw some of these samples",
+                "Train references of this original again",
+            )
         return found
 
     def apart(self, sha256s: Collection[str]) -> References:
-        """These without some models, by the SHA-256 of their files: whose answers were targets is no stranger any more."""
+        """These without some models, by the SHA-256 of their files: whose answers were targets is
+        no stranger any more.
+        """
         known_M = np.array([sha256 in sha256s for sha256 in self.record.files])
         return replace(self, seen_MN=self.seen_MN | known_M[:, None]) if known_M.any() else self
 
     def out_of_fold(self, ids: Sequence[str], seed: int) -> OutOfFold:
-        """What the models of one round, drawn by a seed, say of some training samples: each of those whom it left out.
+        """What the models of one round, drawn by a seed, say of some training samples: each of
+        those whom it left out.
 
         Raises:
             InputError: samples that the references do not know, or models without classes.
         """
         if self._kind is not ClassPredictions:
-            raise InputError("references", "they are of models without classes", "Choose a method that needs none of them")
+            raise InputError(
+                "references",
+                "they are of models without classes",
+                "Choose a method that needs none of them",
+            )
         folds, row_N = self.record.folds, self.rows(ids)
         drawn = int(np.random.default_rng([seed, 43]).integers(self.record.models // folds))
         models = np.arange(drawn * folds, (drawn + 1) * folds)
         model_N = models[(~self.seen_MN[np.ix_(models, row_N)]).argmax(axis=0)]
         if self.seen_MN[model_N, row_N].any():
-            raise InputError("references", "every model of a round saw some of these samples", "Train references again")
-        logits_FG = torch.from_numpy(np.asarray(self._arrays_MN["logits_NG"][model_N, row_N], np.float32))
-        facts = {"round": drawn, "models": [self.record.files[number] for number in sorted(set(model_N.tolist()))]}
+            raise InputError(
+                "references",
+                "every model of a round saw some of these samples",
+                "Train references again",
+            )
+        logits_FG = torch.from_numpy(
+            np.asarray(self._arrays_MN["logits_NG"][model_N, row_N], np.float32)
+        )
+        facts = {
+            "round": drawn,
+            "models": [self.record.files[number] for number in sorted(set(model_N.tolist()))],
+        }
         return OutOfFold(ids=tuple(ids), logits_FG=logits_FG, facts=facts)
 
     def said(self, model_N: NDArray[np.int64], row_N: NDArray[np.int64]) -> Predictions:
@@ -154,7 +185,9 @@ class References:
         return self._kind(**{name: _wide(array) for name, array in picked.items()})
 
 
-def load_references(folder: Path, original: Checkpoint, task: StoredTask, dataset: Dataset) -> References:
+def load_references(
+    folder: Path, original: Checkpoint, task: StoredTask, dataset: Dataset
+) -> References:
     """Reads what `train_references` wrote.
 
     Args:
@@ -164,26 +197,44 @@ def load_references(folder: Path, original: Checkpoint, task: StoredTask, datase
         dataset: what the original was trained on.
 
     Raises:
-        InputError: no references, not all of them, of another recipe or other data, or written under another key.
+        InputError: no references, not all of them, of another recipe or other data, or written
+            under another key.
     """
     check_ordinary(original)
     path = folder / FILE
     if not path.is_file():
-        raise InputError(str(folder), f"there is no {FILE} in it", "Make it with `unplug references`; a killed one goes on")
+        raise InputError(
+            str(folder),
+            f"there is no {FILE} in it",
+            "Make it with `unplug references`; a killed one goes on",
+        )
     record = read_dataclass(ReferenceRecord, path, InputError, max_bytes=MAX_BYTES)
     _check_record(record, path)
     task_facts = (record.model_type, record.recipe, record.task)
     if task_facts != (original.model_type, _plain(task.recipe.to_dict()), _plain(task.facts())):
-        raise InputError(str(path), "its models have another recipe than the original", "Train references of this original")
+        raise InputError(
+            str(path),
+            "its models have another recipe than the original",
+            "Train references of this original",
+        )
     if record.data.get("digest") != dataset.digest:
         why = "its models were trained on other data (digest differs)"
-        raise InputError(str(path), why, "Give the data of the original's training, or train references of it")
+        raise InputError(
+            str(path), why, "Give the data of the original's training, or train references of it"
+        )
     key = operator_key(record.key)
     _check_split(record, own_split(original, dataset), key, path)
-    results = [reference_result(folder, f"model-{number:04d}", sha256) for number, sha256 in enumerate(record.files)]
+    results = [
+        reference_result(folder, f"model-{number:04d}", sha256)
+        for number, sha256 in enumerate(record.files)
+    ]
     kind = KEPT.get(str(results[0].facts.get("kind")))
     if kind is None:
-        raise InputError(str(folder), "its answers are of an unknown kind", "Remove it and train references again")
+        raise InputError(
+            str(folder),
+            "its answers are of an unknown kind",
+            "Remove it and train references again",
+        )
     seen_MN = np.zeros((record.models, len(record.rows)), bool)
     stacked: dict[str, list[NDArray[Any]]] = {}
     for number, item in enumerate(results):
@@ -191,18 +242,37 @@ def load_references(folder: Path, original: Checkpoint, task: StoredTask, datase
         seen_MN[number, : record.trained] = seen_T
         for name, array in arrays.items():
             stacked.setdefault(name, []).append(array)
-    if any(len({array.shape for array in arrays}) > 1 or len(arrays) < record.models for arrays in stacked.values()):
-        raise InputError(str(folder), "its models answer in different shapes", "Remove it and train references again")
+    if any(
+        len({array.shape for array in arrays}) > 1 or len(arrays) < record.models
+        for arrays in stacked.values()
+    ):
+        raise InputError(
+            str(folder),
+            "its models answer in different shapes",
+            "Remove it and train references again",
+        )
     return References(
-        record=record, sha256=sha256_file(path), seen_MN=seen_MN, person_N=_people(record, dataset, key), _kind=kind, _key=key,
+        record=record,
+        sha256=sha256_file(path),
+        seen_MN=seen_MN,
+        person_N=_people(record, dataset, key),
+        _kind=kind,
+        _key=key,
         _arrays_MN={name: np.stack(arrays) for name, arrays in stacked.items()},
-    )  # fmt: skip
+    )
 
 
 def out_of_fold(
-    folder: Path, original: Checkpoint, task: StoredTask, dataset: Dataset, forget_ids: Sequence[str], seed: int
+    folder: Path,
+    original: Checkpoint,
+    task: StoredTask,
+    dataset: Dataset,
+    forget_ids: Sequence[str],
+    seed: int,
 ) -> OutOfFold:
-    """What a forget step is given of a folder of references: see `load_references` and `References.out_of_fold`."""
+    """What a forget step is given of a folder of references: see `load_references` and
+    `References.out_of_fold`.
+    """
     names = request_split(original, dataset, forget_ids).forget
     return load_references(folder, original, task, dataset).out_of_fold(names, seed)
 
@@ -218,39 +288,60 @@ def _check_record(record: ReferenceRecord, path: Path) -> None:
     sound = 0 < record.trained <= len(record.rows) and 2 <= record.folds <= record.models <= MOST
     counts = record.models % record.folds == 0 and len(record.files) == record.models
     if not sound or not counts or len(set(record.rows)) < len(record.rows):
-        raise InputError(str(path), "its counts do not fit together", "Restore it or train the references again")
+        raise InputError(
+            str(path), "its counts do not fit together", "Restore it or train the references again"
+        )
 
 
 def _answers(
-    item: Result, kind: type[ClassPredictions] | type[LossPredictions], record: ReferenceRecord, where: str
+    item: Result,
+    kind: type[ClassPredictions] | type[LossPredictions],
+    record: ReferenceRecord,
+    where: str,
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
-    """What one model says of all N samples, and which of the T it saw; refuses what would come out as a number of an audit."""
+    """What one model says of all N samples, and which of the T it saw; refuses what would come out
+    as a number of an audit.
+    """
     names = [field.name for field in fields(kind) if f"{PARTS[0]}/{field.name}" in item.tensors]
     try:
-        arrays = {name: np.concatenate([item.tensors[f"{part}/{name}"] for part in PARTS]) for name in names}
+        arrays = {
+            name: np.concatenate([item.tensors[f"{part}/{name}"] for part in PARTS])
+            for name in names
+        }
         said = kind(**{name: _wide(array) for name, array in arrays.items()})
         sound = said.finite and all(len(array) == len(record.rows) for array in arrays.values())
         sound = sound and all(array.dtype in (np.float32, np.int64) for array in arrays.values())
         if isinstance(said, ClassPredictions):
             groups = said.logits_NG.shape[1]
-            sound = sound and said.true_group_N.dtype.kind == "i" and bool(np.isin(said.true_group_N, range(groups)).all())
+            sound = (
+                sound
+                and said.true_group_N.dtype.kind == "i"
+                and bool(np.isin(said.true_group_N, range(groups)).all())
+            )
         seen_T = item.tensors["seen_T"]
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise InputError(where, f"it is no model's answers ({error})", AGAIN) from error
     if not sound or seen_T.shape != (record.trained,) or seen_T.dtype != bool:
-        raise InputError(where, "its answers are of another run, or no numbers of the model's classes", AGAIN)
+        raise InputError(
+            where, "its answers are of another run, or no numbers of the model's classes", AGAIN
+        )
     return arrays, seen_T
 
 
 def _people(record: ReferenceRecord, dataset: Dataset, key: OperatorKey) -> NDArray[np.int64]:
-    owner = {key.digest(sample.id, dataset.digest): sample.subject for sample in dataset.samples if sample.subject is not None}
+    owner = {
+        key.digest(sample.id, dataset.digest): sample.subject
+        for sample in dataset.samples
+        if sample.subject is not None
+    }
     numbers: dict[str, int] = {}
     names = (owner.get(row) or f"sample {row}" for row in record.rows)
     return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
 
 
 def _check_split(record: ReferenceRecord, split: Split, key: OperatorKey, path: Path) -> None:
-    """Refuses references of another split: people whom the original never saw may be people whom they saw.
+    """Refuses references of another split: people whom the original never saw may be people whom
+    they saw.
 
     Whom the original has forgotten since may be among those that they were trained on.
     """
@@ -263,7 +354,9 @@ def _check_split(record: ReferenceRecord, split: Split, key: OperatorKey, path: 
 
 
 def reference_result(folder: Path, name: str, sha256: str | None = None) -> Result:
-    """What one model said; refuses a file that is not the one recorded, and raises what its job raised."""
+    """What one model said; refuses a file that is not the one recorded, and raises what its job
+    raised.
+    """
     path = result_path(folder, name)
     if sha256 is not None and path.is_file() and sha256_file(path) != sha256:
         raise InputError(str(path), "it is not what the record names (SHA-256 differs)", AGAIN)

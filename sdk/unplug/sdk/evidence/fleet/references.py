@@ -1,9 +1,11 @@
-"""Reference models that each left out a fold of people: trained once, evidence for every later request.
+"""Reference models that each left out a fold of people: trained once, evidence for every later
+request.
 
-A request about any person then has models that never saw her, and none is trained for it. What is kept is what each model says
-of every sample, not the model: attacks read nothing else.
+A request about any person then has models that never saw her, and none is trained for it. What is
+kept is what each model says of every sample, not the model: attacks read nothing else.
 
-Shapes: M models, T training samples, N samples of train, validation and test in this order, R models that never saw a person.
+Shapes: M models, T training samples, N samples of train, validation and test in this order, R
+    models that never saw a person.
 """
 
 from __future__ import annotations
@@ -36,12 +38,7 @@ from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.forgetting.tasks import StoredTask, task_of
 from unplug.sdk.forgetting.unlearning import own_split
 from unplug.sdk.learning.data import Dataset, OnBad, Split, load_dataset
-from unplug.sdk.learning.training import (
-    Predictions,
-    Sets,
-    describe_device,
-    predict,
-)
+from unplug.sdk.learning.training import Predictions, Sets, describe_device, predict
 
 from .job import Context, FleetJob
 from .job_runs import run_jobs
@@ -92,29 +89,35 @@ def train_references(
     workers: int | None = None,
     show: bool = True,
 ) -> ReferenceRecord:
-    """Trains models of person folds by the original's recipe and keeps what each says of every sample.
+    """Trains models of person folds by the original's recipe and keeps what each says of every
+    sample.
 
-    Models are trained in rounds of `folds`. A round deals the people of the training set into that many folds at random, and
-    each of its models leaves out one of them. So every person is left out by models / folds models, whoever asks later.
+    Models are trained in rounds of `folds`. A round deals the people of the training set into that
+    many folds at random, and each of its models leaves out one of them. So every person is left out
+    by models / folds models, whoever asks later.
 
     Args:
-        original: whose recipe and split the models have; people whom it forgot are left out of all of them.
+        original: whose recipe and split the models have; people whom it forgot are left out of all
+            of them.
         dataset: what it was trained on.
-        out: folder; a run that was killed goes on where it stood and loses the models in flight alone.
+        out: folder; a run that was killed goes on where it stood and loses the models in flight
+            alone.
         models: a multiple of `folds`.
-        folds: 2 or more. Few leave many models that never saw a person, each trained on fewer people than the original.
+        folds: 2 or more. Few leave many models that never saw a person, each trained on fewer
+            people than the original.
         seed: of the folds and the trainings.
         base: of a plugin: the diffusion base beside it.
         task: of the original, where the caller has opened it already.
         on_bad: how the data were loaded.
         device: where to compute.
-        backend: of `BACKENDS`; None takes processes on the CPU, and one model after the other on CUDA.
+        backend: of `BACKENDS`; None takes processes on the CPU, and one model after the other on
+            CUDA.
         workers: of processes: models at once; None is one a core.
         show: progress bar.
 
     Raises:
-        InputError: models that are no multiple of folds, too few or too many, fewer than are there already, or an original
-            that is made to forget.
+        InputError: models that are no multiple of folds, too few or too many, fewer than are there
+            already, or an original that is made to forget.
         DataError: other data than the original's, or fewer people than folds.
         OutputError: references of something else are at `out`.
         TrainingError: a training failed; the others are kept.
@@ -124,55 +127,96 @@ def train_references(
     _check_wanted(original, dataset, split, models, folds)
     given = json_sha256(
         {
-            "recipe": task.recipe.to_dict(), "task": task.facts(), "split": split.sha256, "folds": folds, "seed": seed,
-            "torch": torch.__version__, "device": device.type,
+            "recipe": task.recipe.to_dict(),
+            "task": task.facts(),
+            "split": split.sha256,
+            "folds": folds,
+            "seed": seed,
+            "torch": torch.__version__,
+            "device": device.type,
         }
-    )  # fmt: skip
+    )
     _check_place(out, given, models)
     jobs = [
-        FleetJob(name=f"model-{number:04d}", target=JOB, arguments={"number": number, "folds": folds, "seed": seed})
+        FleetJob(
+            name=f"model-{number:04d}",
+            target=JOB,
+            arguments={"number": number, "folds": folds, "seed": seed},
+        )
         for number in range(models)
     ]
     place = {"original": str(original.path.resolve()), "base": base, "device": str(device)}
     context = Context(target=CONTEXT, arguments={**place, "spec": dataset.spec, "on_bad": on_bad})
     missing = [job for job in jobs if not has_result(out, job.name, given)]
     backend = backend or ("processes" if device.type == "cpu" else "loop")
-    failed = run_jobs(missing, context, out, backend=backend, workers=workers, show=show, fingerprint=given).failed
+    failed = run_jobs(
+        missing, context, out, backend=backend, workers=workers, show=show, fingerprint=given
+    ).failed
     if failed:
         name, note = next(iter(failed.items()))
-        raise TrainingError(f"{len(failed)} of {models} reference models", f"{name} failed:\n{note}\n", "Run it again")
+        raise TrainingError(
+            f"{len(failed)} of {models} reference models",
+            f"{name} failed:\n{note}\n",
+            "Run it again",
+        )
     cost = _cost([reference_result(out, job.name) for job in jobs], device)
     record = ReferenceRecord(
-        model_type=original.model_type, recipe=task.recipe.to_dict(), task=task.facts(), data=dataset.facts, key=key.id,
-        rows=tuple(key.digest(name, dataset.digest) for name in (*split.retain, *split.validation, *split.test)),
-        trained=len(split.retain), models=models, folds=folds, seed=seed, cost=cost, versions=versions(),
+        model_type=original.model_type,
+        recipe=task.recipe.to_dict(),
+        task=task.facts(),
+        data=dataset.facts,
+        key=key.id,
+        rows=tuple(
+            key.digest(name, dataset.digest)
+            for name in (*split.retain, *split.validation, *split.test)
+        ),
+        trained=len(split.retain),
+        models=models,
+        folds=folds,
+        seed=seed,
+        cost=cost,
+        versions=versions(),
         files=tuple(sha256_file(result_path(out, job.name)) for job in jobs),
-    )  # fmt: skip
+    )
     write_json(out / FILE, asdict(record), private=True)
     return record
 
 
-def _check_wanted(original: Checkpoint, dataset: Dataset, split: Split, models: int, folds: int) -> None:
+def _check_wanted(
+    original: Checkpoint, dataset: Dataset, split: Split, models: int, folds: int
+) -> None:
     if folds < 2 or models % folds:
         why = f"{folds} folds and {models} models leave out some people more often than others"
-        raise InputError("references", why, "Use 2 folds or more, and a multiple of that many models")
+        raise InputError(
+            "references", why, "Use 2 folds or more, and a multiple of that many models"
+        )
     if not LEAST * folds <= models <= MOST:
         why = f"of {models} models in {folds} folds {models // folds} never see a person"
-        raise InputError("references", why, f"{LEAST} are the least that rank anybody: use {LEAST * folds} to {MOST} models")
+        raise InputError(
+            "references",
+            why,
+            f"{LEAST} are the least that rank anybody: use {LEAST * folds} to {MOST} models",
+        )
     check_ordinary(original)
     inside = set(split.retain)
     people = {sample.person for sample in dataset.samples if sample.id in inside}
     if len(people) < folds:
-        raise DataError(f"data {dataset.spec}", f"{len(people)} people make no {folds} folds", "Use fewer folds")
+        raise DataError(
+            f"data {dataset.spec}", f"{len(people)} people make no {folds} folds", "Use fewer folds"
+        )
 
 
 def _cost(results: Sequence[Result], device: torch.device) -> ReferenceCost:
     passes = sum(int(item.facts["passes"]) for item in results)
     seconds = sum(float(item.facts["seconds"]) for item in results)
-    return ReferenceCost(forward=passes, backward=passes, wall_s=round(seconds, 3), device=describe_device(device))
+    return ReferenceCost(
+        forward=passes, backward=passes, wall_s=round(seconds, 3), device=describe_device(device)
+    )
 
 
-def reference_context(original: str, spec: str, on_bad: OnBad, base: str | None, device: str) -> _World:
+def reference_context(
+    original: str, spec: str, on_bad: OnBad, base: str | None, device: str
+) -> _World:
     """Task and sets on the device."""
     where = torch.device(device)
     checkpoint = load_checkpoint(Path(original))
@@ -187,15 +231,26 @@ def reference_job(world: _World, number: int, folds: int, seed: int) -> Result:
     task, sets = world.task, world.sets
     seen_T = ~left_out(sets.train.subject_N, number, folds, seed)
     own = sets.train.subset(np.flatnonzero(seen_T).tolist())
-    done = task.fit(own, sets.validation, seed=FIRST_SEED + 10_000 * seed + number, state=None, show=False, label="")
+    done = task.fit(
+        own,
+        sets.validation,
+        seed=FIRST_SEED + 10_000 * seed + number,
+        state=None,
+        show=False,
+        label="",
+    )
     tensors: dict[str, NDArray[Any]] = {"seen_T": seen_T}
     kind = ""
     for part in PARTS:
         said = predict(done.model, getattr(sets, part))
         kind = type(said).__name__
         if kind not in KEPT or not said.finite:
-            why = f"it answers with {kind}" if said.finite else "some of its outputs are not numbers"
-            raise TrainingError(f"reference model {number}", why, f"Only numbers of {' or '.join(KEPT)} can be kept")
+            why = (
+                f"it answers with {kind}" if said.finite else "some of its outputs are not numbers"
+            )
+            raise TrainingError(
+                f"reference model {number}", why, f"Only numbers of {' or '.join(KEPT)} can be kept"
+            )
         tensors |= {f"{part}/{name}": array for name, array in _arrays(said).items()}
     facts = {"kind": kind, "passes": done.passes, "seconds": round(time.monotonic() - start, 3)}
     return Result(tensors=tensors, facts=facts)
@@ -215,13 +270,18 @@ def left_out(subject_T: NDArray[np.int64], number: int, folds: int, seed: int) -
 
 
 def _check_place(out: Path, given: str, models: int) -> None:
-    """Refuses a folder of something else before anything in it is replaced, and notes what it will be of."""
+    """Refuses a folder of something else before anything in it is replaced, and notes what it will
+    be of.
+    """
     plan = {"schema": "unplug-references-plan/1", "made_from": given}
     if out.exists() and not out.is_dir():
         raise OutputError(str(out), "it is no folder", "Choose another `out`")
     if (out / PLAN).is_file():
         if read_json(out / PLAN) != plan:
-            why = "it holds references of another recipe, split, folds, seed, device or version of torch"
+            why = (
+                "it holds references of another recipe, split, folds, seed, device or version of "
+                "torch"
+            )
             raise OutputError(str(out), why, "Choose another `out`")
     elif out.is_dir() and any(out.iterdir()):
         raise OutputError(str(out), "it holds files that are no references", "Choose another `out`")
@@ -230,7 +290,11 @@ def _check_place(out: Path, given: str, models: int) -> None:
     if (out / FILE).is_file():
         found = read_dataclass(ReferenceRecord, out / FILE, InputError, max_bytes=MAX_BYTES).models
         if found > models:
-            raise InputError(f"`models={models}`", f"{out} holds {found}, and all of them count", f"Ask for {found} or more")
+            raise InputError(
+                f"`models={models}`",
+                f"{out} holds {found}, and all of them count",
+                f"Ask for {found} or more",
+            )
 
 
 def _arrays(said: Predictions) -> dict[str, NDArray[Any]]:

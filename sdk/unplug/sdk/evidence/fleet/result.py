@@ -1,4 +1,6 @@
-"""What a job leaves behind: one safetensors file with named arrays, and facts as JSON in its metadata."""
+"""What a job leaves behind: one safetensors file with named arrays, and facts as JSON in its
+metadata.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ def pack(result: object, order: Order) -> bytes:
     """The bytes of a result's file.
 
     Raises:
-        TypeError, ValueError: it is no `Result`, its tensors are no plain arrays, its facts are not JSON.
+        TypeError, ValueError: it is no `Result`, its tensors are no plain arrays, its facts are not
+            JSON.
     """
     from safetensors.numpy import save
 
@@ -64,9 +67,12 @@ def pack(result: object, order: Order) -> bytes:
             raise TypeError(f"tensor {name!r} is not an array of booleans, integers or floats")
         arrays[name] = value.copy(order="C")
     record = {
-        "schema": SCHEMA, "name": order.job.name, "fingerprint": order.fingerprint, "given": order.given,
+        "schema": SCHEMA,
+        "name": order.job.name,
+        "fingerprint": order.fingerprint,
+        "given": order.given,
         "facts": result.facts,
-    }  # fmt: skip
+    }
     text = json.dumps(record, sort_keys=True, allow_nan=False)
     if len(text) > MAX_HEADER_BYTES // 2:
         raise ValueError(f"the facts are {len(text)} bytes of JSON; put long lists into tensors")
@@ -88,19 +94,33 @@ def read_result(out: Path, name: str) -> Result:
     """Reads the result of a job; nothing of the file is trusted.
 
     Raises:
-        InputError: no such file, not a regular one, too large, not whole, or not a result of that job.
+        InputError: no such file, not a regular one, too large, not whole, or not a result of that
+            job.
     """
     from safetensors import SafetensorError, safe_open
 
     path = result_path(out, name)
     record = read_record(path)
     if record["name"] != name:
-        raise InputError(str(path), f"it holds the result of job {record['name']!r}", "Restore it or run the job again")
+        raise InputError(
+            str(path),
+            f"it holds the result of job {record['name']!r}",
+            "Restore it or run the job again",
+        )
     try:
         with safe_open(path, framework="np") as handle:
             tensors = {key: handle.get_tensor(key) for key in handle.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:  # also: types numpy lacks
-        raise InputError(str(path), f"not a whole result ({error})", "Remove it and run the job again") from error
+    except (
+        SafetensorError,
+        OSError,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ) as error:  # also: types numpy lacks
+        raise InputError(
+            str(path), f"not a whole result ({error})", "Remove it and run the job again"
+        ) from error
     return Result(tensors=tensors, facts=record["facts"])
 
 
@@ -133,27 +153,41 @@ def read_record(path: Path) -> dict[str, Any]:
             raw = (handle.metadata() or {}).get("unplug")
         record = json.loads(raw) if raw is not None else None
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
-        raise InputError(str(path), f"not a whole result ({error})", "Remove it and run the job again") from error
+        raise InputError(
+            str(path), f"not a whole result ({error})", "Remove it and run the job again"
+        ) from error
     kinds = {"schema": str, "name": str, "fingerprint": str, "given": str, "facts": dict}
     if not isinstance(record, dict) or record.keys() != kinds.keys() or record["schema"] != SCHEMA:
-        raise InputError(str(path), "it is not the result of a fleet's job", "Remove it and run the job again")
+        raise InputError(
+            str(path), "it is not the result of a fleet's job", "Remove it and run the job again"
+        )
     if not all(isinstance(record[key], kind) for key, kind in kinds.items()):
-        raise InputError(str(path), "its metadata is of another form", "Remove it and run the job again")
+        raise InputError(
+            str(path), "its metadata is of another form", "Remove it and run the job again"
+        )
     return record
 
 
 def _check_size(path: Path) -> None:
-    """Refuses what is no regular file or is larger than any result, before anything is mapped into memory."""
+    """Refuses what is no regular file or is larger than any result, before anything is mapped into
+    memory.
+    """
     check_there(path)
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise InputError(str(path), "it is not a regular file", "Remove it and run the job again")
     if found.st_size > MAX_RESULT_BYTES:
-        raise InputError(str(path), f"larger than {MAX_RESULT_BYTES} bytes", "This is not a file that unplug wrote")
+        raise InputError(
+            str(path),
+            f"larger than {MAX_RESULT_BYTES} bytes",
+            "This is not a file that unplug wrote",
+        )
     check_content(path)
     with path.open("rb") as handle:
         header = int.from_bytes(handle.read(8), "little")
     if header > MAX_HEADER_BYTES:
         raise InputError(
-            str(path), f"its header is larger than {MAX_HEADER_BYTES} bytes", "This is not a file that unplug wrote"
+            str(path),
+            f"its header is larger than {MAX_HEADER_BYTES} bytes",
+            "This is not a file that unplug wrote",
         )

@@ -14,17 +14,23 @@ GPU_WIDTH = 64
 """More models at once fill no GPU better, and lose more when a run is killed."""
 
 WEIGHT_COPIES = 6
-"""Weights, gradients, two moments of AdamW, the average, and the model itself, whose weights are stacked."""
+"""Weights, gradients, two moments of AdamW, the average, and the model itself, whose weights are
+stacked.
+"""
 
 ACTIVATION_COPIES = 3
-"""A layer's output is kept for the backward pass, mostly once more as a norm's input, and its gradient comes beside it."""
+"""A layer's output is kept for the backward pass, mostly once more as a norm's input, and its
+gradient comes beside it.
+"""
 
 SHARE = 0.7
 """Of the free memory: the allocator's blocks and the convolutions' workspaces take the rest."""
 
 
 def stack_width(model: nn.Module | None, data: SampleSet, batch_size: int) -> int:
-    """Models at once: on a GPU as many as its free memory holds by the estimate of `model_bytes`, up to 64; on a CPU 8."""
+    """Models at once: on a GPU as many as its free memory holds by the estimate of `model_bytes`,
+    up to 64; on a CPU 8.
+    """
     device = data.device
     if model is None or device.type != "cuda":
         return CPU_WIDTH
@@ -34,7 +40,9 @@ def stack_width(model: nn.Module | None, data: SampleSet, batch_size: int) -> in
 
 @torch.no_grad()
 def model_bytes(model: nn.Module, data: SampleSet, batch_size: int) -> int:
-    """Memory that one more model takes in training: copies of its weights, and of its layers' outputs on one batch."""
+    """Memory that one more model takes in training: copies of its weights, and of its layers'
+    outputs on one batch.
+    """
     sizes: list[int] = []
 
     def note(_module: nn.Module, _inputs: object, output: object) -> None:

@@ -1,4 +1,5 @@
-"""Many models trained or repaired at once on one device; the slow oracle is a loop over `fit_new` or `Repair`.
+"""Many models trained or repaired at once on one device; the slow oracle is a loop over `fit_new`
+or `Repair`.
 
 Shapes: M models.
 """
@@ -44,17 +45,19 @@ def fit_stacked(
     show: bool = False,
     width: int | None = None,
 ) -> list[nn.Module]:
-    """Trains len(seeds) models from scratch, `width` at once; each as ``fit_new(task, ..., seed=seed).model`` would be.
+    """Trains len(seeds) models from scratch, `width` at once; each as ``fit_new(task, ...,
+    seed=seed).model`` would be.
 
-    Order, augmentation, dropout and first weights are those of the loop; the arithmetic differs by the order of its sums.
+    Order, augmentation, dropout and first weights are those of the loop; the arithmetic differs by
+    the order of its sums.
 
     Args:
         task: of the models.
         train, validation: on the device; validation is only measured.
         seeds: one a model.
         show: progress bar.
-        width: models at once; None is what fits the device's memory. Where a GPU's memory does not suffice after all it is
-            halved, with a `RuntimeWarning`.
+        width: models at once; None is what fits the device's memory. Where a GPU's memory does not
+            suffice after all it is halved, with a `RuntimeWarning`.
 
     Returns:
         The averaged models in eval mode, in the order of `seeds`.
@@ -65,7 +68,9 @@ def fit_stacked(
         InsufficientMemoryError: not even one model fits.
     """
     if len(train) < 2:
-        raise TrainingError("training", f"{counted(len(train), 'sample')}: too few", "Batch norm needs at least 2")
+        raise TrainingError(
+            "training", f"{counted(len(train), 'sample')}: too few", "Batch norm needs at least 2"
+        )
     recipe = task.recipe
     total = recipe.epochs * steps_per_epoch(len(train), recipe.batch_size) * len(seeds)
     first = new_model(task, train, seeds[0]) if seeds else None
@@ -76,7 +81,9 @@ def fit_stacked(
             _fit(models, train, task, seeds[start:stop], bar)
             return models
 
-        models = _in_parts(fit_part, len(seeds), width or stack_width(first, train, recipe.batch_size), width)
+        models = _in_parts(
+            fit_part, len(seeds), width or stack_width(first, train, recipe.batch_size), width
+        )
     for model, seed in zip(models, seeds, strict=True):
         loss = torch.tensor(summarize(predict(model, validation), task.edges)["loss"])
         _check_finite("validation loss", loss[None], [seed])
@@ -94,10 +101,12 @@ def repair_stacked(
     show: bool = False,
     width: int | None = None,
 ) -> list[nn.Module]:
-    """Fine-tunes copies on the retain set in place, as `Repair` does for each alone under ``seeded(seed, -2)``.
+    """Fine-tunes copies on the retain set in place, as `Repair` does for each alone under
+    ``seeded(seed, -2)``.
 
     Args:
-        models: already harmed by a method that ends with a repair; of one architecture, on the device of `retain`.
+        models: already harmed by a method that ends with a repair; of one architecture, on the
+            device of `retain`.
         retain: data.
         task: gives the loss, weight decay and augmentation.
         repair: learning rate, its shape, batch size and optimizer.
@@ -115,7 +124,9 @@ def repair_stacked(
         InsufficientMemoryError: not even one model fits.
     """
     if len(seeds) != len(models):
-        raise InputError("repair", f"{len(models)} models and {len(seeds)} seeds", "Give one seed a model")
+        raise InputError(
+            "repair", f"{len(models)} models and {len(seeds)} seeds", "Give one seed a model"
+        )
 
     def repair_part(start: int, stop: int) -> list[nn.Module]:
         part = list(models[start:stop])
@@ -123,10 +134,14 @@ def repair_stacked(
         return part
 
     first = models[0] if models else None
-    return _in_parts(repair_part, len(models), width or stack_width(first, retain, repair.batch_size), width)
+    return _in_parts(
+        repair_part, len(models), width or stack_width(first, retain, repair.batch_size), width
+    )
 
 
-def _in_parts(run: Callable[[int, int], list[nn.Module]], count: int, width: int, asked: int | None) -> list[nn.Module]:
+def _in_parts(
+    run: Callable[[int, int], list[nn.Module]], count: int, width: int, asked: int | None
+) -> list[nn.Module]:
     """Runs [0, count) in parts of `width`, halved where the device's memory does not suffice."""
     if asked is not None and asked < 1:
         raise InputError(f"width {asked}", "out of range", "Use 1 or more")
@@ -142,7 +157,10 @@ def _in_parts(run: Callable[[int, int], list[nn.Module]], count: int, width: int
                     "fleet", "the device's memory does not hold one model", "Use less data"
                 ) from error
             width = tried // 2
-            message = f"fleet: {tried} models at once do not fit the device's memory, going on with {width}"
+            message = (
+                f"fleet: {tried} models at once do not fit the device's memory, going on with "
+                f"{width}"
+            )
             warnings.warn(message, RuntimeWarning, stacklevel=3)
             torch.cuda.empty_cache()
     return done
@@ -151,11 +169,17 @@ def _in_parts(run: Callable[[int, int], list[nn.Module]], count: int, width: int
 def _stacked(models: Sequence[nn.Module], data: SampleSet) -> nn.Module:
     device = data.device
     stacked = stack(models, matmul=device.type == "cuda")
-    check_stack(stacked, models, data.batch(torch.arange(min(CHECK_SAMPLES, len(data)), device=device)).inputs)
+    check_stack(
+        stacked,
+        models,
+        data.batch(torch.arange(min(CHECK_SAMPLES, len(data)), device=device)).inputs,
+    )
     return stacked
 
 
-def _fit(models: list[nn.Module], train: SampleSet, task: Task, seeds: Sequence[int], bar: Any) -> None:
+def _fit(
+    models: list[nn.Module], train: SampleSet, task: Task, seeds: Sequence[int], bar: Any
+) -> None:
     """`train.loop.fit` for a stack: the averaged weights take the place of `models`."""
     recipe, device = task.recipe, train.device
     sites, stacked = dropout_sites(models[0], train), _stacked(models, train)
@@ -165,10 +189,19 @@ def _fit(models: list[nn.Module], train: SampleSet, task: Task, seeds: Sequence[
     stacked.train()
     for epoch in range(recipe.epochs):
         total_M = torch.zeros(len(models), device=device)
-        drawn = draw_steps(train, [(seed, epoch) for seed in seeds], recipe.batch_size, steps, recipe.augment, sites)
+        drawn = draw_steps(
+            train,
+            [(seed, epoch) for seed in seeds],
+            recipe.batch_size,
+            steps,
+            recipe.augment,
+            sites,
+        )
         for number, step in enumerate(drawn, start=epoch * steps):
             for group in optimizer.param_groups:
-                group["lr"] = learning_rate(number, recipe.epochs * steps, recipe.lr, recipe.schedule)
+                group["lr"] = learning_rate(
+                    number, recipe.epochs * steps, recipe.lr, recipe.schedule
+                )
             loss_M = step_losses(stacked, models, train, step, task, recipe.augment, sites)
             optimizer.zero_grad(set_to_none=True)
             loss_M.sum().backward()
@@ -184,7 +217,13 @@ def _fit(models: list[nn.Module], train: SampleSet, task: Task, seeds: Sequence[
 
 
 def _repair(
-    models: list[nn.Module], retain: SampleSet, task: Task, repair: Repair, seeds: Sequence[int], steps: int, show: bool
+    models: list[nn.Module],
+    retain: SampleSet,
+    task: Task,
+    repair: Repair,
+    seeds: Sequence[int],
+    steps: int,
+    show: bool,
 ) -> None:
     from unplug.sdk.forgetting.unlearning import Cost, Descent, ForgetProblem, Meter, RetrainCost
 
@@ -194,20 +233,36 @@ def _repair(
     drawn = draw_steps(retain, [(seed, -2) for seed in seeds], size, steps, kind, sites)
     nothing = RetrainCost(cost=Cost(forward=0, backward=0, wall_s=0.0), source="not compared")
     problem = ForgetProblem(  # what `Descent` asks for; the steps are given, so nothing is metered
-        retain=retain, forget=retain.subset([]), validation=retain.subset([]), task=task,
-        meter=Meter(nothing, None), seed=0, generator=torch.Generator(), show=show,
-    )  # fmt: skip
+        retain=retain,
+        forget=retain.subset([]),
+        validation=retain.subset([]),
+        task=task,
+        meter=Meter(nothing, None),
+        seed=0,
+        generator=torch.Generator(),
+        show=show,
+    )
 
     def loss() -> Tensor:
         return step_losses(stacked, models, retain, next(drawn), task, kind, sites).sum()
 
-    Descent(lr=repair.lr, shape=repair.shape, optimizer=repair.optimizer)(stacked, problem, loss, steps=steps)
+    Descent(lr=repair.lr, shape=repair.shape, optimizer=repair.optimizer)(
+        stacked, problem, loss, steps=steps
+    )
     unstack(stacked, models)
     for model in models:
         model.eval()
 
 
 def _check_finite(what: str, value_M: Tensor, seeds: Sequence[int]) -> None:
-    broken = [str(seed) for seed, fine in zip(seeds, torch.isfinite(value_M).tolist(), strict=True) if not fine]
+    broken = [
+        str(seed)
+        for seed, fine in zip(seeds, torch.isfinite(value_M).tolist(), strict=True)
+        if not fine
+    ]
     if broken:
-        raise TrainingError("training", f"the {what} is not a number with seed {', '.join(broken)}", "Lower the learning rate")
+        raise TrainingError(
+            "training",
+            f"the {what} is not a number with seed {', '.join(broken)}",
+            "Lower the learning rate",
+        )

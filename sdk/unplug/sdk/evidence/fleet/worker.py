@@ -1,4 +1,6 @@
-"""What a worker does, in a child process or a Ray actor: it builds the context once, then carries out orders."""
+"""What a worker does, in a child process or a Ray actor: it builds the context once, then carries
+out orders.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from .result import Order
 
 
 def run_order(job: Any) -> Reply:
-    """Child process: builds the ``context`` where it is not there yet, then carries out the ``order``, if there is one."""
+    """Child process: builds the ``context`` where it is not there yet, then carries out the
+    ``order``, if there is one.
+    """
     if "context" not in job.kept:
         context, answer = prepare(job.values["context"])
         if answer["status"] != "done":

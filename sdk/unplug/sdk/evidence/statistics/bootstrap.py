@@ -1,4 +1,5 @@
-"""The bootstrap: whole people are drawn again with replacement, since pictures of one person are not independent.
+"""The bootstrap: whole people are drawn again with replacement, since pictures of one person are
+not independent.
 
 Shapes: N pictures, P people, K columns, R replicates.
 
@@ -33,18 +34,23 @@ def drawn_again(count: int, replicates: int, rng: np.random.Generator) -> NDArra
     return rng.multinomial(count, np.full(count, 1.0 / count), size=replicates)
 
 
-def subject_weights(subjects: NDArray[np.int64], replicates: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """How often each sample is in each of R draws of whole subjects with replacement: (R, N), at least 0."""
+def subject_weights(
+    subjects: NDArray[np.int64], replicates: int, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """How often each sample is in each of R draws of whole subjects with replacement: (R, N), at
+    least 0.
+    """
     _, number = np.unique(subjects, return_inverse=True)
     people = int(number.max()) + 1
     return drawn_again(people, replicates, rng)[:, number].astype(np.float32)
 
 
 def few_people(people: int | None) -> float:
-    """How much wider an interval over n resampled subjects must be: t_{n-1} / z sqrt(n / (n - 1)), 1 for many.
+    """How much wider an interval over n resampled subjects must be: t_{n-1} / z sqrt(n / (n - 1)),
+    1 for many.
 
-    A bootstrap's variance is that of the sample, (n - 1) / n of the truth on average, and its tails are a Gaussian's where few
-    subjects have Student's.
+    A bootstrap's variance is that of the sample, (n - 1) / n of the truth on average, and its tails
+    are a Gaussian's where few subjects have Student's.
 
     Example:
         >>> [round(few_people(count), 2) for count in (5, 10, 50, 1000)]
@@ -56,7 +62,9 @@ def few_people(people: int | None) -> float:
     if people is None or people < 2:
         return 1.0
     level = (1 + CONFIDENCE) / 2
-    return float(student.ppf(level, people - 1) / norm.ppf(level)) * math.sqrt(people / (people - 1))
+    return float(student.ppf(level, people - 1) / norm.ppf(level)) * math.sqrt(
+        people / (people - 1)
+    )
 
 
 def interval(values_R: Array, confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -76,7 +84,9 @@ def mean_interval(
 
 
 def mean_estimate(values_N: Array, subjects_N: NDArray[np.int64], seed: int) -> Estimate:
-    """A mean with its interval over subjects; without one where the subjects are too few to draw from."""
+    """A mean with its interval over subjects; without one where the subjects are too few to draw
+    from.
+    """
     if len(np.unique(subjects_N)) < MIN_SUBJECTS:
         return Estimate(value=float(values_N.mean()))
     low, high = mean_interval(values_N, subjects_N, seed=seed)
@@ -101,7 +111,10 @@ class PeopleDraws:
         """Sums of columns over the sample (K,), and over every draw of whole people (R, K)."""
         _, number_N = np.unique(self.person_N, return_inverse=True)
         people = int(number_N.max()) + 1
-        by_person_PK = np.stack([np.bincount(number_N, weights=column, minlength=people) for column in columns_NK.T], axis=1)
+        by_person_PK = np.stack(
+            [np.bincount(number_N, weights=column, minlength=people) for column in columns_NK.T],
+            axis=1,
+        )
         rng = np.random.default_rng([self.seed, 8525])
         block, blocks = max(1, BLOCK_CELLS // people), []
         for start in range(0, self.replicates, block):
@@ -113,20 +126,31 @@ class PeopleDraws:
         """How many different people some pictures show."""
         return len(np.unique(self.person_N[among_N]))
 
-    def means(self, wanted: Mapping[str, tuple[Array, NDArray[np.bool_]]]) -> dict[str, Estimate | None]:
-        """Means of values over some pictures each, by name; None where they show fewer than `MIN_SUBJECTS` people.
+    def means(
+        self, wanted: Mapping[str, tuple[Array, NDArray[np.bool_]]]
+    ) -> dict[str, Estimate | None]:
+        """Means of values over some pictures each, by name; None where they show fewer than
+        `MIN_SUBJECTS` people.
 
         Args:
             wanted: name to values (N,), and the pictures that they are averaged over (N,).
         """
-        enough = {name: item for name, item in wanted.items() if self.count(item[1]) >= MIN_SUBJECTS}
+        enough = {
+            name: item for name, item in wanted.items() if self.count(item[1]) >= MIN_SUBJECTS
+        }
         found: dict[str, Estimate | None] = dict.fromkeys(wanted)
         if not enough:
             return found
-        columns = [column for values_N, among_N in enough.values() for column in (np.where(among_N, values_N, 0.0), among_N)]
+        columns = [
+            column
+            for values_N, among_N in enough.values()
+            for column in (np.where(among_N, values_N, 0.0), among_N)
+        ]
         total_K, draws_RK = self.sums(np.stack(columns, axis=1).astype(np.float64))
         for place, name in enumerate(enough):
             weight_R = draws_RK[:, 2 * place + 1]
             low, high = interval(draws_RK[weight_R > 0, 2 * place] / weight_R[weight_R > 0])
-            found[name] = Estimate(value=float(total_K[2 * place] / total_K[2 * place + 1]), low=low, high=high)
+            found[name] = Estimate(
+                value=float(total_K[2 * place] / total_K[2 * place + 1]), low=low, high=high
+            )
         return found

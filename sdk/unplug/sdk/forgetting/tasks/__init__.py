@@ -1,4 +1,6 @@
-"""What differs between the models that can be trained, forgotten with, audited and released; one file each."""
+"""What differs between the models that can be trained, forgotten with, audited and released; one
+file each.
+"""
 
 from unplug.core import attach
 

@@ -1,4 +1,6 @@
-"""``unplug adopt``: a model that was trained elsewhere becomes a checkpoint that every command works on."""
+"""``unplug adopt``: a model that was trained elsewhere becomes a checkpoint that every command
+works on.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,16 @@ from .first_check import check_network
 
 @one_writer
 def adopt(
-    adopted: Adopted, weights: Path, dataset: Dataset, split: Split, recipe: Recipe, out: Path, *, seed: int = 0,
+    adopted: Adopted,
+    weights: Path,
+    dataset: Dataset,
+    split: Split,
+    recipe: Recipe,
+    out: Path,
+    *,
+    seed: int = 0,
     device: torch.device,
-) -> Checkpoint:  # fmt: skip
+) -> Checkpoint:
     """Saves a network that was trained elsewhere, measured on the sets of a split.
 
     Args:
@@ -28,8 +37,8 @@ def adopt(
         weights: safetensors, with the network's own names of tensors.
         dataset: with ages, at ``recipe.image_size``.
         split: who trained it (``train``) and who did not: nobody but its owner can know.
-        recipe: of size "adopted", with ``edges`` in the order of the logits; how a model without the forgotten would be
-            trained, which budgets are measured against.
+        recipe: of size "adopted", with ``edges`` in the order of the logits; how a model without
+            the forgotten would be trained, which budgets are measured against.
         out: checkpoint folder.
         seed: that retraining starts from.
         device: where it is measured.
@@ -47,7 +56,9 @@ def adopt(
     check_new(out)
     check_place(out)
     if recipe.size != ADOPTED:
-        raise InputError(f"size {recipe.size!r}", "it is one of ours", f"Give a recipe of size {ADOPTED!r}")
+        raise InputError(
+            f"size {recipe.size!r}", "it is one of ours", f"Give a recipe of size {ADOPTED!r}"
+        )
     edges = edges_of(dataset, recipe.edges)
     checked = check_network(adopted, recipe.image_size, edges, weights=weights, device=device)
     assert checked.model.adopted is not None
@@ -58,12 +69,23 @@ def adopt(
     model = checked.model.to(device).eval()
     cost = {"forward": 0, "backward": 0, "wall_s": 0.0, "device": "trained elsewhere"}
     record = age_record(task, model, sets, dataset, split, seed=seed, role="original", cost=cost)
-    record |= {"adopted": {**network, "weights_sha256": sha256_file(weights), "notes": list(checked.notes)}, "history": []}
+    record |= {
+        "adopted": {
+            **network,
+            "weights_sha256": sha256_file(weights),
+            "notes": list(checked.notes),
+        },
+        "history": [],
+    }
     save_checkpoint(model.cpu(), out, record=record, card=task.card(record))
     return load_checkpoint(out, expect=task.model_type)
 
 
 def check_new(out: Path) -> None:
-    """`OutputError` where something is at `out`: a model that was trained elsewhere cannot be made here again."""
+    """`OutputError` where something is at `out`: a model that was trained elsewhere cannot be made
+    here again.
+    """
     if out.exists():
-        raise OutputError(str(out), "something is there already", "Choose another `out`, or remove it")
+        raise OutputError(
+            str(out), "something is there already", "Choose another `out`, or remove it"
+        )

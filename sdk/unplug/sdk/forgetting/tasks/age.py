@@ -59,10 +59,12 @@ class AgeTask(StoredTask):
     Args:
         recipe: size, image size, dropout, loss, smoothing and the rest of the training.
         edges: G + 1 age-group borders in years.
-        adopted: how somebody else's network is built, see `unplug.plugins.Adopted`; None of our sizes.
+        adopted: how somebody else's network is built, see `unplug.plugins.Adopted`; None of our
+            sizes.
 
     Reference:
-        Gao et al., Deep Label Distribution Learning with Label Ambiguity, 2017, section 3 (soft age targets).
+        Gao et al., Deep Label Distribution Learning with Label Ambiguity, 2017, section 3 (soft age
+        targets).
     """
 
     adopted: Mapping[str, Any] | None = None
@@ -82,9 +84,10 @@ class AgeTask(StoredTask):
             raise InputError(f"`base={base}`", "an age predictor has none", "Leave it out")
         adopted = checkpoint.model.adopted
         return cls(
-            recipe=recipe_of(checkpoint), edges=tuple(checkpoint.model.age_edges),
+            recipe=recipe_of(checkpoint),
+            edges=tuple(checkpoint.model.age_edges),
             adopted=None if adopted is None else adopted.to_dict(),
-        )  # fmt: skip
+        )
 
     @property
     def ignorance(self) -> float:
@@ -99,12 +102,18 @@ class AgeTask(StoredTask):
     def build(self, train: SampleSet) -> nn.Module:
         """An `AgePredictor` with the mean training age of each group."""
         return AgePredictor(
-            size=self.recipe.size, image_size=self.recipe.image_size, age_edges=self.edges,
-            age_centers=self._centers(train), dropout=self.recipe.dropout, network=self.adopted,
-        )  # fmt: skip
+            size=self.recipe.size,
+            image_size=self.recipe.image_size,
+            age_edges=self.edges,
+            age_centers=self._centers(train),
+            dropout=self.recipe.dropout,
+            network=self.adopted,
+        )
 
     def refresh(self, model: nn.Module, retain: SampleSet) -> None:
-        """The mean ages that the expectation uses were counted with the forget set, and would stay in the file that ships."""
+        """The mean ages that the expectation uses were counted with the forget set, and would stay
+        in the file that ships.
+        """
         assert isinstance(model, AgePredictor)
         model.age_centers.copy_(torch.tensor(self._centers(retain), dtype=torch.float32))
 
@@ -113,7 +122,14 @@ class AgeTask(StoredTask):
         return group_centers(data.age_N, data.group_N, self.edges)
 
     def fit(
-        self, train: SampleSet, validation: SampleSet, *, seed: int, state: StateFile | None, show: bool, label: str
+        self,
+        train: SampleSet,
+        validation: SampleSet,
+        *,
+        seed: int,
+        state: StateFile | None,
+        show: bool,
+        label: str,
     ) -> Fit:
         """Trains a new predictor in the recipe's epochs."""
         return fit_new(self, train, validation, seed=seed, state=state, show=show, label=label)
@@ -126,7 +142,9 @@ class AgeTask(StoredTask):
             entropy_B = -(target_BG * logits_BG.log_softmax(dim=1)).sum(dim=1)
         else:
             smoothing = self.recipe.smoothing
-            entropy_B = F.cross_entropy(logits_BG, batch.group_B, reduction="none", label_smoothing=smoothing)
+            entropy_B = F.cross_entropy(
+                logits_BG, batch.group_B, reduction="none", label_smoothing=smoothing
+            )
         if self.recipe.loss == "ce":
             return entropy_B
         return entropy_B + (outputs["expected_age"][:, 0].float() - batch.age_B).abs() / AGE_SCALE
@@ -139,7 +157,9 @@ class AgeTask(StoredTask):
         """Logits of the age groups (B, G) in float32."""
         return outputs[self.output].float()
 
-    def sets(self, dataset: Dataset, split: Split, device: torch.device, *, show: bool = False) -> Sets:
+    def sets(
+        self, dataset: Dataset, split: Split, device: torch.device, *, show: bool = False
+    ) -> Sets:
         """The sets with their pixels, ages and age groups on the device."""
         return load_sets(dataset, split, self.edges, device)
 
@@ -164,13 +184,16 @@ class AgeTask(StoredTask):
         return {}
 
     def check_twin(self, other: Checkpoint) -> None:
-        """Beside recipe and retain set, the age groups: those that nobody chose follow the version that trained.
+        """Beside recipe and retain set, the age groups: those that nobody chose follow the version
+        that trained.
 
         Raises:
             CheckpointError: others.
         """
         if tuple(other.model.age_edges) != tuple(self.edges):
-            raise CheckpointError(str(other.path), "its age groups are others than the original's", "Retrain it")
+            raise CheckpointError(
+                str(other.path), "its age groups are others than the original's", "Retrain it"
+            )
 
     def card(self, record: dict[str, Any]) -> str:
         """With a table of the metrics."""
@@ -181,11 +204,22 @@ class AgeTask(StoredTask):
         return f"A face-age predictor ({checkpoint.model.image_size} px in, years out)"
 
     def processing(self, checkpoint: Checkpoint) -> dict[str, Any]:
-        """How pictures become its input, and its output years; ``eyes`` where a found face is to be put, see `align`."""
+        """How pictures become its input, and its output years; ``eyes`` where a found face is to be
+        put, see `align`.
+        """
         eyes = checkpoint.record.get("data", {}).get("eyes")
-        framed = {} if eyes is None else {"eyes": eyes, "least_eyes": LEAST_EYES, "least_light": LEAST_LIGHT}
+        framed = (
+            {}
+            if eyes is None
+            else {"eyes": eyes, "least_eyes": LEAST_EYES, "least_light": LEAST_LIGHT}
+        )
         return {
-            "preprocessing": {"crop": "centre square", "resize": checkpoint.model.image_size, "scale": "pixel / 255", **framed},
+            "preprocessing": {
+                "crop": "centre square",
+                "resize": checkpoint.model.image_size,
+                "scale": "pixel / 255",
+                **framed,
+            },
             "postprocessing": {"age_edges": list(checkpoint.model.age_edges), "unit": "years"},
         }
 
@@ -214,7 +248,9 @@ class AgeTask(StoredTask):
             raise ArtifactError(str(artifact.path), why, "Audit the artifacts of an age model")
         ends = np.cumsum([len(part) for part in parts])[:-1]
         logits, ages = (np.split(outputs[name], ends) for name in ("age_logits", "expected_age"))
-        return [truth(part, logit, age) for part, logit, age in zip(parts, logits, ages, strict=True)]
+        return [
+            truth(part, logit, age) for part, logit, age in zip(parts, logits, ages, strict=True)
+        ]
 
 
 def soft_groups(center_G: Tensor, age_B: Tensor) -> Tensor:
@@ -223,7 +259,9 @@ def soft_groups(center_G: Tensor, age_B: Tensor) -> Tensor:
 
 
 def group_centers(age_N: Tensor, group_N: Tensor, edges: tuple[float, ...]) -> tuple[float, ...]:
-    """Mean training age of each group in years; the middle of the group where no sample falls into it."""
+    """Mean training age of each group in years; the middle of the group where no sample falls into
+    it.
+    """
     centers = []
     for group, (low, high) in enumerate(itertools.pairwise(edges)):
         ages = age_N[group_N == group]

@@ -45,11 +45,13 @@ def train_age(
     role: str = "original",
     adopted: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
-    """Trains, measures and saves an age predictor; an unfinished run of the same kind at `out` is continued.
+    """Trains, measures and saves an age predictor; an unfinished run of the same kind at `out` is
+    continued.
 
     Args:
         dataset: data with ages at ``recipe.image_size``.
-        split: with an empty forget set for an original; with one, the retain set is trained on (the oracle).
+        split: with an empty forget set for an original; with one, the retain set is trained on (the
+            oracle).
         recipe: how to train.
         out: checkpoint folder; ``.NAME.training`` beside it holds the state until the end.
         seed: of weights, order and augmentation.
@@ -58,7 +60,8 @@ def train_age(
         show: progress bar.
         label: in front of the bar.
         role: "original" or "retrained", for the record.
-        adopted: how somebody else's network is built, see `unplug.plugins.Adopted`; None takes the recipe's size of ours.
+        adopted: how somebody else's network is built, see `unplug.plugins.Adopted`; None takes the
+            recipe's size of ours.
 
     Returns:
         The saved checkpoint.
@@ -91,10 +94,21 @@ def train_age(
     sets = task.sets(dataset, split, device)
     state = StateFile(path=work / "state.safetensors", fingerprint=fingerprint(**facts))
     done = fit_new(
-        task, sets.train, sets.validation, seed=seed, state=state, show=show, label=label,
+        task,
+        sets.train,
+        sets.validation,
+        seed=seed,
+        state=state,
+        show=show,
+        label=label,
         on_epoch=lambda row: append_metrics(work / "metrics.jsonl", row),
-    )  # fmt: skip
-    cost = {"forward": done.passes, "backward": done.passes, "wall_s": done.wall_s, "device": describe_device(device)}
+    )
+    cost = {
+        "forward": done.passes,
+        "backward": done.passes,
+        "wall_s": done.wall_s,
+        "device": describe_device(device),
+    }
     record = {
         **age_record(task, done.model, sets, dataset, split, seed=seed, role=role, cost=cost),
         "history": list(done.history),
@@ -107,9 +121,19 @@ def train_age(
 
 
 def age_record(
-    task: AgeTask, model: nn.Module, sets: Sets, dataset: Dataset, split: Split, *, seed: int, role: str, cost: dict[str, Any]
+    task: AgeTask,
+    model: nn.Module,
+    sets: Sets,
+    dataset: Dataset,
+    split: Split,
+    *,
+    seed: int,
+    role: str,
+    cost: dict[str, Any],
 ) -> dict[str, Any]:
-    """What ``unplug.json`` says of an age predictor: where it comes from, what it cost, and what it is worth on each set."""
+    """What ``unplug.json`` says of an age predictor: where it comes from, what it cost, and what it
+    is worth on each set.
+    """
     return {
         "schema": task.schema,
         "role": role,
@@ -118,7 +142,10 @@ def age_record(
         "recipe": task.recipe.to_dict(),
         "seed": seed,
         "cost": cost,
-        "metrics": {name: task.metrics(model, getattr(sets, name)) for name in ("train", "validation", "test")},
+        "metrics": {
+            name: task.metrics(model, getattr(sets, name))
+            for name in ("train", "validation", "test")
+        },
         "versions": versions(),
     }
 
@@ -126,7 +153,11 @@ def age_record(
 def check_data(dataset: Dataset, split: Split, recipe: Recipe) -> None:
     """`DataError` where a split is of other data, or the data of another size than the recipe says."""
     if split.data_digest != dataset.digest:
-        raise DataError(f"data {dataset.spec}", "the split was made from other data (digest differs)", "Make the split again")
+        raise DataError(
+            f"data {dataset.spec}",
+            "the split was made from other data (digest differs)",
+            "Make the split again",
+        )
     if dataset.size != recipe.image_size:
         why = f"its images have {dataset.size} pixels where the recipe says {recipe.image_size}"
         raise DataError(f"data {dataset.spec}", why, "Load it at the recipe's size")
@@ -138,10 +169,18 @@ def append_metrics(path: Path, row: dict[str, Any]) -> None:
         with path.open("a", encoding="utf-8") as handle:
             handle.write(json.dumps(row, sort_keys=True) + "\n")
     except OSError as error:
-        raise OutputError(str(path), error.strerror or str(error), "Free some space and run the same command again") from error
+        raise OutputError(
+            str(path),
+            error.strerror or str(error),
+            "Free some space and run the same command again",
+        ) from error
 
 
 def write_metrics(path: Path, history: tuple[dict[str, Any], ...]) -> None:
-    """Writes the whole ``metrics.jsonl`` of a finished training (an interrupted one may have repeated a row)."""
+    """Writes the whole ``metrics.jsonl`` of a finished training (an interrupted one may have
+    repeated a row).
+    """
     with atomic_path(path, private=True) as temporary:
-        temporary.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in history), encoding="utf-8")
+        temporary.write_text(
+            "".join(json.dumps(row, sort_keys=True) + "\n" for row in history), encoding="utf-8"
+        )

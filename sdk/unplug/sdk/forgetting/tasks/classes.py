@@ -1,4 +1,5 @@
-"""Image classifiers: ResNet-18, the network that unlearning benchmarks are run on; it is measured, not shipped.
+"""Image classifiers: ResNet-18, the network that unlearning benchmarks are run on; it is measured,
+not shipped.
 
 Shapes: B batch, C channels, H = W side, G classes.
 """
@@ -14,7 +15,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unplug.core import InputError
-from unplug.sdk.learning.training import Fit, LabelledBatch, Recipe, SampleSet, StateFile, Task, fit_new
+from unplug.sdk.learning.training import (
+    Fit,
+    LabelledBatch,
+    Recipe,
+    SampleSet,
+    StateFile,
+    Task,
+    fit_new,
+)
 
 STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))  # width factor and stride, two blocks each
 
@@ -30,7 +39,9 @@ class BasicBlock(nn.Module):
         self.norm2 = nn.BatchNorm2d(outputs)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inputs != outputs:
-            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+            )
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
         """(B, C, H, W) to (B, outputs, H / stride, W / stride)."""
@@ -52,8 +63,9 @@ class ResNet18(nn.Module):
         torch.Size([2, 4])
 
     Reference:
-        He et al., Deep Residual Learning for Image Recognition, 2016, table 1 (7x7 stem with pooling at any input size,
-        as the starting kit of the 2023 unlearning challenge has it on CIFAR-10).
+        He et al., Deep Residual Learning for Image Recognition, 2016, table 1 (7x7 stem with
+        pooling at any input size, as the starting kit of the 2023 unlearning challenge has it on
+        CIFAR-10).
     """
 
     def __init__(self, classes: int = 10, width: int = 64, dropout: float = 0.0) -> None:
@@ -99,12 +111,16 @@ class ClassTask(Task):
 
     def __post_init__(self) -> None:
         if self.recipe.size != "resnet18" or self.recipe.loss != "ce":
-            raise InputError("classifier recipe", "it is for another network", "Use size resnet18 and loss ce")
+            raise InputError(
+                "classifier recipe", "it is for another network", "Use size resnet18 and loss ce"
+            )
 
     @classmethod
     def of(cls, recipe: Recipe, classes: int, width: int = 64) -> Self:
         """With G classes, at least 2; their edges are 0, 1, ..., G."""
-        return cls(recipe=recipe, edges=tuple(float(edge) for edge in range(classes + 1)), width=width)
+        return cls(
+            recipe=recipe, edges=tuple(float(edge) for edge in range(classes + 1)), width=width
+        )
 
     @property
     def ignorance(self) -> float:
@@ -119,7 +135,14 @@ class ClassTask(Task):
         """Nothing is kept beside the weights."""
 
     def fit(
-        self, train: SampleSet, validation: SampleSet, *, seed: int, state: StateFile | None, show: bool, label: str
+        self,
+        train: SampleSet,
+        validation: SampleSet,
+        *,
+        seed: int,
+        state: StateFile | None,
+        show: bool,
+        label: str,
     ) -> Fit:
         """Trains a new classifier in the recipe's epochs."""
         return fit_new(self, train, validation, seed=seed, state=state, show=show, label=label)
@@ -127,7 +150,9 @@ class ClassTask(Task):
     def loss(self, model: nn.Module, outputs: Mapping[str, Tensor], batch: LabelledBatch) -> Tensor:
         """Training loss (B,), labels smoothed as the recipe says."""
         smoothing = self.recipe.smoothing
-        return F.cross_entropy(self.logits(outputs), batch.group_B, reduction="none", label_smoothing=smoothing)
+        return F.cross_entropy(
+            self.logits(outputs), batch.group_B, reduction="none", label_smoothing=smoothing
+        )
 
     def log_prob(self, outputs: Mapping[str, Tensor], batch: LabelledBatch) -> Tensor:
         """log softmax(z)_y of the true class (B,)."""

@@ -1,7 +1,9 @@
-"""What is asked of a network of others before any data are read: does it answer, learn and forget as every step needs it?
+"""What is asked of a network of others before any data are read: does it answer, learn and forget
+as every step needs it?
 
-Each picture has one answer, whatever stands beside it and however often it is asked; the answers are logits; and a step of
-training runs, in channels-last memory or, where the network does not take that, in contiguous one.
+Each picture has one answer, whatever stands beside it and however often it is asked; the answers
+are logits; and a step of training runs, in channels-last memory or, where the network does not take
+that, in contiguous one.
 
 Shapes: B batch, C colours, H = W side in pixels, G age groups.
 """
@@ -72,37 +74,53 @@ class FirstCheck:
 
 @settled
 def check_network(
-    adopted: Adopted, image_size: int, edges: Sequence[float], *, weights: Path | None = None, device: torch.device = CPU
+    adopted: Adopted,
+    image_size: int,
+    edges: Sequence[float],
+    *,
+    weights: Path | None = None,
+    device: torch.device = CPU,
 ) -> FirstCheck:
-    """Builds a predictor around a network of others, and asks it all that training, forgetting and export will ask.
+    """Builds a predictor around a network of others, and asks it all that training, forgetting and
+    export will ask.
 
     Args:
         adopted: how the network is built.
         image_size: side of the pictures in pixels.
         edges: G + 1 age-group borders in years.
-        weights: safetensors of the trained network, with its own names of tensors; None leaves the weights that it begins with.
+        weights: safetensors of the trained network, with its own names of tensors; None leaves the
+            weights that it begins with.
         device: where it is asked.
 
     Raises:
-        InputError: it cannot be built, answers otherwise, answers a picture by what stands beside it, or does not learn; says
-            which layer is suspect.
+        InputError: it cannot be built, answers otherwise, answers a picture by what stands beside
+            it, or does not learn; says which layer is suspect.
         CheckpointError: the weights are a pickle, or not this network's.
     """
     model = _built(adopted, image_size, edges)
     assert model.network is not None
     if weights is not None:
-        _Asked(adopted, model.network, image_size, model.groups, CPU).answers()  # of another form no weights of it fit
+        _Asked(
+            adopted, model.network, image_size, model.groups, CPU
+        ).answers()  # of another form no weights of it fit
         try:
             load_weights(model.network.inner, weights)
         except CheckpointError as error:
-            fix = "Save the state dict of just this network: safetensors.torch.save_file(network.state_dict(), FILE)"
+            fix = (
+                "Save the state dict of just this network: "
+                "safetensors.torch.save_file(network.state_dict(), FILE)"
+            )
             raise CheckpointError(error.what, error.why, fix) from error
-    asked = _Asked(adopted, copy.deepcopy(model.network).to(device), image_size, model.groups, device)
+    asked = _Asked(
+        adopted, copy.deepcopy(model.network).to(device), image_size, model.groups, device
+    )
     asked.answers_each_picture()
     asked.answers_logits()
     notes = [*asked.unusual(), *asked.learns()]
     if why := asked.channels_last():
-        notes.append(f"it computes in contiguous memory, for it does not take channels-last ({why})")
+        notes.append(
+            f"it computes in contiguous memory, for it does not take channels-last ({why})"
+        )
         adopted = replace(adopted, contiguous=True)
         state = model.state_dict()
         model = _built(adopted, image_size, edges)
@@ -111,9 +129,15 @@ def check_network(
 
 
 def check_and_trust(
-    adopted: Adopted, image_size: int, edges: Sequence[float], *, weights: Path | None = None, device: torch.device = CPU
+    adopted: Adopted,
+    image_size: int,
+    edges: Sequence[float],
+    *,
+    weights: Path | None = None,
+    device: torch.device = CPU,
 ) -> None:
-    """`check_network` in a process of its own, with a bound on memory and time; code that passed it may run here from then on.
+    """`check_network` in a process of its own, with a bound on memory and time; code that passed it
+    may run here from then on.
 
     Args:
         adopted, image_size, edges, weights, device: see `check_network`.
@@ -165,8 +189,12 @@ def check_apart(job: Job) -> Reply:
 
 
 def _built(adopted: Adopted, image_size: int, edges: Sequence[float]) -> AgePredictor:
-    """A predictor with the weights that its network begins with, which can be built again from what a checkpoint holds."""
-    model = AgePredictor(size=ADOPTED, image_size=image_size, age_edges=edges, network=adopted.to_dict())
+    """A predictor with the weights that its network begins with, which can be built again from what
+    a checkpoint holds.
+    """
+    model = AgePredictor(
+        size=ADOPTED, image_size=image_size, age_edges=edges, network=adopted.to_dict()
+    )
     what = f"network {adopted.factory}"
     if lazy := [name for name, item in model.named_parameters() if is_lazy(item)]:
         why = f"{_inner(lazy[0])} has no size before its first picture"
@@ -175,15 +203,28 @@ def _built(adopted: Adopted, image_size: int, edges: Sequence[float]) -> AgePred
         with torch.device("meta"):
             adopted.build(model.groups)
     except InputError as error:
-        why = f"a checkpoint's size is checked without memory (on torch's device meta), where {error.why}"
-        raise InputError(what, why, "Compute sizes and rates with Python's numbers or NumPy, not with tensors") from error
-    if other := [f"{_inner(name)} is {item.dtype}" for name, item in model.named_parameters() if item.dtype != torch.float32]:
-        raise InputError(what, f"its parameter {other[0]}", "Let the factory return float32: network.float()")
+        why = (
+            "a checkpoint's size is checked without memory (on torch's device meta), where "
+            f"{error.why}"
+        )
+        raise InputError(
+            what, why, "Compute sizes and rates with Python's numbers or NumPy, not with tensors"
+        ) from error
+    if other := [
+        f"{_inner(name)} is {item.dtype}"
+        for name, item in model.named_parameters()
+        if item.dtype != torch.float32
+    ]:
+        raise InputError(
+            what, f"its parameter {other[0]}", "Let the factory return float32: network.float()"
+        )
     try:
         copy.deepcopy(model)
     except Exception as error:
         raise InputError(
-            what, f"it cannot be copied ({_told(error)})", "Keep tensors as parameters or buffers alone"
+            what,
+            f"it cannot be copied ({_told(error)})",
+            "Keep tensors as parameters or buffers alone",
         ) from error
     return model
 
@@ -191,10 +232,16 @@ def _built(adopted: Adopted, image_size: int, edges: Sequence[float]) -> AgePred
 class _Asked:
     """One network, its pictures and what it said of them."""
 
-    def __init__(self, adopted: Adopted, network: Normalized, size: int, groups: int, device: torch.device) -> None:
+    def __init__(
+        self, adopted: Adopted, network: Normalized, size: int, groups: int, device: torch.device
+    ) -> None:
         self.what, self.network, self.size, self.groups, self.device = (
-            f"network {adopted.factory}", network, size, groups, device,
-        )  # fmt: skip
+            f"network {adopted.factory}",
+            network,
+            size,
+            groups,
+            device,
+        )
         self.image_BCHW = self._pictures(size)
         self.answer_BG = torch.empty(0)
 
@@ -202,7 +249,9 @@ class _Asked:
         """Noise of rising brightness: a mean over the batch differs from each."""
         bright_B111 = (torch.arange(PICTURES) + 1.0)[:, None, None, None] / PICTURES
         generator = torch.Generator().manual_seed(0)
-        return (torch.rand(PICTURES, 3, size, size, generator=generator) * bright_B111).to(self.device)
+        return (torch.rand(PICTURES, 3, size, size, generator=generator) * bright_B111).to(
+            self.device
+        )
 
     def refuse(self, why: str, fix: str) -> InputError:
         return InputError(self.what, why, fix)
@@ -222,36 +271,58 @@ class _Asked:
             if not _alike(self.answer_BG, again_BG):
                 suspect = self._suspect(image_BCHW, slice(None))
                 raise self.refuse(
-                    f"the same pictures twice have two answers, also in evaluation; suspect is {suspect}",
-                    "Let it draw nothing and keep nothing there (F.dropout needs training=self.training)",
+                    "the same pictures twice have two answers, also in evaluation; suspect is "
+                    f"{suspect}",
+                    "Let it draw nothing and keep nothing there (F.dropout needs "
+                    "training=self.training)",
                 )
             for start, stop in ((0, 1), (1, PICTURES), (0, 2)):
-                part_BG = self._asked(network, image_BCHW[start:stop], f" with {counted(stop - start, 'picture')} at a time")
+                part_BG = self._asked(
+                    network,
+                    image_BCHW[start:stop],
+                    f" with {counted(stop - start, 'picture')} at a time",
+                )
                 if not _alike(self.answer_BG[start:stop], part_BG):
                     suspect = self._suspect(image_BCHW, slice(start, stop))
                     raise self.refuse(
-                        f"it answers a picture otherwise beside other pictures, also in evaluation; suspect is {suspect}",
-                        "Let it look at each picture by itself there (batch norm: with track_running_stats and eval())",
+                        "it answers a picture otherwise beside other pictures, also in "
+                        f"evaluation; suspect is {suspect}",
+                        "Let it look at each picture by itself there (batch norm: with "
+                        "track_running_stats and eval())",
                     )
         for name, value in network.state_dict().items():
             if name not in before:
-                why = f"it makes {_inner(name)} when it answers first, where no optimizer and no file knows of it"
+                why = (
+                    f"it makes {_inner(name)} when it answers first, where no optimizer and no "
+                    "file knows of it"
+                )
                 raise self.refuse(why, "Make all of its layers in __init__")
             if not torch.equal(value, before[name]):
-                why = f"asking it changes {_inner(name)}, also in evaluation: it would remember whom it saw"
+                why = (
+                    f"asking it changes {_inner(name)}, also in evaluation: it would remember whom "
+                    "it saw"
+                )
                 raise self.refuse(why, "Change buffers while it trains alone (if self.training)")
 
     def answers_logits(self) -> None:
-        """What is squashed into a range stays there however large the last layer is; a loss of logits would not know it."""
+        """What is squashed into a range stays there however large the last layer is; a loss of
+        logits would not know it.
+        """
         self._no_probabilities(self.answer_BG, "")
         if self._held():
             how = "0 and 1 (a sigmoid?)" if self.answer_BG.min() >= 0.0 else "-1 and 1 (a tanh?)"
-            raise self.refuse(f"each answer is held between {how}: no group can be far more likely than another", LOGITS)
+            raise self.refuse(
+                f"each answer is held between {how}: no group can be far more likely than another",
+                LOGITS,
+            )
 
     def _no_probabilities(self, answer_BG: Tensor, when: str) -> None:
         sums_B = answer_BG.detach().sum(dim=1)
         if answer_BG.min() >= 0.0 and _alike(torch.ones_like(sums_B), sums_B):
-            why = f"it answers with probabilities{when} (they add up to 1 and are never below 0), not with logits"
+            why = (
+                f"it answers with probabilities{when} (they add up to 1 and are never below 0), "
+                "not with logits"
+            )
             raise self.refuse(why, LOGITS)
 
     def _held(self) -> bool:
@@ -262,7 +333,9 @@ class _Asked:
         with torch.no_grad(), ExitStack() as stack:
             for module in self.network.eval().modules():
                 if any(True for _ in module.parameters(recurse=False)):
-                    stack.callback(module.register_forward_hook(lambda module, *_: order.append(module)).remove)
+                    stack.callback(
+                        module.register_forward_hook(lambda module, *_: order.append(module)).remove
+                    )
             self.network(self.image_BCHW)
         return bool(order) and not any(self._escapes(module) for module in reversed(order))
 
@@ -277,26 +350,42 @@ class _Asked:
         return bool((answer_BG.isfinite() & (answer_BG.abs() > 1.0 + ALIKE)).any())
 
     def unusual(self) -> list[str]:
-        """What is told of answers that are logits. By the deviation of a picture of one colour, 0, some networks divide."""
+        """What is told of answers that are logits. By the deviation of a picture of one colour, 0,
+        some networks divide.
+        """
         sums_B = self.answer_BG.exp().sum(dim=1)
         log = bool((self.answer_BG <= 0.0).all()) and _alike(torch.ones_like(sums_B), sums_B)
-        notes = ["its answers are logarithms of probabilities, which are logits like any"] if log else []
+        notes = (
+            ["its answers are logarithms of probabilities, which are logits like any"]
+            if log
+            else []
+        )
         with torch.no_grad():
             black_BG = self.network.eval()(torch.zeros_like(self.image_BCHW))
-        return notes if bool(black_BG.isfinite().all()) else [*notes, "of a picture of one colour its answer is no number"]
+        return (
+            notes
+            if bool(black_BG.isfinite().all())
+            else [*notes, "of a picture of one colour its answer is no number"]
+        )
 
     def learns(self) -> list[str]:
         """A step of training: what is told of it."""
         network = copy.deepcopy(self.network).train()
         said: list[Any] = []
-        handle = network.inner.register_forward_hook(lambda _module, _given, answer: said.append(answer))
+        handle = network.inner.register_forward_hook(
+            lambda _module, _given, answer: said.append(answer)
+        )
         for count in (2, PICTURES):
             network.zero_grad(set_to_none=True)
             answer_BG = self._asked(network, self.image_BCHW[:count], " while it trains")
             self._no_probabilities(answer_BG, " while it trains")
             if not answer_BG.requires_grad:
                 why = "nothing in it learns: its answers have no gradient"
-                raise self.refuse(why, "Leave out detach() and no_grad() while it trains, and let parameters ask for gradients")
+                raise self.refuse(
+                    why,
+                    "Leave out detach() and no_grad() while it trains, and let parameters ask for "
+                    "gradients",
+                )
             try:
                 self._backward(answer_BG)
             except Exception as error:
@@ -307,13 +396,16 @@ class _Asked:
         for name, item in learning.items():
             if item.grad is not None and not bool(item.grad.isfinite().all()):
                 raise self.refuse(
-                    f"the gradient of {_inner(name)} is no number", "Check its forward for divisions and roots of 0"
+                    f"the gradient of {_inner(name)} is no number",
+                    "Check its forward for divisions and roots of 0",
                 )
         self._copies(network)
         return [*_more(said), *_untouched(network, learning)]
 
     def _copies(self, network: Normalized) -> None:
-        """What an average or an unlearned model begins with is a copy, also of a network that has seen pictures."""
+        """What an average or an unlearned model begins with is a copy, also of a network that has
+        seen pictures.
+        """
         try:
             copy.deepcopy(network)
         except Exception as error:
@@ -323,7 +415,10 @@ class _Asked:
                 for name, value in vars(module).items()
                 if isinstance(value, Tensor) and value.grad_fn is not None
             ]
-            why = f"it keeps what it computed of pictures ({kept[0] if kept else _told(error)}), so it cannot be copied"
+            why = (
+                f"it keeps what it computed of pictures ({kept[0] if kept else _told(error)}), so "
+                "it cannot be copied"
+            )
             raise self.refuse(why, "Keep nothing between calls, or detach() it") from error
 
     def channels_last(self) -> str:
@@ -331,7 +426,11 @@ class _Asked:
         other = copy.deepcopy(self.network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         image_BCHW = self.image_BCHW.contiguous(memory_format=torch.channels_last)
         try:
-            pairs = zip(self._gradient(self.network, self.image_BCHW), self._gradient(other, image_BCHW), strict=True)
+            pairs = zip(
+                self._gradient(self.network, self.image_BCHW),
+                self._gradient(other, image_BCHW),
+                strict=True,
+            )
             same = all(_alike(one, two) for one, two in pairs)
             self._backward(other.train()(image_BCHW))
         except Exception as error:  # noqa: BLE001 (contiguous memory it takes: the same was asked there)
@@ -344,7 +443,10 @@ class _Asked:
         answer_BG = network(image_BCHW)
         if answer_BG.requires_grad:
             self._backward(answer_BG)
-        return [answer_BG.detach(), *(item.grad for item in network.parameters() if item.grad is not None)]
+        return [
+            answer_BG.detach(),
+            *(item.grad for item in network.parameters() if item.grad is not None),
+        ]
 
     def _backward(self, answer_BG: Tensor) -> None:
         """Of a loss in which every group has a part."""
@@ -357,12 +459,17 @@ class _Asked:
             answer = network(image_BCHW)
         except Exception as error:
             why = f"on pictures of {self.size} pixels{when} it raised {_told(error)}"
-            raise self.refuse(why, self._way_out() if not when else "Let it take any number of pictures") from error
+            raise self.refuse(
+                why, self._way_out() if not when else "Let it take any number of pictures"
+            ) from error
         count = len(image_BCHW)
         if not isinstance(answer, Tensor) or answer.shape != (count, self.groups):
             raise self._other_form(answer, count, when)
         if not answer.is_floating_point() or not bool(answer.isfinite().all()):
-            raise self.refuse(f"what it answers{when} is no number", "Check its forward, and what its weights begin with")
+            raise self.refuse(
+                f"what it answers{when} is no number",
+                "Check its forward, and what its weights begin with",
+            )
         return answer
 
     def _other_form(self, answer: Any, count: int, when: str) -> InputError:
@@ -373,9 +480,16 @@ class _Asked:
             )
         known = f" of {', '.join(map(str, answer))}" if isinstance(answer, dict) else ""
         whole = isinstance(answer, Tensor) and answer.ndim > 0 and len(answer) == count
-        gave = list(answer.shape[1 if whole else 0 :]) if isinstance(answer, Tensor) else f"{type(answer).__name__}{known}"
+        gave = (
+            list(answer.shape[1 if whole else 0 :])
+            if isinstance(answer, Tensor)
+            else f"{type(answer).__name__}{known}"
+        )
         why = f"it answers a picture{when} with {gave} where the borders make {self.groups} groups"
-        fix = "Give `edges` with one border more than it has answers; a network that says one number has no groups to decide by"
+        fix = (
+            "Give `edges` with one border more than it has answers; a network that says one number "
+            "has no groups to decide by"
+        )
         return self.refuse(why, "Name its answer logits or out, or put it first" if known else fix)
 
     def _way_out(self) -> str:
@@ -397,17 +511,26 @@ class _Asked:
             rows = [item[part] if len(item) == len(image_BCHW) else item for item in one]
             given, said = map(_alike, rows, two)
             if not said:
-                return f"its layer {name} ({kind})" if given else f"what its forward does in front of its layer {name} ({kind})"
+                return (
+                    f"its layer {name} ({kind})"
+                    if given
+                    else f"what its forward does in front of its layer {name} ({kind})"
+                )
         return "what its forward does behind its last layer"
 
 
 def _watched(network: Normalized, image_BCHW: Tensor) -> list[tuple[str, str, Tensor, Tensor]]:
-    """Name, kind, input and output of each layer within the network, in the order in which they answer."""
+    """Name, kind, input and output of each layer within the network, in the order in which they
+    answer.
+    """
     seen: list[tuple[str, str, Tensor, Tensor]] = []
 
     def watch(name: str) -> Any:
         def look(module: nn.Module, given: tuple[Any, ...], answer: Any) -> None:
-            first, said = next((item for item in given if isinstance(item, Tensor)), None), first_answer(answer)
+            first, said = (
+                next((item for item in given if isinstance(item, Tensor)), None),
+                first_answer(answer),
+            )
             if first is not None and isinstance(said, Tensor):
                 seen.append((name, type(module).__name__, first.clone(), said.clone()))
 
@@ -426,7 +549,10 @@ def _more(said: Sequence[Any]) -> list[str]:
     if not said or isinstance(said[-1], Tensor):
         return []
     kind = type(said[-1]).__name__
-    return [f"while it trains it answers more than logits ({kind}): the logits are taken, auxiliary losses are left out"]
+    return [
+        f"while it trains it answers more than logits ({kind}): the logits are taken, auxiliary "
+        "losses are left out"
+    ]
 
 
 def _untouched(network: nn.Module, learning: dict[str, nn.Parameter]) -> list[str]:
@@ -436,7 +562,10 @@ def _untouched(network: nn.Module, learning: dict[str, nn.Parameter]) -> list[st
     notes = []
     for names, why in ((idle, "get no gradient"), (frozen, "are frozen")):
         if names:
-            notes.append(f"{counted(len(names), 'parameter')} of it {why} (first: {names[0]}) and stay as they are")
+            notes.append(
+                f"{counted(len(names), 'parameter')} of it {why} (first: {names[0]}) and stay as "
+                "they are"
+            )
     return notes
 
 

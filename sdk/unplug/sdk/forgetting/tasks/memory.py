@@ -42,7 +42,8 @@ class Footprint:
 
 
 def footprint(model: nn.Module, image_size: int, device: torch.device) -> Footprint:
-    """Measures a model by two small training passes of a copy: every tensor that autograd saves is counted once.
+    """Measures a model by two small training passes of a copy: every tensor that autograd saves is
+    counted once.
 
     Args:
         model: left as it is.
@@ -58,9 +59,14 @@ def footprint(model: nn.Module, image_size: int, device: torch.device) -> Footpr
 
 
 def footprint_of(
-    model: nn.Module, example: Callable[[int], tuple[Tensor, ...]], sample: int, device: torch.device, *,
-    frozen: nn.Module | None = None, measured_at: int = EVAL_BATCH,
-) -> Footprint:  # fmt: skip
+    model: nn.Module,
+    example: Callable[[int], tuple[Tensor, ...]],
+    sample: int,
+    device: torch.device,
+    *,
+    frozen: nn.Module | None = None,
+    measured_at: int = EVAL_BATCH,
+) -> Footprint:
     """`footprint` of a model that takes something else than images.
 
     Args:
@@ -68,8 +74,8 @@ def footprint_of(
         example: count to the inputs of that many samples, on the device.
         sample: bytes of one sample's input.
         device: where the step will run.
-        frozen: a network that the model computes with and that is on the device already: its weights are saved for the
-            backward pass, and take no more memory by it.
+        frozen: a network that the model computes with and that is on the device already: its
+            weights are saved for the backward pass, and take no more memory by it.
         measured_at: see `Footprint`.
     """
     probe = copy.deepcopy(model).to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
@@ -93,8 +99,12 @@ def image_bytes(image_size: int, samples: int) -> int:
     return samples * (3 * image_size**2 + FLOAT + 8)
 
 
-def _saved(probe: nn.Module, example: tuple[Tensor, ...], device: torch.device, there: Sequence[Tensor]) -> list[int]:
-    """Bytes of each storage that a training pass keeps for its backward pass, those that are `there` anyway left out."""
+def _saved(
+    probe: nn.Module, example: tuple[Tensor, ...], device: torch.device, there: Sequence[Tensor]
+) -> list[int]:
+    """Bytes of each storage that a training pass keeps for its backward pass, those that are
+    `there` anyway left out.
+    """
     own = {parameter.untyped_storage().data_ptr() for parameter in there}
     found: dict[int, int] = {}
 
@@ -104,7 +114,11 @@ def _saved(probe: nn.Module, example: tuple[Tensor, ...], device: torch.device, 
             found[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), autocast(device):
+    with (
+        torch.enable_grad(),
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        autocast(device),
+    ):
         outputs = probe(*example)  # alive until the sizes are read: no address is used twice
     assert outputs
     return list(found.values())

@@ -33,7 +33,15 @@ from unplug.sdk.drawing.diffusion import (
     use_fast_attention,
 )
 from unplug.sdk.learning.data import Dataset, Split
-from unplug.sdk.learning.training import Fit, LossPredictions, Predictions, SampleSet, Sets, StateFile, predict
+from unplug.sdk.learning.training import (
+    Fit,
+    LossPredictions,
+    Predictions,
+    SampleSet,
+    Sets,
+    StateFile,
+    predict,
+)
 
 from .memory import Footprint, footprint_of
 from .needs import Need
@@ -42,8 +50,8 @@ from .stored import StoredTask
 
 @dataclass(frozen=True, kw_only=True)
 class PluginTask(StoredTask):
-    """Predicting noise or velocity beside one base. log p(x) is -loss up to a constant, as in the evidence bound of a
-    diffusion model.
+    """Predicting noise or velocity beside one base. log p(x) is -loss up to a constant, as in the
+    evidence bound of a diffusion model.
 
     Args:
         recipe: how plugins are trained.
@@ -75,19 +83,33 @@ class PluginTask(StoredTask):
         record = checkpoint.record
         if missing := [".".join(path) for path in NEEDED if not _says(record, path)]:
             why = f"its unplug.json says no {', '.join(missing)}, so it cannot be trained again"
-            raise CheckpointError(str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote")
-        if record.get("start"):
-            why = "its training went on from another plugin's weights, and what that one saw is not on its record"
             raise CheckpointError(
-                str(checkpoint.path), why, "Train it without `unplug train plugin --start`, and forget with that one"
+                str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote"
+            )
+        if record.get("start"):
+            why = (
+                "its training went on from another plugin's weights, and what that one saw is not "
+                "on its record"
+            )
+            raise CheckpointError(
+                str(checkpoint.path),
+                why,
+                "Train it without `unplug train plugin --start`, and forget with that one",
             )
         beside = _open_base(checkpoint, device, base)
-        use_fast_attention(beside.unet, device)  # as training does: numbers must not depend on what was trained before
+        # as training does: numbers must not depend on what was trained before
+        use_fast_attention(beside.unet, device)
         checkpoint.model.check_base(beside.unet)
         recipe = ControlRecipe.from_dict(record["recipe"])
         fast = pick_precision(recipe.precision, device) == "bf16"
         frame = frame_of(CONTROLS.get("plugin")(), beside, recipe, fast=fast)
-        return cls(recipe=recipe, edges=(0.0, 1.0), frame=frame, record=record, iospec=checkpoint.model.iospec)
+        return cls(
+            recipe=recipe,
+            edges=(0.0, 1.0),
+            frame=frame,
+            record=record,
+            iospec=checkpoint.model.iospec,
+        )
 
     @property
     def ignorance(self) -> float:
@@ -101,24 +123,44 @@ class PluginTask(StoredTask):
 
     def build(self, train: SampleSet) -> nn.Module:
         """A plugin whose projections are zero."""
-        network = self.frame.control.build(self.frame.base.unet, condition=self.condition, image_size=self.image_size)
+        network = self.frame.control.build(
+            self.frame.base.unet, condition=self.condition, image_size=self.image_size
+        )
         return Steered(network, self.frame)
 
     def refresh(self, model: nn.Module, retain: SampleSet) -> None:
         """Nothing is kept beside the weights."""
 
     def fit(
-        self, train: SampleSet, validation: SampleSet, *, seed: int, state: StateFile | None, show: bool, label: str
+        self,
+        train: SampleSet,
+        validation: SampleSet,
+        *,
+        seed: int,
+        state: StateFile | None,
+        show: bool,
+        label: str,
     ) -> Fit:
         """By steps, as `unplug train plugin` does."""
         assert isinstance(train, NoiseSet)
         done = fit_control(
-            self.frame.control, self.frame.base, train.control_set, self.recipe, condition=self.condition,
-            image_size=self.image_size, seed=seed, device=train.device, state_path=None if state is None else state.path,
-            facts=None if state is None else {"run": state.fingerprint}, show=show,
-        )  # fmt: skip
-        model = Steered(done.model.network, self.frame).requires_grad_(True)  # an average is not trained, a model may be
-        return Fit(model=model.eval(), history=done.history, passes=done.samples, wall_s=done.wall_s)
+            self.frame.control,
+            self.frame.base,
+            train.control_set,
+            self.recipe,
+            condition=self.condition,
+            image_size=self.image_size,
+            seed=seed,
+            device=train.device,
+            state_path=None if state is None else state.path,
+            facts=None if state is None else {"run": state.fingerprint},
+            show=show,
+        )
+        # an average is not trained, a model may be
+        model = Steered(done.model.network, self.frame).requires_grad_(True)
+        return Fit(
+            model=model.eval(), history=done.history, passes=done.samples, wall_s=done.wall_s
+        )
 
     def loss(self, model: nn.Module, outputs: Mapping[str, Tensor], batch: NoiseBatch) -> Tensor:
         """Training loss (B,): a `Steered` plugin computes its own."""
@@ -137,27 +179,58 @@ class PluginTask(StoredTask):
         """Side in pixels of the pictures that the base draws."""
         return image_size_of(self.frame.base)
 
-    def sets(self, dataset: Dataset, split: Split, device: torch.device, *, show: bool = False) -> Sets:
-        """Latents, embeddings and conditions; samples in which the condition is not found were never trained on."""
+    def sets(
+        self, dataset: Dataset, split: Split, device: torch.device, *, show: bool = False
+    ) -> Sets:
+        """Latents, embeddings and conditions; samples in which the condition is not found were
+        never trained on.
+        """
         kind, settings = self.condition, self.record["condition"]["settings"]
         _check_condition(_made_of(self.record), identity(build_condition(kind, settings)))
         data, _ = load_control_set(
-            self.frame.base, dataset, kind, settings, captions=self.recipe.captions, seed=self._captions_seed(), show=show
+            self.frame.base,
+            dataset,
+            kind,
+            settings,
+            captions=self.recipe.captions,
+            seed=self._captions_seed(),
+            show=show,
         )
         if data.captions_sha256 != self.record["captions"]:
-            why = "its captions are not those that the plugin was trained with (their SHA-256 differs)"
-            raise DataError(f"data {dataset.spec}", why, "Give the captions of its training, unchanged")
-        named = {"train": split.retain, "forget": split.forget, "validation": split.validation, "test": split.test}
-        parts = {name: NoiseSet.of(data.subset(ids), self.frame, device) for name, ids in named.items()}
+            why = (
+                "its captions are not those that the plugin was trained with (their SHA-256 "
+                "differs)"
+            )
+            raise DataError(
+                f"data {dataset.spec}", why, "Give the captions of its training, unchanged"
+            )
+        named = {
+            "train": split.retain,
+            "forget": split.forget,
+            "validation": split.validation,
+            "test": split.test,
+        }
+        parts = {
+            name: NoiseSet.of(data.subset(ids), self.frame, device) for name, ids in named.items()
+        }
         for name, ids in named.items():
             if ids and not len(parts[name]):
-                why = f"{kind} was found in none of its {len(ids)} samples, so the plugin knows none of them"
-                fix = "There is nothing to forget" if name == "forget" else "Train the plugin on more pictures"
+                why = (
+                    f"{kind} was found in none of its {len(ids)} samples, so the plugin knows none "
+                    "of them"
+                )
+                fix = (
+                    "There is nothing to forget"
+                    if name == "forget"
+                    else "Train the plugin on more pictures"
+                )
                 raise DataError(f"{'retain' if name == 'train' else name} set", why, fix)
         return Sets(**parts)
 
     def _captions_seed(self) -> int:
-        """Prompts are drawn by the seed of the original, also for models that were retrained with another."""
+        """Prompts are drawn by the seed of the original, also for models that were retrained with
+        another.
+        """
         return int(self.record.get("captions_seed", self.record["seed"]))
 
     def network(self, model: nn.Module) -> nn.Module:
@@ -173,27 +246,45 @@ class PluginTask(StoredTask):
         """Mean loss at fixed noise, with the plugin and without."""
         own = predict(network, part)
         assert isinstance(own, LossPredictions) and own.plain_N is not None
-        return {"n": len(part), "loss": float(own.loss_N.mean()), "loss_without_plugin": float(own.plain_N.mean())}
+        return {
+            "n": len(part),
+            "loss": float(own.loss_N.mean()),
+            "loss_without_plugin": float(own.plain_N.mean()),
+        }
 
     def describe(self, row: dict[str, Any]) -> str:
         """The loss, and the bare base's beside it, in words."""
-        return f"{self.frame.weighting} loss {row['loss']:.4f} ({row['loss_without_plugin']:.4f} without the plugin)"
+        return (
+            f"{self.frame.weighting} loss {row['loss']:.4f} ({row['loss_without_plugin']:.4f} "
+            "without the plugin)"
+        )
 
     def facts(self) -> dict[str, Any]:
         """The base and the condition."""
-        carried = {key: self.record[key] for key in ("base", "condition", "captions", "parameters", "image_size")}
+        carried = {
+            key: self.record[key]
+            for key in ("base", "condition", "captions", "parameters", "image_size")
+        }
         return {**carried, "captions_seed": self._captions_seed()}
 
     def check_twin(self, other: Checkpoint) -> None:
-        """The base, the condition and the captions must be the same; `CheckpointError` where they are not."""
+        """The base, the condition and the captions must be the same; `CheckpointError` where they
+        are not.
+        """
         same = {
-            "base": _says(other.record, ("base", "sha256")) == _says(self.record, ("base", "sha256")),
+            "base": _says(other.record, ("base", "sha256"))
+            == _says(self.record, ("base", "sha256")),
             "condition": _made_of(other.record) == _made_of(self.record),
             "captions": _says(other.record, ("captions",)) == _says(self.record, ("captions",)),
         }
         for what in (name for name, equal in same.items() if not equal):
-            why = f"it was trained with {'other' if what == 'captions' else 'another'} {what} than the original"
-            raise CheckpointError(str(other.path), why, "Make it with `unplug forget --method retrain`")
+            why = (
+                f"it was trained with {'other' if what == 'captions' else 'another'} {what} than "
+                "the original"
+            )
+            raise CheckpointError(
+                str(other.path), why, "Make it with `unplug forget --method retrain`"
+            )
 
     def card(self, record: dict[str, Any]) -> str:
         """With the base that it fits."""
@@ -201,26 +292,42 @@ class PluginTask(StoredTask):
 
     def title(self, checkpoint: Checkpoint) -> str:
         """With its condition, its image size and its base."""
-        condition, base = checkpoint.record["condition"]["kind"], checkpoint.record["base"]["sha256"]
+        condition, base = (
+            checkpoint.record["condition"]["kind"],
+            checkpoint.record["base"]["sha256"],
+        )
         size = checkpoint.model.config.image_size
-        return f"A {condition} plugin ({size} px in, residuals out) for the diffusion base `{base:.16}`"
+        return (
+            f"A {condition} plugin ({size} px in, residuals out) for the diffusion base "
+            f"`{base:.16}`"
+        )
 
     def processing(self, checkpoint: Checkpoint) -> dict[str, Any]:
         """The picture of a condition in, residuals of the base's encoder out."""
         return {
             "preprocessing": {
-                "crop": "centre square", "resize": checkpoint.model.config.image_size, "scale": "pixel / 255",
-                "condition": checkpoint.record["condition"]["kind"], "base_sha256": checkpoint.record["base"]["sha256"],
+                "crop": "centre square",
+                "resize": checkpoint.model.config.image_size,
+                "scale": "pixel / 255",
+                "condition": checkpoint.record["condition"]["kind"],
+                "base_sha256": checkpoint.record["base"]["sha256"],
             },
-            "postprocessing": {"added": "to the UNet's encoder at every step, run once an image", "unit": "residuals"},
-        }  # fmt: skip
+            "postprocessing": {
+                "added": "to the UNet's encoder at every step, run once an image",
+                "unit": "residuals",
+            },
+        }
 
     def footprint(self, network: nn.Module, device: torch.device) -> Footprint:
         """Memory of one pass, measured by two small ones."""
         return footprint_of(
-            network, lambda count: self.frame.example(count, device), 4 * self.frame.floats, device,
-            frozen=self.frame.base.unet, measured_at=batch_size_of(self.frame.base),
-        )  # fmt: skip
+            network,
+            lambda count: self.frame.example(count, device),
+            4 * self.frame.floats,
+            device,
+            frozen=self.frame.base.unet,
+            measured_at=batch_size_of(self.frame.base),
+        )
 
     def resident(self, samples: int) -> int:
         """Ages and groups: the rest is mapped from disk."""
@@ -229,13 +336,25 @@ class PluginTask(StoredTask):
     def predict_artifact(self, artifact: Any, parts: Sequence[NoiseSet]) -> list[Predictions]:
         """The file's residuals, the base's loss with them."""
         given = given_losses(artifact, self.iospec, self.frame, parts, parts[0].device)
-        return [LossPredictions.of(own_N, part.plain()) for part, own_N in zip(parts, given, strict=True)]
+        return [
+            LossPredictions.of(own_N, part.plain())
+            for part, own_N in zip(parts, given, strict=True)
+        ]
 
 
 NEEDED = (
-    ("base", "name"), ("base", "sha256"), ("condition", "kind"), ("condition", "settings"), ("condition", "identity"),
-    ("captions",), ("parameters",), ("image_size",), ("recipe",), ("split",), ("seed",),
-)  # fmt: skip
+    ("base", "name"),
+    ("base", "sha256"),
+    ("condition", "kind"),
+    ("condition", "settings"),
+    ("condition", "identity"),
+    ("captions",),
+    ("parameters",),
+    ("image_size",),
+    ("recipe",),
+    ("split",),
+    ("seed",),
+)
 """What a record must say for its plugin to be trained again."""
 
 
@@ -249,20 +368,30 @@ def _says(record: Any, path: tuple[str, ...]) -> Any:
 
 
 def _made_of(record: Any) -> dict[str, Any]:
-    """What a record says that decides its conditions; other versions of packages draw the same but for a few pixels."""
+    """What a record says that decides its conditions; other versions of packages draw the same but
+    for a few pixels.
+    """
     found = record.get("condition", {}).get("identity", {})
-    return {key: value for key, value in found.items() if key != "versions"} if isinstance(found, dict) else {}
+    return (
+        {key: value for key, value in found.items() if key != "versions"}
+        if isinstance(found, dict)
+        else {}
+    )
 
 
 def _check_condition(trained: dict[str, Any], here: dict[str, Any]) -> None:
-    """The same settings may name another task file or model here: the plugin would be judged on what it never saw."""
+    """The same settings may name another task file or model here: the plugin would be judged on
+    what it never saw.
+    """
     flat = [{**own.get("settings", {}), "version": own.get("version")} for own in (trained, here)]
     for name in sorted(flat[0] | flat[1]):
         then, now = (own.get(name) for own in flat)
         if then != now:
             why = f"{name} is {now} here and was {then} when the plugin was trained"
             fix = (
-                "Name the same file in the environment" if str(then).startswith("sha256:") else "Use the unplug that trained it"
+                "Name the same file in the environment"
+                if str(then).startswith("sha256:")
+                else "Use the unplug that trained it"
             )
             raise InputError(f"condition {trained.get('kind')}", why, fix)
 
@@ -277,6 +406,9 @@ def _open_base(checkpoint: Checkpoint, device: torch.device, given: str | None) 
         why = f"the base of plugin {checkpoint.path.name} cannot be opened there ({error.why})"
         raise CheckpointError(name, why, "Pass `base` with the place where it is now") from error
     if base_digest(base) != checkpoint.record["base"]["sha256"]:
-        why = f"it is not the base that plugin {checkpoint.path.name} was trained beside (weights or settings differ)"
+        why = (
+            f"it is not the base that plugin {checkpoint.path.name} was trained beside (weights or "
+            "settings differ)"
+        )
         raise CheckpointError(name, why, "Pass `base` with the one that it was trained beside")
     return base

@@ -1,4 +1,6 @@
-"""Tasks whose models are stored as checkpoints, and their registry; packages add theirs by the entry point `unplug.tasks`."""
+"""Tasks whose models are stored as checkpoints, and their registry; packages add theirs by the
+entry point `unplug.tasks`.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,15 @@ from .needs import Need
 
 
 class StoredTask(Task):
-    """A task that the command line can forget with, audit and release: beside its `Task`, how its checkpoints are handled.
+    """A task that the command line can forget with, audit and release: beside its `Task`, how its
+    checkpoints are handled.
 
     Attributes:
         model_type: key of `unplug.plugins.checkpoint.MODELS`, and of the task in `TASKS`.
         schema: of the records of its checkpoints.
         unit: of its error on a sample, "years" or "loss".
-        lacks: what no model of the kind has, so that a method that needs it is refused before anything is computed.
+        lacks: what no model of the kind has, so that a method that needs it is refused before
+            anything is computed.
         error_name: of its error on unseen samples, in words.
         error_digits: that its error is printed with.
         image_size: side in pixels of the pictures that it is trained on.
@@ -41,14 +45,18 @@ class StoredTask(Task):
     @classmethod
     @abstractmethod
     def open(cls, checkpoint: Checkpoint, *, device: torch.device, base: str | None) -> Self:
-        """The task that a checkpoint was trained by, ready on a device; `base` is the diffusion base beside a plugin."""
+        """The task that a checkpoint was trained by, ready on a device; `base` is the diffusion
+        base beside a plugin.
+        """
 
     @property
     @abstractmethod
     def image_size(self) -> int: ...
 
     @abstractmethod
-    def sets(self, dataset: Dataset, split: Split, device: torch.device, *, show: bool = False) -> Sets:
+    def sets(
+        self, dataset: Dataset, split: Split, device: torch.device, *, show: bool = False
+    ) -> Sets:
         """The sets of a split on the device; `show` draws progress bars of what takes long."""
 
     @abstractmethod
@@ -73,7 +81,9 @@ class StoredTask(Task):
 
     @abstractmethod
     def check_twin(self, other: Checkpoint) -> None:
-        """Refuses a retrained model that cannot stand beside the original; `CheckpointError` says why."""
+        """Refuses a retrained model that cannot stand beside the original; `CheckpointError` says
+        why.
+        """
 
     @abstractmethod
     def card(self, record: dict[str, Any]) -> str:
@@ -85,7 +95,9 @@ class StoredTask(Task):
 
     @abstractmethod
     def processing(self, checkpoint: Checkpoint) -> dict[str, Any]:
-        """How an app feeds a model and reads it: ``preprocessing`` and ``postprocessing`` of a bundle's manifest."""
+        """How an app feeds a model and reads it: ``preprocessing`` and ``postprocessing`` of a
+        bundle's manifest.
+        """
 
     @abstractmethod
     def footprint(self, network: nn.Module, device: torch.device) -> Footprint:
@@ -102,7 +114,10 @@ class StoredTask(Task):
 
 TASKS: Registry[type[StoredTask]] = Registry(
     "task",
-    {"age": "unplug.sdk.forgetting.tasks.age:AgeTask", "plugin": "unplug.sdk.forgetting.tasks.plugin:PluginTask"},
+    {
+        "age": "unplug.sdk.forgetting.tasks.age:AgeTask",
+        "plugin": "unplug.sdk.forgetting.tasks.plugin:PluginTask",
+    },
     group="unplug.tasks",
 )
 
@@ -116,7 +131,8 @@ def task_of(checkpoint: Checkpoint, *, device: torch.device, base: str | None = 
         base: of a plugin: the diffusion base beside it; None takes the one in the record.
 
     Raises:
-        CheckpointError: of a type that cannot be forgotten with, or without the record that is needed.
+        CheckpointError: of a type that cannot be forgotten with, or without the record that is
+            needed.
     """
     if checkpoint.model_type not in TASKS:
         why = f"models of type {checkpoint.model_type} cannot be forgotten with"

@@ -14,7 +14,9 @@ from unplug.sdk.learning.training import SampleSet, Sets
 from .method import DEFAULT_METHOD, METHODS, Method, TrainingHook
 
 
-def present(sets: Sets, original: nn.Module, method: Method, outside_FG: Tensor | None = None) -> dict[Need, bool]:
+def present(
+    sets: Sets, original: nn.Module, method: Method, outside_FG: Tensor | None = None
+) -> dict[Need, bool]:
     """Whether each thing that a method can need is there."""
     held = sets.train.holds() & sets.forget.holds()
     return {
@@ -30,7 +32,9 @@ def present(sets: Sets, original: nn.Module, method: Method, outside_FG: Tensor 
 
 
 def needs_answers(method: str | None) -> bool:
-    """Whether a method, by name, fits the answers of models that never saw whom a request names; None is the default one."""
+    """Whether a method, by name, fits the answers of models that never saw whom a request names;
+    None is the default one.
+    """
     return ANSWERS in METHODS.get(method or DEFAULT_METHOD)().needs
 
 
@@ -42,7 +46,11 @@ def check_fleet(fleet: Path | str | None, method: str | None) -> None:
 
 
 def shown_to(
-    method: Method, sets: Sets, original: nn.Module, withhold: Sequence[Need] = (), outside_FG: Tensor | None = None
+    method: Method,
+    sets: Sets,
+    original: nn.Module,
+    withhold: Sequence[Need] = (),
+    outside_FG: Tensor | None = None,
 ) -> Sets:
     """The sets as a method may see them: what it did not declare is empty, and so are labels.
 
@@ -56,7 +64,11 @@ def shown_to(
     Raises:
         InputError: the method needs what is not there or is withheld.
     """
-    check_needs(method, [need for need, found in present(sets, original, method, outside_FG).items() if not found], withhold)
+    check_needs(
+        method,
+        [need for need, found in present(sets, original, method, outside_FG).items() if not found],
+        withhold,
+    )
 
     def show(part: SampleSet, need: Need) -> SampleSet:
         seen = part if need in method.needs else part.subset([])
@@ -84,7 +96,9 @@ def check_needs(method: Method, lacks: Sequence[Need], withhold: Sequence[Need] 
     name = type(method).__name__
     for need in method.needs:
         if need in withhold:
-            raise InputError(f"method {name}", f"it needs {need}, which is withheld", _advice(withhold))
+            raise InputError(
+                f"method {name}", f"it needs {need}, which is withheld", _advice(withhold)
+            )
         if need in lacks:
             fix = _FIX.get(need) or _advice([item for item in lacks if item not in _FIX])
             raise InputError(f"method {name}", f"it needs {need}, and there is none", fix)
@@ -94,7 +108,10 @@ HOOKS: Need = "training-time hooks"
 ANSWERS: Need = "out-of-fold answers"
 _FIX: dict[Need, str] = {
     HOOKS: "Train the original with the method's own hook, or choose a method that works afterwards",
-    ANSWERS: "Give the folder that `unplug references` made of this original as `fleet`, or choose another method",
+    ANSWERS: (
+        "Give the folder that `unplug references` made of this original as `fleet`, or choose "
+        "another method"
+    ),
 }
 
 

@@ -1,4 +1,6 @@
-"""Parts of a network that methods address: its kernels in order, its classifier, what the classifier eats."""
+"""Parts of a network that methods address: its kernels in order, its classifier, what the
+classifier eats.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,17 @@ NORMS = (nn.BatchNorm2d,)
 def _answering(model: nn.Module) -> list[tuple[str, nn.Module]]:
     """All modules with their names; of a network of others those alone that its answers depend on.
 
-    What stands last there may be a head for an auxiliary loss, which nobody asks and nothing here trains.
+    What stands last there may be a head for an auxiliary loss, which nobody asks and nothing here
+    trains.
     """
     named = list(model.named_modules())
     if not isinstance(model, AgePredictor) or model.network is None:
         return named
     mode, frozen = model.training, [item for item in model.parameters() if not item.requires_grad]
     own = list(model.requires_grad_().parameters())
-    image_BCHW = torch.zeros(1, 3, model.image_size, model.image_size, device=model.age_centers.device)
+    image_BCHW = torch.zeros(
+        1, 3, model.image_size, model.image_size, device=model.age_centers.device
+    )
     with torch.enable_grad():
         logits_BG = model.eval().network(image_BCHW)  # type: ignore[misc]
         found = torch.autograd.grad(logits_BG.sum(), own, allow_unused=True)
@@ -33,12 +38,20 @@ def _answering(model: nn.Module) -> list[tuple[str, nn.Module]]:
     for item in frozen:
         item.requires_grad_(False)
     reached = {id(item) for item, gradient in zip(own, found, strict=True) if gradient is not None}
-    return [(name, item) for name, item in named if reached & {id(one) for one in item.parameters(recurse=False)}]
+    return [
+        (name, item)
+        for name, item in named
+        if reached & {id(one) for one in item.parameters(recurse=False)}
+    ]
 
 
 def layers(model: nn.Module) -> tuple[tuple[str, Layer], ...]:
     """Convolutions and linear layers with their names, from the image to the classifier."""
-    return tuple((name, module) for name, module in _answering(model) if isinstance(module, (nn.Conv2d, nn.Linear)))
+    return tuple(
+        (name, module)
+        for name, module in _answering(model)
+        if isinstance(module, (nn.Conv2d, nn.Linear))
+    )
 
 
 def convolutions(model: nn.Module) -> Iterator[tuple[str, nn.Conv2d]]:
@@ -59,7 +72,9 @@ def classifier(model: nn.Module) -> nn.Linear:
     """
     found = [module for _, module in _answering(model) if isinstance(module, nn.Linear)]
     if not found:
-        raise InputError(type(model).__name__, "it has no linear classifier", "Choose another method")
+        raise InputError(
+            type(model).__name__, "it has no linear classifier", "Choose another method"
+        )
     return found[-1]
 
 
@@ -67,7 +82,9 @@ def last_layers(model: nn.Module, count: int) -> tuple[nn.Module, ...]:
     """The last `count` convolutions and linear layers, and the norms behind the first of them."""
     kept: list[nn.Module] = []
     left = count
-    for module in reversed([item for _, item in _answering(model) if isinstance(item, (nn.Conv2d, nn.Linear, *NORMS))]):
+    for module in reversed(
+        [item for _, item in _answering(model) if isinstance(item, (nn.Conv2d, nn.Linear, *NORMS))]
+    ):
         if left == 0:
             break
         kept.append(module)
@@ -76,7 +93,9 @@ def last_layers(model: nn.Module, count: int) -> tuple[nn.Module, ...]:
 
 
 def reset(module: nn.Module) -> None:
-    """Draws a layer's parameters anew (torch's global generator), as its class does when it is built."""
+    """Draws a layer's parameters anew (torch's global generator), as its class does when it is
+    built.
+    """
     module.reset_parameters()  # type: ignore[operator]
 
 

@@ -1,4 +1,6 @@
-"""What forgetting may cost: passes, as a fraction of retraining; wall time is told beside it and decides nothing."""
+"""What forgetting may cost: passes, as a fraction of retraining; wall time is told beside it and
+decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,30 @@ import torch
 from torch import nn
 
 from unplug.core import BudgetExceeded, InputError, seconds
-from unplug.sdk.learning.training import SampleSet, Task, decay_groups, synchronize, training_step, update_average
+from unplug.sdk.learning.training import (
+    SampleSet,
+    Task,
+    decay_groups,
+    synchronize,
+    training_step,
+    update_average,
+)
 
 BACKWARD_WEIGHT = 2.0
-"""A backward pass computes two products per layer (for the input and for the weights) where a forward pass computes one."""
+"""A backward pass computes two products per layer (for the input and for the weights) where a
+forward pass computes one.
+"""
 
 WALL_GRACE_S = 5.0
-"""Seconds beyond its share of the wall time of which nothing is said: 5 % of a retraining of one minute is 3 s, and a
-clock on a shared machine is not that exact. Of a retraining of hours it is nothing."""
+"""Seconds beyond its share of the wall time of which nothing is said: 5 % of a retraining of one
+minute is 3 s, and a clock on a shared machine is not that exact. Of a retraining of hours it is
+nothing.
+"""
 
 PLANNED = 0.8
-"""Share of the budget that methods plan to spend; the rest absorbs what a plan cannot see (uneven machines, last batches)."""
+"""Share of the budget that methods plan to spend; the rest absorbs what a plan cannot see (uneven
+machines, last batches).
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +65,11 @@ class RetrainCost:
     """What retraining costs, and how that is known.
 
     Args:
-        cost: of training from scratch on the retain set by the original's recipe, on this device as busy as it is now.
+        cost: of training from scratch on the retain set by the original's recipe, on this device as
+            busy as it is now.
         source: how the wall time is known.
-        recorded_wall_s: what the retrained model itself took, where there is one; shown, not enforced.
+        recorded_wall_s: what the retrained model itself took, where there is one; shown, not
+            enforced.
     """
 
     cost: Cost
@@ -65,13 +82,14 @@ class Meter:
 
     Args:
         retrain: what is compared with.
-        budget: fraction of retraining, above 0; None counts without a limit (for the oracle itself).
+        budget: fraction of retraining, above 0; None counts without a limit (for the oracle
+            itself).
         clock: seconds; tests give their own.
 
     Raises:
         InputError: a budget that is not above 0.
-        BudgetExceeded: from `charge`, for passes. A clock never ends a step: what it computed would be
-            thrown away for a busy minute of the machine.
+        BudgetExceeded: from `charge`, for passes. A clock never ends a step: what it computed would
+            be thrown away for a busy minute of the machine.
 
     Example:
         >>> hundred = Cost(forward=100, backward=100, wall_s=10.0)
@@ -82,9 +100,16 @@ class Meter:
         unplug.core.errors.BudgetExceeded: forget step: ...
     """
 
-    def __init__(self, retrain: RetrainCost, budget: float | None, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        retrain: RetrainCost,
+        budget: float | None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         if budget is not None and not 0.0 < budget <= 100.0:
-            raise InputError(f"budget {budget}", "out of range", "Give a fraction of retraining such as 0.05")
+            raise InputError(
+                f"budget {budget}", "out of range", "Give a fraction of retraining such as 0.05"
+            )
         self.retrain, self.budget = retrain, budget
         self._clock, self._start = clock, clock()
         self._forward = self._backward = 0
@@ -92,7 +117,9 @@ class Meter:
     @property
     def spent(self) -> Cost:
         """The passes and the wall time that were spent so far."""
-        return Cost(forward=self._forward, backward=self._backward, wall_s=self._clock() - self._start)
+        return Cost(
+            forward=self._forward, backward=self._backward, wall_s=self._clock() - self._start
+        )
 
     def charge(self, *, forward: int, backward: int) -> None:
         """Call before the work: counts the passes and refuses those that the budget does not cover."""
@@ -102,16 +129,21 @@ class Meter:
         if self.budget is not None and spent > self.budget * whole:
             raise BudgetExceeded(
                 "forget step",
-                f"its compute cost ({spent:.1f} forward passes) is over {self.budget:g} of retraining ({whole:.1f})",
+                f"its compute cost ({spent:.1f} forward passes) is over {self.budget:g} of "
+                f"retraining ({whole:.1f})",
                 "Give a larger `budget` or a cheaper method",
             )
 
     def training_passes(self) -> int:
-        """How many samples a method should plan to train on (one forward and one backward each) from here on."""
+        """How many samples a method should plan to train on (one forward and one backward each)
+        from here on.
+        """
         return max(0, int(self.left() / (1.0 + BACKWARD_WEIGHT)))
 
     def left(self) -> float:
-        """Forward passes that a method should plan to spend from here on; of the whole retraining without a limit."""
+        """Forward passes that a method should plan to spend from here on; of the whole retraining
+        without a limit.
+        """
         if self.budget is None:
             return self.retrain.cost.compute
         return max(0.0, self.budget * PLANNED * self.retrain.cost.compute - self.spent.compute)
@@ -124,12 +156,17 @@ def summary(cost: Cost, retrain: RetrainCost, budget: float | None) -> dict[str,
         "compute_fraction": cost.compute / retrain.cost.compute,
         "wall_fraction": cost.wall_s / retrain.cost.wall_s if retrain.cost.wall_s > 0 else None,
         "budget": budget,
-        "retrain": {**asdict(retrain.cost), "source": retrain.source, "recorded_wall_s": retrain.recorded_wall_s},
+        "retrain": {
+            **asdict(retrain.cost),
+            "source": retrain.source,
+            "recorded_wall_s": retrain.recorded_wall_s,
+        },
     }
 
 
 def slow_clock(cost: Mapping[str, Any]) -> str | None:
-    """One line where a step took more of retraining's wall time than its budget of compute, else None.
+    """One line where a step took more of retraining's wall time than its budget of compute, else
+    None.
 
     Args:
         cost: a `summary`, as records hold it.
@@ -143,8 +180,10 @@ def slow_clock(cost: Mapping[str, Any]) -> str | None:
     if budget is None or cost["wall_s"] <= budget * whole + WALL_GRACE_S:
         return None
     return (
-        f"warning: {seconds(cost['wall_s'])} is {100 * cost['wall_fraction']:.3g} % of the wall time of retraining "
-        f"({seconds(whole)}), and the compute {100 * cost['compute_fraction']:.3g} %: the machine was busy, or the method "
+        f"warning: {seconds(cost['wall_s'])} is {100 * cost['wall_fraction']:.3g} % of the wall "
+        "time of retraining "
+        f"({seconds(whole)}), and the compute {100 * cost['compute_fraction']:.3g} %: the machine "
+        "was busy, or the method "
         "does more than its passes"
     )
 
@@ -153,10 +192,12 @@ WARM_UP, TIMED = 2, 5
 
 
 def seconds_per_sample(model: nn.Module, retain: SampleSet, task: Task) -> float:
-    """Median seconds of one training step of the recipe (forward, backward, AdamW, averaging) per sample.
+    """Median seconds of one training step of the recipe (forward, backward, AdamW, averaging) per
+    sample.
 
-    A recorded training time may be of another device, or of this one on a quieter day; a budget compared with it would
-    accept or refuse methods by the weather. So the recipe's own training step is timed just before the forget step.
+    A recorded training time may be of another device, or of this one on a quieter day; a budget
+    compared with it would accept or refuse methods by the weather. So the recipe's own training
+    step is timed just before the forget step.
 
     Args:
         model: on the device of `retain`; a copy is trained and thrown away.

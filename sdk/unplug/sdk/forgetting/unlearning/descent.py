@@ -1,5 +1,6 @@
-"""Gradient steps on a loss that a method writes down, for as long as its share of the budget lasts; the repair on the
-retain set that most methods end with."""
+"""Gradient steps on a loss that a method writes down, for as long as its share of the budget lasts;
+the repair on the retain set that most methods end with.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +29,10 @@ class Descent:
 
     Args:
         lr: peak learning rate.
-        shape: "cosine" (down), "up-down" (linear up over the first half, linear down) or "constant".
-        optimizer: "adamw", with which the original was trained, or "sgd" (momentum 0.9) as published settings have it.
+        shape: "cosine" (down), "up-down" (linear up over the first half, linear down) or
+            "constant".
+        optimizer: "adamw", with which the original was trained, or "sgd" (momentum 0.9) as
+            published settings have it.
 
     Raises:
         InputError: a value out of range.
@@ -41,9 +44,15 @@ class Descent:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.lr <= MAX_LR:
-            raise InputError(f"lr {self.lr}", "out of range", f"Use a learning rate above 0 and up to {MAX_LR:g}")
+            raise InputError(
+                f"lr {self.lr}", "out of range", f"Use a learning rate above 0 and up to {MAX_LR:g}"
+            )
         if self.optimizer not in get_args(Optimizer):  # it may come from --set, as text
-            raise InputError(f"optimizer {self.optimizer!r}", "no such choice", f"Use one of {', '.join(get_args(Optimizer))}")
+            raise InputError(
+                f"optimizer {self.optimizer!r}",
+                "no such choice",
+                f"Use one of {', '.join(get_args(Optimizer))}",
+            )
 
     def __call__(
         self,
@@ -61,9 +70,11 @@ class Descent:
         Args:
             model: on the device.
             problem: seeds, meter, recipe.
-            loss: called once a step; runs the model through `ForgetProblem.outputs` and returns a scalar.
+            loss: called once a step; runs the model through `ForgetProblem.outputs` and returns a
+                scalar.
             steps: see `plan`.
-            trainable: parameters that may change; None is all. The others stay bit for bit, weight decay included.
+            trainable: parameters that may change; None is all. The others stay bit for bit, weight
+                decay included.
             step_scale: parameter name to a tensor in [0, 1] that its steps are multiplied with.
             on_step: called after each step with its number.
 
@@ -76,7 +87,9 @@ class Descent:
         chosen = None if trainable is None else {id(parameter) for parameter in trainable}
         groups = decay_groups(model, problem.recipe.weight_decay)
         for group in groups:
-            group["params"] = [item for item in group["params"] if chosen is None or id(item) in chosen]
+            group["params"] = [
+                item for item in group["params"] if chosen is None or id(item) in chosen
+            ]
         make = torch.optim.AdamW if self.optimizer == "adamw" else _sgd
         optimizer = make([group for group in groups if group["params"]], lr=self.lr)
         named = dict(model.named_parameters(remove_duplicate=False))
@@ -87,7 +100,9 @@ class Descent:
                 group["lr"] = _SHAPES[self.shape](step, steps, self.lr)
             value = loss()
             if not finite(value.detach()):
-                raise TrainingError("forget step", "the loss is not a number", "Lower the method's `lr=...`")
+                raise TrainingError(
+                    "forget step", "the loss is not a number", "Lower the method's `lr=...`"
+                )
             model.zero_grad(set_to_none=True)
             value.backward()
             _scaled_step(optimizer, scales)
@@ -102,7 +117,8 @@ def plan(problem: ForgetProblem, passes_per_step: float, share: float = 1.0) -> 
 
     Args:
         problem: its meter knows what is left.
-        passes_per_step: of one step, in forward sample passes: 3 for each sample trained on, 1 for each that is only run.
+        passes_per_step: of one step, in forward sample passes: 3 for each sample trained on, 1 for
+            each that is only run.
         share: 0 to 1, of what is left.
 
     Raises:
@@ -111,15 +127,23 @@ def plan(problem: ForgetProblem, passes_per_step: float, share: float = 1.0) -> 
     steps = int(share * problem.meter.left() / passes_per_step)
     if steps < 1:
         raise BudgetExceeded(
-            "forget step", "the budget does not cover one step of repair", "Give a larger `budget` or a smaller `batch_size`"
+            "forget step",
+            "the budget does not cover one step of repair",
+            "Give a larger `budget` or a smaller `batch_size`",
         )
     return steps
 
 
 @contextmanager
 def norms_fixed(model: nn.Module) -> Iterator[None]:
-    """Batch norm uses its running statistics and leaves them alone: for batches that must not count as training data."""
-    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d) and module.training]
+    """Batch norm uses its running statistics and leaves them alone: for batches that must not count
+    as training data.
+    """
+    norms = [
+        module
+        for module in model.modules()
+        if isinstance(module, nn.BatchNorm2d) and module.training
+    ]
     for module in norms:
         module.eval()
     try:
@@ -138,7 +162,8 @@ def _scaled_step(optimizer: torch.optim.Optimizer, scales: Mapping[nn.Parameter,
     optimizer.step()
     with torch.no_grad():
         for parameter, scale in scales.items():
-            # AdamW is blind to the size of a gradient, so the step itself is scaled; with SGD both are the same.
+            # AdamW is blind to the size of a gradient, so the step itself is scaled; with SGD both
+            # are the same.
             parameter.copy_(torch.lerp(before[parameter], parameter, scale))
 
 
@@ -154,10 +179,16 @@ def _constant(step: int, steps: int, peak: float) -> float:
     return peak
 
 
-_SHAPES: dict[Shape, Callable[[int, int, float], float]] = {"cosine": _cosine, "up-down": _up_down, "constant": _constant}
+_SHAPES: dict[Shape, Callable[[int, int, float], float]] = {
+    "cosine": _cosine,
+    "up-down": _up_down,
+    "constant": _constant,
+}
 
 
-def plan_phases(problem: ForgetProblem, costs: Sequence[float], shares: Sequence[float], share: float = 1.0) -> list[int]:
+def plan_phases(
+    problem: ForgetProblem, costs: Sequence[float], shares: Sequence[float], share: float = 1.0
+) -> list[int]:
     """Steps of each phase: one of each, and what is then left split by shares.
 
     steps_i = 1 + floor(shares_i (left - sum costs) / costs_i)
@@ -180,13 +211,14 @@ def plan_phases(problem: ForgetProblem, costs: Sequence[float], shares: Sequence
 class Repair:
     """Descent on the retain set with the recipe's loss, weight decay and augmentation.
 
-    Published settings use SGD for several epochs; within 5 % of retraining there are one or two, and AdamW, with
-    which the original was trained, gets further in them.
+    Published settings use SGD for several epochs; within 5 % of retraining there are one or two,
+    and AdamW, with which the original was trained, gets further in them.
 
     Args:
         lr: peak learning rate.
         shape: see `Descent`.
-        batch_size: of the repair. Half of the recipe's: the budget counts samples, so smaller batches are more steps.
+        batch_size: of the repair. Half of the recipe's: the budget counts samples, so smaller
+            batches are more steps.
         optimizer: see `Descent`.
 
     Raises:
@@ -221,6 +253,10 @@ class Repair:
         size = min(self.batch_size, len(problem.retain))
         batches = problem.batches(problem.retain, size)
         return Descent(lr=self.lr, shape=self.shape, optimizer=self.optimizer)(
-            model, problem, lambda: problem.loss(model, next(batches)),
-            steps=plan(problem, 3.0 * size, share), trainable=trainable, step_scale=step_scale,
-        )  # fmt: skip
+            model,
+            problem,
+            lambda: problem.loss(model, next(batches)),
+            steps=plan(problem, 3.0 * size, share),
+            trainable=trainable,
+            step_scale=step_scale,
+        )

@@ -20,16 +20,37 @@ class Design(Protocol):
     """A frozen dataclass of settings, which trains a model that can forget, and forgets with it."""
 
     def train(
-        self, dataset: Dataset, split: Split, recipe: Recipe, out: Path, *, trunk: Checkpoint | None,
-        trunk_data: Dataset | None, seed: int, device: torch.device, restart: bool, show: bool,
-    ) -> Checkpoint:  # fmt: skip
-        """Trains on the retain set of a split and saves; the record's ``design`` names the design and its settings."""
+        self,
+        dataset: Dataset,
+        split: Split,
+        recipe: Recipe,
+        out: Path,
+        *,
+        trunk: Checkpoint | None,
+        trunk_data: Dataset | None,
+        seed: int,
+        device: torch.device,
+        restart: bool,
+        show: bool,
+    ) -> Checkpoint:
+        """Trains on the retain set of a split and saves; the record's ``design`` names the design
+        and its settings.
+        """
 
     def forget(
-        self, original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str], out: Path, *, refit: bool,
-        device: torch.device, show: bool,
-    ) -> Checkpoint:  # fmt: skip
-        """Forgets exactly and saves; `refit` computes the same from the rest alone, the oracle of audits."""
+        self,
+        original: Checkpoint,
+        dataset: Dataset,
+        forget_ids: Sequence[str],
+        out: Path,
+        *,
+        refit: bool,
+        device: torch.device,
+        show: bool,
+    ) -> Checkpoint:
+        """Forgets exactly and saves; `refit` computes the same from the rest alone, the oracle of
+        audits.
+        """
 
     def price(self, original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> float:
         """What forgetting would cost, as a fraction of the passes of a refit."""
@@ -58,24 +79,34 @@ def design_of(checkpoint: Checkpoint) -> str | None:
     """The design that a checkpoint was trained with, or None for an ordinary model.
 
     Raises:
-        CheckpointError: a design that this version does not know; another method would break what it promises.
+        CheckpointError: a design that this version does not know; another method would break what
+            it promises.
     """
     facts = checkpoint.record.get("design")
     if facts is None:
         return None
     name = str(facts.get("name")) if isinstance(facts, Mapping) else ""
     if name not in DESIGNS:
-        raise CheckpointError(str(checkpoint.path), f"its design {name!r} is not known here", f"Known: {', '.join(DESIGNS)}")
+        raise CheckpointError(
+            str(checkpoint.path),
+            f"its design {name!r} is not known here",
+            f"Known: {', '.join(DESIGNS)}",
+        )
     return name
 
 
 def learned_by_design(original: Checkpoint) -> Split | None:
-    """The stored split of a model made to forget, which may forget whose pictures are gone; None for an ordinary model."""
+    """The stored split of a model made to forget, which may forget whose pictures are gone; None
+    for an ordinary model.
+    """
     return split_of(original) if design_of(original) else None
 
 
-def request_price(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> float | None:
-    """What a design asks for a request, as a fraction of the passes of a refit; None for an ordinary model.
+def request_price(
+    original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]
+) -> float | None:
+    """What a design asks for a request, as a fraction of the passes of a refit; None for an
+    ordinary model.
 
     Raises:
         DataError: a sample that is not in the model, or nobody would be left.
@@ -84,13 +115,19 @@ def request_price(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[s
     name = design_of(original)
     if name is None:
         return None
-    return build_design(name, original.record["design"].get("settings")).price(original, dataset, forget_ids)
+    return build_design(name, original.record["design"].get("settings")).price(
+        original, dataset, forget_ids
+    )
 
 
 def check_design_request(
-    design: str, method: str | None, options: Mapping[str, str] | None = None, budget: float | None = None
+    design: str,
+    method: str | None,
+    options: Mapping[str, str] | None = None,
+    budget: float | None = None,
 ) -> None:
-    """Refuses a method, settings or a budget beside a design, which forgets in its own way at its own price.
+    """Refuses a method, settings or a budget beside a design, which forgets in its own way at its
+    own price.
 
     Raises:
         InputError: a method other than the design's and "retrain", a setting of one, or a budget.
@@ -99,17 +136,35 @@ def check_design_request(
         why = f"the model forgets by its design ({design}), exactly; another method would end that"
         raise InputError(f"method {method}", why, f"Leave `method` out (or: {design}, retrain)")
     if options:
-        raise InputError(f"setting {next(iter(options))}", f"the design {design} has no settings of a request", "Leave it out")
+        raise InputError(
+            f"setting {next(iter(options))}",
+            f"the design {design} has no settings of a request",
+            "Leave it out",
+        )
     if budget is not None:
-        raise InputError(f"budget {budget:g}", f"the design {design} costs what the request needs", "Leave it out")
+        raise InputError(
+            f"budget {budget:g}",
+            f"the design {design} costs what the request needs",
+            "Leave it out",
+        )
 
 
 @one_writer
 def train_forgettable(
-    design: str, dataset: Dataset, split: Split, recipe: Recipe, out: Path, *, trunk: Checkpoint | None = None,
-    trunk_data: Dataset | None = None, settings: Mapping[str, Any] | None = None, seed: int = 0, device: torch.device,
-    restart: bool = False, show: bool = True,
-) -> Checkpoint:  # fmt: skip
+    design: str,
+    dataset: Dataset,
+    split: Split,
+    recipe: Recipe,
+    out: Path,
+    *,
+    trunk: Checkpoint | None = None,
+    trunk_data: Dataset | None = None,
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    device: torch.device,
+    restart: bool = False,
+    show: bool = True,
+) -> Checkpoint:
     """Trains a face-age predictor that is made to forget; see `Design.train`.
 
     Args:
@@ -130,5 +185,14 @@ def train_forgettable(
         InputError, DataError, CheckpointError, OutputError: see the design.
     """
     return build_design(design, settings).train(
-        dataset, split, recipe, out, trunk=trunk, trunk_data=trunk_data, seed=seed, device=device, restart=restart, show=show
+        dataset,
+        split,
+        recipe,
+        out,
+        trunk=trunk,
+        trunk_data=trunk_data,
+        seed=seed,
+        device=device,
+        restart=restart,
+        show=show,
     )

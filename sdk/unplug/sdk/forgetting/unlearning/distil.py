@@ -15,7 +15,8 @@ from unplug.sdk.learning.training import Batch, seeded
 
 from .method import ForgetProblem
 
-RANDOM_NETWORK = -3  # a key of its own: the seed alone would give the very weights that an original starts from
+# a key of its own: the seed alone would give the very weights that an original starts from
+RANDOM_NETWORK = -3
 
 
 def frozen(model: nn.Module) -> nn.Module:
@@ -73,8 +74,8 @@ def entropy(z_BG: Tensor) -> Tensor:
 def not_uniform(z_BG: Tensor) -> Tensor:
     """mean KL(uniform || softmax(z)) = -mean_g ln p_g - ln G.
 
-    Its gradient p - u stays large where the network is sure, as it is of what it memorised; that of the reverse,
-    KL(softmax || uniform), goes to zero there.
+    Its gradient p - u stays large where the network is sure, as it is of what it memorised; that of
+    the reverse, KL(softmax || uniform), goes to zero there.
 
     Example:
         >>> round(float(not_uniform(torch.tensor([[math.log(3.0), 0.0]]))), 4)  # -(ln 3/4 + ln 1/4) / 2 - ln 2

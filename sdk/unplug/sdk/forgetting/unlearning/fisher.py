@@ -24,14 +24,16 @@ CHUNK_FLOATS = 2**25
 """Per-sample gradients take B times the weights: at most 128 MiB of them at once."""
 
 SLOWNESS = 2.0
-"""Per-sample gradients took 1.7 to 3 times the wall time of a training pass on one CPU core (nano to small), which the
-pass count does not show; so plans take each sample for this many."""
+"""Per-sample gradients took 1.7 to 3 times the wall time of a training pass on one CPU core (nano
+to small), which the pass count does not show; so plans take each sample for this many.
+"""
 
 
 def importance(
     model: nn.Module, problem: ForgetProblem, data: SampleSet, measure: Measure, power: float = 2.0
 ) -> dict[str, Tensor]:
-    """I_j = 1/N sum_n |d measure(x_n) / d theta_j|^power, per sample, in eval mode and without augmentation.
+    """I_j = 1/N sum_n |d measure(x_n) / d theta_j|^power, per sample, in eval mode and without
+    augmentation.
 
     With measure = -log p(y|x) and power 2 this is the diagonal of the empirical Fisher information.
 
@@ -67,7 +69,9 @@ def importance(
     return {name: value / len(data) for name, value in total.items()}
 
 
-def sample_within(problem: ForgetProblem, data: SampleSet, share: float, per_sample: float) -> SampleSet:
+def sample_within(
+    problem: ForgetProblem, data: SampleSet, share: float, per_sample: float
+) -> SampleSet:
     """The whole set, or as many random samples of it as a share of the remaining budget pays for.
 
     Args:
@@ -83,5 +87,7 @@ def sample_within(problem: ForgetProblem, data: SampleSet, share: float, per_sam
     if count >= len(data):
         return data
     if count < 1:
-        raise BudgetExceeded("forget step", "the budget does not cover one gradient", "Give a larger `budget`")
+        raise BudgetExceeded(
+            "forget step", "the budget does not cover one gradient", "Give a larger `budget`"
+        )
     return data.subset(torch.randperm(len(data), generator=problem.generator)[:count])

@@ -1,4 +1,6 @@
-"""Fitting the forget set to answers that somebody else gave, while the retain set holds the rest in place."""
+"""Fitting the forget set to answers that somebody else gave, while the retain set holds the rest in
+place.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,11 @@ from .settings import Stepped, check_range
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted(Stepped, ABC):
-    """Minimise L(D_r) + weight KL( softmax(t) || p_theta ) over D_f for logits t that a method names.
+    """Minimise L(D_r) + weight KL( softmax(t) || p_theta ) over D_f for logits t that a method
+    names.
 
-    Batch norm stays as it is, or the network learns to answer differently in its two modes. Forget labels are never read.
+    Batch norm stays as it is, or the network learns to answer differently in its two modes. Forget
+    labels are never read.
 
     Args:
         weight: of the forget term, 0 to 100.
@@ -45,7 +49,10 @@ class Fitted(Stepped, ABC):
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns in place."""
         target_FG, size = self.targets(model, problem), min(self.forget_size, len(problem.forget))
-        retain, order = problem.batches(problem.retain, self.batch_size), problem.orders(problem.forget, size)
+        retain, order = (
+            problem.batches(problem.retain, self.batch_size),
+            problem.orders(problem.forget, size),
+        )
 
         def loss() -> Tensor:
             with self.norms(model):

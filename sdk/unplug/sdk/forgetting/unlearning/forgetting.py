@@ -1,4 +1,6 @@
-"""``unplug forget``: an original, a forget set and a method in; an unlearned checkpoint with its cost out."""
+"""``unplug forget``: an original, a forget set and a method in; an unlearned checkpoint with its
+cost out.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unplug.core import CheckpointError, DataError, OutputError, TrainingError, one_writer, settled, versions
+from unplug.core import (
+    CheckpointError,
+    DataError,
+    OutputError,
+    TrainingError,
+    one_writer,
+    settled,
+    versions,
+)
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.forgetting.tasks import Need, StoredTask, task_of
 from unplug.sdk.learning.data import Dataset, Split, keyed, opened, split_for
@@ -67,15 +77,19 @@ def forget(
         original: a checkpoint that `unplug train age` or `unplug train plugin` wrote.
         dataset: the data it was trained on.
         forget_ids: training samples to forget.
-        method: a name of `METHODS`; None takes the design's own way where the original has a design, else `DEFAULT_METHOD`.
+        method: a name of `METHODS`; None takes the design's own way where the original has a
+            design, else `DEFAULT_METHOD`.
         out: checkpoint folder.
         budget: fraction of retraining; None takes the method's default.
         options: hyperparameters of the method, as text.
-        withhold: what the method must do without (the forget data, say); one that needs it is refused.
-        outside: what models that never saw whom the request names say of their samples, for methods that fit it.
+        withhold: what the method must do without (the forget data, say); one that needs it is
+            refused.
+        outside: what models that never saw whom the request names say of their samples, for methods
+            that fit it.
         oracle: the retrained model; what it took is then shown beside the estimate of retraining.
         base: of a plugin: the diffusion base beside it; None takes the one in its record.
-        task: of `original`, where the caller has opened it already (a base is large); `base` is not read then.
+        task: of `original`, where the caller has opened it already (a base is large); `base` is not
+            read then.
         split: of this request, see `request_split`, where the caller has made it already.
         sets: its tensors on the device, where the caller has loaded them already.
         seed: of everything random.
@@ -94,11 +108,15 @@ def forget(
     """
     for used in (original, oracle):
         if used is not None and out.resolve() == used.path.resolve():
-            raise OutputError(str(out), "it is one of the models that this step reads", "Choose another `out`")
+            raise OutputError(
+                str(out), "it is one of the models that this step reads", "Choose another `out`"
+            )
     if design := design_of(original):
         check_design_request(design, method, options, budget)
         made = build_design(design, original.record["design"].get("settings"))
-        return made.forget(original, dataset, forget_ids, out, refit=method == "retrain", device=device, show=show)
+        return made.forget(
+            original, dataset, forget_ids, out, refit=method == "retrain", device=device, show=show
+        )
     method = method or DEFAULT_METHOD
     built = build_method(method, options)
     if restart:
@@ -110,22 +128,40 @@ def forget(
     check_needs(built, [*task.lacks, *([] if outside else [ANSWERS])], withhold)
     before = task.network(original.model)
     needed, free = check_memory(
-        built, before, task.recipe, len(dataset), device,
-        measured=task.footprint(before, device), resident=task.resident(len(dataset)),
-    )  # fmt: skip
+        built,
+        before,
+        task.recipe,
+        len(dataset),
+        device,
+        measured=task.footprint(before, device),
+        resident=task.resident(len(dataset)),
+    )
     sets = sets or task.sets(dataset, split, device, show=show)
     retrain = retrain_cost(before, split, task, sets, oracle)
     marks = fingerprint(
-        method=method, split=keyed(split).sha256, seed=seed, recipe=task.recipe.to_dict(), torch=torch.__version__,
+        method=method,
+        split=keyed(split).sha256,
+        seed=seed,
+        recipe=task.recipe.to_dict(),
+        torch=torch.__version__,
         **task.facts(),
-    )  # fmt: skip
+    )
     state = StateFile(path=training_dir(out) / "state.safetensors", fingerprint=marks)
     history: list[dict[str, Any]] = []
     model, cost = apply_method(
-        built, before, sets, task, retrain, limit,
-        seed=seed, withhold=withhold, state=state, show=show, history=history,
+        built,
+        before,
+        sets,
+        task,
+        retrain,
+        limit,
+        seed=seed,
+        withhold=withhold,
+        state=state,
+        show=show,
+        history=history,
         outside_FG=None if outside is None else outside.logits(sets.forget.ids).to(device),
-    )  # fmt: skip
+    )
     if history:  # a retraining that was continued took longer than this process has been running
         cost = replace(cost, wall_s=float(history[-1]["wall_s"]))
     record = _record(original, dataset, split, task, sets, model, seed) | {
@@ -139,7 +175,12 @@ def forget(
             "cost": summary(cost, retrain, limit),
             "memory": memory_record(needed, free, device),
         },
-        "cost": {"forward": cost.forward, "backward": cost.backward, "wall_s": cost.wall_s, "device": describe_device(device)},
+        "cost": {
+            "forward": cost.forward,
+            "backward": cost.backward,
+            "wall_s": cost.wall_s,
+            "device": describe_device(device),
+        },
     }
     save_checkpoint(task.stored(model).cpu(), out, record=record, card=task.card(record))
     shutil.rmtree(training_dir(out), ignore_errors=True)
@@ -149,25 +190,32 @@ def forget(
 def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> Split:
     """The original's split with the forget set taken out of train; refuses other data.
 
-    Who was forgotten by an earlier request stays out as well: no later one may train on them again. Samples that were held out
-    leave validation and test; a request of nobody else has nothing to forget, and is refused.
+    Who was forgotten by an earlier request stays out as well: no later one may train on them again.
+    Samples that were held out leave validation and test; a request of nobody else has nothing to
+    forget, and is refused.
     """
     return split_for(own_split(original, dataset), dataset, forget_ids)
 
 
 def own_split(original: Checkpoint, dataset: Dataset) -> Split:
     """The original's split, with ids; who was forgotten from it is in no set. Refuses other data."""
-    split = split_of(original)  # names are looked at once it is known that the data are the right ones
+    # names are looked at once it is known that the data are the right ones
+    split = split_of(original)
     if split.data_digest != dataset.digest:
         raise DataError(
-            f"data {dataset.spec}", f"it is not the data that {original.path} was trained on (digest differs)",
+            f"data {dataset.spec}",
+            f"it is not the data that {original.path} was trained on (digest differs)",
             "Give the data spec of its training, unchanged",
-        )  # fmt: skip
+        )
     return opened(split, dataset)
 
 
 def retrain_cost(
-    original: nn.Module, split: Split, task: StoredTask, sets: Sets, oracle: Checkpoint | None = None
+    original: nn.Module,
+    split: Split,
+    task: StoredTask,
+    sets: Sets,
+    oracle: Checkpoint | None = None,
 ) -> RetrainCost:
     """What retraining on the retain set would cost on this device now; see `estimate_retraining`.
 
@@ -190,7 +238,9 @@ def retrain_cost(
     return estimate_retraining(original, sets, task, recorded_wall_s=recorded)
 
 
-def estimate_retraining(original: nn.Module, sets: Sets, task: Task, *, recorded_wall_s: float | None = None) -> RetrainCost:
+def estimate_retraining(
+    original: nn.Module, sets: Sets, task: Task, *, recorded_wall_s: float | None = None
+) -> RetrainCost:
     """Passes of the recipe on the retain set, and the wall time they would take here and now."""
     device = sets.train.device
     model = original.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -198,20 +248,35 @@ def estimate_retraining(original: nn.Module, sets: Sets, task: Task, *, recorded
     passes = task.recipe.passes(len(sets.train))
     return RetrainCost(
         cost=Cost(forward=passes, backward=passes, wall_s=per_sample * passes),
-        source=f"{1e3 * per_sample:.3g} ms a training pass, timed just before the forget step on {describe_device(device)}",
+        source=(
+            f"{1e3 * per_sample:.3g} ms a training pass, timed just before the forget step on "
+            f"{describe_device(device)}"
+        ),
         recorded_wall_s=recorded_wall_s,
     )
 
 
 def check_oracle(oracle: Checkpoint, split: Split, recipe: Any) -> None:
-    """Refuses a "retrained" model of another recipe or another retain set, and the original under its name."""
+    """Refuses a "retrained" model of another recipe or another retain set, and the original under
+    its name.
+    """
     if oracle.sha256 == (oracle.record.get("lineage") or {}).get("original_sha256"):
-        raise CheckpointError(str(oracle.path), "its weights are the original's: nothing was retrained", "Retrain it")
+        raise CheckpointError(
+            str(oracle.path), "its weights are the original's: nothing was retrained", "Retrain it"
+        )
     if oracle.record.get("recipe") != json.loads(json.dumps(recipe.to_dict())):
-        raise CheckpointError(str(oracle.path), "the retrained model has another recipe than the original", "Retrain it")
+        raise CheckpointError(
+            str(oracle.path),
+            "the retrained model has another recipe than the original",
+            "Retrain it",
+        )
     theirs, split = keyed(split_of(oracle)), keyed(split)
     same_data = theirs.data_digest == split.data_digest
-    if oracle.record.get("role") != "retrained" or not same_data or set(theirs.retain) != set(split.retain):
+    if (
+        oracle.record.get("role") != "retrained"
+        or not same_data
+        or set(theirs.retain) != set(split.retain)
+    ):
         raise CheckpointError(
             str(oracle.path),
             "it was not retrained on this request's retain set",
@@ -235,10 +300,11 @@ def apply_method(
     history: list[dict[str, Any]] | None = None,
     outside_FG: Tensor | None = None,
 ) -> tuple[nn.Module, Cost]:
-    """Runs a method on a copy of the original (no files but `state`); returns the unlearned model and its cost.
+    """Runs a method on a copy of the original (no files but `state`); returns the unlearned model
+    and its cost.
 
-    A method sees what it declared to need and nothing else. One that trains in epochs adds its rows to `history`.
-    `outside_FG`: see `ForgetProblem`.
+    A method sees what it declared to need and nothing else. One that trains in epochs adds its rows
+    to `history`. `outside_FG`: see `ForgetProblem`.
 
     Raises:
         InputError: the method needs what is not there or is withheld.
@@ -252,11 +318,18 @@ def apply_method(
         task.refresh(model, sets.train)
     with seeded(seed, -2) as generator:
         problem = ForgetProblem(
-            retain=seen.train, forget=seen.forget, validation=seen.validation, task=task,
-            meter=Meter(retrain, budget), seed=seed, generator=generator, state=state, show=show,
+            retain=seen.train,
+            forget=seen.forget,
+            validation=seen.validation,
+            task=task,
+            meter=Meter(retrain, budget),
+            seed=seed,
+            generator=generator,
+            state=state,
+            show=show,
             history=[] if history is None else history,
             outside_FG=outside_FG if ANSWERS in method.needs else None,
-        )  # fmt: skip
+        )
         unlearned = method(model, problem)
         synchronize(device)
         check_weights(unlearned)
@@ -265,13 +338,23 @@ def apply_method(
 
 def check_weights(model: nn.Module) -> None:
     """Refuses weights that are not numbers, which a loss need not show (batch norm hides much)."""
-    broken = [name for name, value in model.state_dict().items() if value.is_floating_point() and not finite(value)]
+    broken = [
+        name
+        for name, value in model.state_dict().items()
+        if value.is_floating_point() and not finite(value)
+    ]
     if broken:
-        raise TrainingError("forget step", f"its weights are not numbers ({broken[0]})", "Lower the method's `lr=...`")
+        raise TrainingError(
+            "forget step",
+            f"its weights are not numbers ({broken[0]})",
+            "Lower the method's `lr=...`",
+        )
 
 
 def _step(name: str, method: Method, outside: OutOfFold | None) -> dict[str, Any]:
-    """What was run: the method, its settings, what it read, and who answered for models that never saw the forget set."""
+    """What was run: the method, its settings, what it read, and who answered for models that never
+    saw the forget set.
+    """
     return {
         "method": name,
         "settings": {field.name: getattr(method, field.name) for field in fields(method)},  # type: ignore[arg-type]
@@ -281,7 +364,13 @@ def _step(name: str, method: Method, outside: OutOfFold | None) -> dict[str, Any
 
 
 def _record(
-    original: Checkpoint, dataset: Dataset, split: Split, task: StoredTask, sets: Sets, model: nn.Module, seed: int
+    original: Checkpoint,
+    dataset: Dataset,
+    split: Split,
+    task: StoredTask,
+    sets: Sets,
+    model: nn.Module,
+    seed: int,
 ) -> dict[str, Any]:
     return task.facts() | {
         "schema": task.schema,

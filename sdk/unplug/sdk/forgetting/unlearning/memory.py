@@ -20,8 +20,12 @@ from .method import Method
 
 MOMENTS = 2  # AdamW's
 VIEWS = 4  # float copies of a batch's images that loading and augmenting it hold at once
-TRANSIENT = 3  # tensors of the widest layer that are alive beside the saved ones: its gradients, and the kernel's own copy
-FRAGMENTS = 0.2  # of activations and workspace, lost between blocks: peaks on a CPU were 0.95 to 1.25 of the sum without it
+# tensors of the widest layer that are alive beside the saved ones: its gradients, and the kernel's
+# own copy
+TRANSIENT = 3
+# of activations and workspace, lost between blocks: peaks on a CPU were 0.95 to 1.25 of the sum
+# without it
+FRAGMENTS = 0.2
 SMALLEST_BATCH = 2  # batch norm
 
 
@@ -30,11 +34,12 @@ class MemoryEstimate:
     """What a forget step needs at its peak, in parts.
 
     Args:
-        phase: the part of the step that needs most: "step" (the method's own), "timing" (of a training step of the recipe,
-            before it) or "measuring" (the metrics after it).
+        phase: the part of the step that needs most: "step" (the method's own), "timing" (of a
+            training step of the recipe, before it) or "measuring" (the metrics after it).
         batch_size: samples of the phase's batches.
-        data, weights, gradients, optimizer, copies, activations, workspace: bytes of that phase; `weights` are those of the
-            original and of the model that is changed, `copies` those of teachers and averages.
+        data, weights, gradients, optimizer, copies, activations, workspace: bytes of that phase;
+            `weights` are those of the original and of the model that is changed, `copies` those of
+            teachers and averages.
     """
 
     phase: str
@@ -50,41 +55,68 @@ class MemoryEstimate:
     @property
     def total(self) -> int:
         """Bytes of all parts together."""
-        return sum(getattr(self, field.name) for field in fields(self) if field.name not in ("phase", "batch_size"))
+        return sum(
+            getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in ("phase", "batch_size")
+        )
 
 
 def estimate_memory(
-    measured: Footprint, method: Method, recipe: Recipe, samples: int, batch_size: int | None = None,
+    measured: Footprint,
+    method: Method,
+    recipe: Recipe,
+    samples: int,
+    batch_size: int | None = None,
     resident: int | None = None,
-) -> MemoryEstimate:  # fmt: skip
+) -> MemoryEstimate:
     """The phase of a forget step that needs most.
 
-    Activations grow with B; a method that reads the forget set may hold two graphs at once (a retain and a forget batch in
-    one loss), and one teacher is assumed. A method may say otherwise: ``trains = False`` (no gradients), ``copies = N``.
+    Activations grow with B; a method that reads the forget set may hold two graphs at once (a
+    retain and a forget batch in one loss), and one teacher is assumed. A method may say otherwise:
+    ``trains = False`` (no gradients), ``copies = N``.
 
     Args:
         measured: of the model, see `footprint`.
-        method: its ``batch_size`` is used where it has one, else the recipe's; never more than there are samples.
+        method: its ``batch_size`` is used where it has one, else the recipe's; never more than
+            there are samples.
         recipe: of the original.
         samples: of all sets, resident on the device.
         batch_size: instead of the method's.
         resident: bytes of all samples on the device; None is that of images.
     """
-    asked = batch_size if batch_size is not None else int(getattr(method, "batch_size", recipe.batch_size))
-    size, recipes = (max(SMALLEST_BATCH, min(count, samples)) for count in (asked, recipe.batch_size))
+    asked = (
+        batch_size
+        if batch_size is not None
+        else int(getattr(method, "batch_size", recipe.batch_size))
+    )
+    size, recipes = (
+        max(SMALLEST_BATCH, min(count, samples)) for count in (asked, recipe.batch_size)
+    )
     data = image_bytes(recipe.image_size, samples) if resident is None else resident
     graphs = 2 if "forget data" in method.needs else 1
     trains, copies = bool(getattr(method, "trains", True)), int(getattr(method, "copies", 1))
-    step = _training(measured, "step", size, data, graphs, copies) if trains else _running(measured, "step", size, data)
+    step = (
+        _training(measured, "step", size, data, graphs, copies)
+        if trains
+        else _running(measured, "step", size, data)
+    )
     timing = _training(measured, "timing", recipes, data, 1, 1)
     measuring = _running(measured, "measuring", min(measured.measured_at, samples), data)
     return max(step, timing, measuring, key=lambda phase: phase.total)
 
 
 def check_memory(
-    method: Method, model: nn.Module, recipe: Recipe, samples: int, device: torch.device, free: int | None = None,
-    *, measured: Footprint | None = None, resident: int | None = None,
-) -> tuple[MemoryEstimate, int | None]:  # fmt: skip
+    method: Method,
+    model: nn.Module,
+    recipe: Recipe,
+    samples: int,
+    device: torch.device,
+    free: int | None = None,
+    *,
+    measured: Footprint | None = None,
+    resident: int | None = None,
+) -> tuple[MemoryEstimate, int | None]:
     """Refuses a forget step that would not fit.
 
     Args:
@@ -96,28 +128,37 @@ def check_memory(
         resident: see `estimate_memory`.
 
     Returns:
-        The estimate and what is free (None where the system does not tell: nothing is refused then).
+        The estimate and what is free (None where the system does not tell: nothing is refused
+        then).
 
     Raises:
-        InsufficientMemoryError: with the largest batch size that would fit, or the word that none does.
+        InsufficientMemoryError: with the largest batch size that would fit, or the word that none
+            does.
     """
     measured = footprint(model, recipe.image_size, device) if measured is None else measured
     needed = estimate_memory(measured, method, recipe, samples, resident=resident)
     free = free_memory(device) if free is None else free
     if free is not None and needed.total > free:
         raise InsufficientMemoryError(
-            "forget step", f"needs about {gib(needed.total)} where {gib(free)} are free",
+            "forget step",
+            f"needs about {gib(needed.total)} where {gib(free)} are free",
             _advice(measured, method, recipe, samples, free, resident),
-        )  # fmt: skip
+        )
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     return needed, free
 
 
 def memory_record(needed: MemoryEstimate, free: int | None, device: torch.device) -> dict[str, Any]:
-    """The estimate beside what was measured, JSON-ready: on CUDA torch's peak since `check_memory`, else null."""
+    """The estimate beside what was measured, JSON-ready: on CUDA torch's peak since `check_memory`,
+    else null.
+    """
     peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
-    return {"estimate": {**asdict(needed), "total": needed.total}, "free_before": free, "measured_peak": peak}
+    return {
+        "estimate": {**asdict(needed), "total": needed.total},
+        "free_before": free,
+        "measured_peak": peak,
+    }
 
 
 def gib(size: int) -> str:
@@ -125,18 +166,28 @@ def gib(size: int) -> str:
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 / 10 else f"{size / 2**20:.1f} MiB"
 
 
-def _training(measured: Footprint, phase: str, size: int, data: int, graphs: int, copies: int) -> MemoryEstimate:
+def _training(
+    measured: Footprint, phase: str, size: int, data: int, graphs: int, copies: int
+) -> MemoryEstimate:
     activations = graphs * (measured.fixed + size * measured.per_sample)
     return MemoryEstimate(
-        phase=phase, batch_size=size, data=data, weights=2 * measured.weights, gradients=measured.trainable,
-        optimizer=MOMENTS * measured.trainable, copies=copies * measured.weights, activations=activations,
+        phase=phase,
+        batch_size=size,
+        data=data,
+        weights=2 * measured.weights,
+        gradients=measured.trainable,
+        optimizer=MOMENTS * measured.trainable,
+        copies=copies * measured.weights,
+        activations=activations,
         workspace=_workspace(measured, size, activations),
-    )  # fmt: skip
+    )
 
 
 def _running(measured: Footprint, phase: str, size: int, data: int) -> MemoryEstimate:
     workspace = _workspace(measured, size, 0)
-    return MemoryEstimate(phase=phase, batch_size=size, data=data, weights=2 * measured.weights, workspace=workspace)
+    return MemoryEstimate(
+        phase=phase, batch_size=size, data=data, weights=2 * measured.weights, workspace=workspace
+    )
 
 
 def _workspace(measured: Footprint, size: int, activations: int) -> int:
@@ -144,7 +195,14 @@ def _workspace(measured: Footprint, size: int, activations: int) -> int:
     return round(passing + FRAGMENTS * (activations + passing))
 
 
-def _advice(measured: Footprint, method: Method, recipe: Recipe, samples: int, free: int, resident: int | None) -> str:
+def _advice(
+    measured: Footprint,
+    method: Method,
+    recipe: Recipe,
+    samples: int,
+    free: int,
+    resident: int | None,
+) -> str:
     elsewhere = "free some memory, or take another `device` or fewer samples"
     size = getattr(method, "batch_size", None)
     if size is None:
@@ -162,7 +220,8 @@ NO_LIMIT = 2**60  # control groups of version 1 write "none" as a huge number
 
 
 def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
-    """Bytes that can still be had: of the GPU, or the lesser of the system's and the container's; None where unknown.
+    """Bytes that can still be had: of the GPU, or the lesser of the system's and the container's;
+    None where unknown.
 
     Args:
         device: CUDA counts what torch has reserved and does not use as free.
@@ -171,19 +230,27 @@ def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
     if device.type == "cuda":
         idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + idle
-    found = [value for value in (_available(root / "proc/meminfo"), *_groups(root)) if value is not None]
+    found = [
+        value for value in (_available(root / "proc/meminfo"), *_groups(root)) if value is not None
+    ]
     return min(found, default=None)
 
 
 def _available(meminfo: Path) -> int | None:
     if not meminfo.is_file():
         return None
-    lines = dict(line.split(":", 1) for line in meminfo.read_text(encoding="utf-8").splitlines() if ":" in line)
+    lines = dict(
+        line.split(":", 1)
+        for line in meminfo.read_text(encoding="utf-8").splitlines()
+        if ":" in line
+    )
     return int(lines["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in lines else None
 
 
 def _groups(root: Path) -> list[int]:
-    """What each control group around this process has left; file pages that can be dropped count as free."""
+    """What each control group around this process has left; file pages that can be dropped count as
+    free.
+    """
     listing = root / "proc/self/cgroup"
     if not listing.is_file():
         return []
@@ -192,11 +259,20 @@ def _groups(root: Path) -> list[int]:
         _, kinds, path = line.split(":", 2)
         if kinds and "memory" not in kinds.split(","):
             continue
-        names = ("memory.max", "memory.current") if not kinds else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        names = (
+            ("memory.max", "memory.current")
+            if not kinds
+            else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        )
         base = root / "sys/fs/cgroup" / ("memory" if kinds else "")
-        # Inside a container the path may be the host's, with only the group itself mounted at the base.
+        # Inside a container the path may be the host's, with only the group itself mounted at the
+        # base.
         for group in {base, base / path.strip("/"), *(base / path.strip("/")).parents}:
-            if group.is_relative_to(base) and (group / names[0]).is_file() and (group / names[1]).is_file():
+            if (
+                group.is_relative_to(base)
+                and (group / names[0]).is_file()
+                and (group / names[1]).is_file()
+            ):
                 limit = (group / names[0]).read_text(encoding="utf-8").strip()
                 if limit != "max" and int(limit) < NO_LIMIT:
                     used = int((group / names[1]).read_text(encoding="utf-8"))
@@ -205,5 +281,9 @@ def _groups(root: Path) -> list[int]:
 
 
 def _droppable(stat: Path) -> int:
-    rows = dict(line.split() for line in stat.read_text(encoding="utf-8").splitlines()) if stat.is_file() else {}
+    rows = (
+        dict(line.split() for line in stat.read_text(encoding="utf-8").splitlines())
+        if stat.is_file()
+        else {}
+    )
     return int(rows.get("total_inactive_file", rows.get("inactive_file", 0)))

@@ -22,7 +22,8 @@ class ForgetProblem:
 
     Args:
         retain, forget, validation: data on the device.
-        outside_FG: logits of the forget samples by models that never saw whose they are (F, G), on the device.
+        outside_FG: logits of the forget samples by models that never saw whose they are (F, G), on
+            the device.
         task: how a model is built and trained, its loss and its logits.
         meter: what may be spent; `outputs` charges it.
         seed: of everything random.
@@ -62,7 +63,8 @@ class ForgetProblem:
     def outputs(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Runs a model and charges for it: forward, and backward too where gradients are on.
 
-        A method that freezes a part still pays for the whole backward pass; its wall time shows what it saved.
+        A method that freezes a part still pays for the whole backward pass; its wall time shows
+        what it saved.
 
         Raises:
             InputError: a batch of one, and a batch norm behind the pooling that needs two to train.
@@ -75,8 +77,13 @@ class ForgetProblem:
         except ValueError as error:
             if "more than 1 value per channel" not in str(error):
                 raise
-            fix = "Forget it together with others, or by a method that steps on the retain set alone (msg, finetune)"
-            raise InputError("forget step", "a batch norm of this network cannot train on one picture alone", fix) from error
+            fix = (
+                "Forget it together with others, or by a method that steps on the retain set alone "
+                "(msg, finetune)"
+            )
+            raise InputError(
+                "forget step", "a batch norm of this network cannot train on one picture alone", fix
+            ) from error
         return outputs
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -102,7 +109,9 @@ class ForgetProblem:
     def orders(self, data: SampleSet, batch_size: int) -> Iterator[Tensor]:
         """Endless indices (B,) into a set, reshuffled every epoch; smaller sets come whole."""
         if len(data) == 0:
-            raise InputError("forget step", "a set that the method reads is empty", "Choose another method")
+            raise InputError(
+                "forget step", "a set that the method reads is empty", "Choose another method"
+            )
         while True:
             yield from data.shuffled(min(batch_size, len(data)), self.generator)
 
@@ -119,7 +128,8 @@ class OutOfFold:
     Args:
         ids: of the samples (F,).
         logits_FG: what is said of each.
-        facts: which models said it, for the record of the forget step: attacks must not use them again.
+        facts: which models said it, for the record of the forget step: attacks must not use them
+            again.
     """
 
     ids: tuple[str, ...]
@@ -139,7 +149,8 @@ class Method(Protocol):
     """A frozen dataclass of hyperparameters that turns an original into an unlearned model.
 
     Attributes:
-        needs: what it reads; everything else is withheld, and a problem that lacks it is refused before it starts.
+        needs: what it reads; everything else is withheld, and a problem that lacks it is refused
+            before it starts.
         default_budget: fraction of retraining when the caller names none; None is unlimited.
     """
 
@@ -152,16 +163,22 @@ class Method(Protocol):
 
 @runtime_checkable
 class TrainingHook(Protocol):
-    """A method that must already take part in the training of the original; it refreshes what its models count themselves."""
+    """A method that must already take part in the training of the original; it refreshes what its
+    models count themselves.
+    """
 
     def train(self, problem: ForgetProblem) -> nn.Module:
-        """An original on the whole training set (``problem.retain``) that the method can later unlearn from."""
+        """An original on the whole training set (``problem.retain``) that the method can later
+        unlearn from.
+        """
 
     def prepared(self, original: nn.Module) -> bool:
         """True where `original` is one that `train` made."""
 
     def price(self, before: Sequence[str], after: Sequence[str], task: Task, seed: int) -> int:
-        """Training passes of unlearning, known before `train`: ids of the training set before and after, seed."""
+        """Training passes of unlearning, known before `train`: ids of the training set before and
+        after, seed.
+        """
 
 
 METHODS: Registry[Callable[[], Method]] = Registry(
@@ -229,10 +246,14 @@ def with_settings(default: T, options: Mapping[str, Any], what: str) -> T:
     values: dict[str, Any] = {}
     for key, given in options.items():
         if key not in known:
-            raise InputError(what, f"it has no setting {key!r}", f"Known: {', '.join(known) or 'none'}")
+            raise InputError(
+                what, f"it has no setting {key!r}", f"Known: {', '.join(known) or 'none'}"
+            )
         kind = type(getattr(default, key))
         try:
             values[key] = kind(given)
         except (TypeError, ValueError, OverflowError) as error:
-            raise InputError(f"{what} {key}={given}", f"not a value of type {kind.__name__}", "Write KEY=NUMBER") from error
+            raise InputError(
+                f"{what} {key}={given}", f"not a value of type {kind.__name__}", "Write KEY=NUMBER"
+            ) from error
     return replace(default, **values)  # type: ignore[type-var]

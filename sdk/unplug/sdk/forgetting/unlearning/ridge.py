@@ -1,6 +1,8 @@
-"""A ridge classifier that forgets samples exactly: its statistics are integers, so taking away undoes adding bit for bit.
+"""A ridge classifier that forgets samples exactly: its statistics are integers, so taking away
+undoes adding bit for bit.
 
-Shapes: N samples, F features, G classes, P = F + 1 (features and a column of ones), K = P + G (targets too).
+Shapes: N samples, F features, G classes, P = F + 1 (features and a column of ones), K = P + G
+    (targets too).
 """
 
 from __future__ import annotations
@@ -17,25 +19,33 @@ from unplug.sdk.forgetting.tasks import soft_groups
 from unplug.sdk.learning.training import SampleSet, Task, labelled, pictures
 
 BITS = 20
-"""Bits of a slice of a number. Products of two slices have 40, so 2^13 of them are summed in float64 without rounding."""
+"""Bits of a slice of a number. Products of two slices have 40, so 2^13 of them are summed in
+float64 without rounding.
+"""
 
 SLICES = 3
-"""60 bits below the largest value of a column; float64 has 53 below each value, float32 features 24."""
+"""60 bits below the largest value of a column; float64 has 53 below each value, float32 features
+24.
+"""
 
 CHUNK = 2 ** (53 - 2 * BITS)
 MAX_SAMPLES = 2_000_000  # three products of 40 bits each still fit into an int64
 HEADROOM = 4  # bits: samples that are added may be 16 times as large as those fitted on
-INDEFINITE = 1e-12  # times K: rounding of eigenvalues of a matrix with a diagonal of ones; the statistics themselves have none
+# times K: rounding of eigenvalues of a matrix with a diagonal of ones; the statistics themselves
+# have none
+INDEFINITE = 1e-12
 MAX_SCALE, HALVINGS = 1000.0, 50
 
 
 class RidgeHead:
-    """argmin_{W, b} sum_i |W x_i + b - y_i|^2 + lam |W|^2, for any set of samples reached by adding and removing.
+    """argmin_{W, b} sum_i |W x_i + b - y_i|^2 + lam |W|^2, for any set of samples reached by adding
+    and removing.
 
-    With x' = (x, 1) the solution is (X'^T X' + lam I')^-1 X'^T Y, where I' leaves the bias alone. X'^T X' and X'^T Y are
-    kept as sums of integers: each number is cut into `slices` slices of `BITS` bits below its column's power of two, and
-    products of slices are summed exactly (Ozaki's splitting); one slice rounds the numbers to 20 bits and is exact for
-    those. Downdating a float64 Gram instead leaves rounding errors as large as the *removed* samples were, and the Woodbury
+    With x' = (x, 1) the solution is (X'^T X' + lam I')^-1 X'^T Y, where I' leaves the bias alone.
+    X'^T X' and X'^T Y are kept as sums of integers: each number is cut into `slices` slices of
+    `BITS` bits below its column's power of two, and products of slices are summed exactly (Ozaki's
+    splitting); one slice rounds the numbers to 20 bits and is exact for those. Downdating a float64
+    Gram instead leaves rounding errors as large as the *removed* samples were, and the Woodbury
     recursion piles them up.
 
     Example:
@@ -47,8 +57,9 @@ class RidgeHead:
         True
 
     Reference:
-        Zhuang et al., ACIL, 2022, theorem 1 (recursive ridge; removal is the same step with the sign turned);
-        Ozaki et al., Error-free transformations of matrix multiplication, 2012, section 3 (the splitting).
+        Zhuang et al., ACIL, 2022, theorem 1 (recursive ridge; removal is the same step with the
+        sign turned); Ozaki et al., Error-free transformations of matrix multiplication, 2012,
+        section 3 (the splitting).
     """
 
     def __init__(self, features: int, lam: float, exponent_K: Tensor, slices: int = SLICES) -> None:
@@ -69,12 +80,21 @@ class RidgeHead:
             lam: ridge penalty above 0; the bias is not penalized.
 
         Raises:
-            InputError: shapes that do not match, no samples, numbers that are not finite, lam out of range.
+            InputError: shapes that do not match, no samples, numbers that are not finite, lam out
+                of range.
         """
         if x_NF.ndim != 2 or y_NG.ndim != 2 or len(x_NF) != len(y_NG) or not len(x_NF):
-            raise _misfit(f"{list(x_NF.shape)} features and {list(y_NG.shape)} targets", "they do not belong together")
+            raise _misfit(
+                f"{list(x_NF.shape)} features and {list(y_NG.shape)} targets",
+                "they do not belong together",
+            )
         ones = x_NF.new_ones(1)
-        largest_K = torch.cat([part.double().to(x_NF.device) for part in (x_NF.abs().amax(0), ones, y_NG.abs().amax(0))])
+        largest_K = torch.cat(
+            [
+                part.double().to(x_NF.device)
+                for part in (x_NF.abs().amax(0), ones, y_NG.abs().amax(0))
+            ]
+        )
         if not bool(largest_K.isfinite().all()):
             raise _misfit("features or targets", "they are not all finite")
         head = cls(x_NF.shape[1], lam, torch.frexp(largest_K).exponent + HEADROOM)
@@ -83,7 +103,9 @@ class RidgeHead:
 
     @property
     def sums(self) -> Tensor:
-        """The statistics (levels, K (K + 1) / 2) as int64: the upper triangles of the symmetric matrices, row by row."""
+        """The statistics (levels, K (K + 1) / 2) as int64: the upper triangles of the symmetric
+        matrices, row by row.
+        """
         row_T, column_T = torch.triu_indices(*self._levels_LKK.shape[1:])
         return self._levels_LKK[:, row_T, column_T].contiguous()
 
@@ -91,7 +113,9 @@ class RidgeHead:
     def sums(self, sums_LT: Tensor) -> None:
         row_T, column_T = torch.triu_indices(*self._levels_LKK.shape[1:])
         if sums_LT.dtype != torch.int64 or sums_LT.shape != (len(self._levels_LKK), len(row_T)):
-            raise _misfit("sums", f"{sums_LT.dtype} of shape {list(sums_LT.shape)} belong to another head")
+            raise _misfit(
+                "sums", f"{sums_LT.dtype} of shape {list(sums_LT.shape)} belong to another head"
+            )
         levels_LKK = torch.empty_like(self._levels_LKK)
         levels_LKK[:, row_T, column_T] = sums_LT
         levels_LKK[:, column_T, row_T] = sums_LT
@@ -107,11 +131,14 @@ class RidgeHead:
         """Adds samples.
 
         Raises:
-            InputError: another width, numbers that are not finite or over 16 times the largest of the fit, too many samples.
+            InputError: another width, numbers that are not finite or over 16 times the largest of
+                the fit, too many samples.
         """
         levels_LKK = self._levels_LKK + self._products(x_NF, y_NG)
         if self.samples + len(x_NF) > MAX_SAMPLES:
-            raise _misfit(f"{self.samples + len(x_NF)} samples", f"the statistics hold {MAX_SAMPLES} at most")
+            raise _misfit(
+                f"{self.samples + len(x_NF)} samples", f"the statistics hold {MAX_SAMPLES} at most"
+            )
         self._levels_LKK = levels_LKK
 
     def remove(self, x_RF: Tensor, y_RG: Tensor, *, known: bool = False) -> None:
@@ -119,17 +146,23 @@ class RidgeHead:
 
         Args:
             x_RF, y_RG: as they were added.
-            known: the caller has proof that these samples were added, so the eigenvalues of the rest need no look.
+            known: the caller has proof that these samples were added, so the eigenvalues of the
+                rest need no look.
 
         Raises:
-            InputError: another width, numbers that are not finite, nothing left, or samples that cannot have been there:
-                what is left would be no sum of squares.
+            InputError: another width, numbers that are not finite, nothing left, or samples that
+                cannot have been there: what is left would be no sum of squares.
         """
         levels_LKK = self._levels_LKK - self._products(x_RF, y_RG)
         if len(x_RF) >= self.samples:
-            raise _misfit(f"removing {len(x_RF)} of {self.samples} samples", "no sample would be left")
+            raise _misfit(
+                f"removing {len(x_RF)} of {self.samples} samples", "no sample would be left"
+            )
         if not known and _indefinite(self._gram(levels_LKK)):
-            raise _misfit(f"removing {len(x_RF)} samples", "they were never in the statistics (the rest would be indefinite)")
+            raise _misfit(
+                f"removing {len(x_RF)} samples",
+                "they were never in the statistics (the rest would be indefinite)",
+            )
         self._levels_LKK = levels_LKK
 
     def weights(self) -> tuple[Tensor, Tensor]:
@@ -139,11 +172,14 @@ class RidgeHead:
             InputError: the normal equations are singular in float64.
         """
         factor_PP, scale_P, cross_PG = self._solver()
-        solution_PG = scale_P[:, None] * torch.cholesky_solve(scale_P[:, None] * cross_PG, factor_PP)
+        solution_PG = scale_P[:, None] * torch.cholesky_solve(
+            scale_P[:, None] * cross_PG, factor_PP
+        )
         return solution_PG[:-1].T.contiguous(), solution_PG[-1].contiguous()
 
     def left_out(self, x_NF: Tensor, y_NG: Tensor) -> Tensor:
-        """The scores (N, G) that each sample would get from the head fitted without it: y - (y - W x - b) / (1 - h).
+        """The scores (N, G) that each sample would get from the head fitted without it: y - (y - W
+        x - b) / (1 - h).
 
         h = x'^T (X'^T X' + lam I')^-1 x', the sample's leverage.
 
@@ -151,7 +187,8 @@ class RidgeHead:
             x_NF, y_NG: samples that the head was fitted on.
 
         Raises:
-            InputError: the normal equations are singular in float64, or one sample alone decides a coefficient.
+            InputError: the normal equations are singular in float64, or one sample alone decides a
+                coefficient.
         """
         weight_GF, bias_G = self.weights()
         factor_PP, scale_P, _ = self._solver()
@@ -163,7 +200,11 @@ class RidgeHead:
             parts.append(y_BG - (y_BG - x_BF @ weight_GF.T - bias_G) / left_B1)
         scores_NG = torch.cat(parts)
         if not bool(scores_NG.isfinite().all()):
-            raise InputError(f"ridge lam {self.lam:g}", "one sample alone decides a coefficient", "Use a larger lam")
+            raise InputError(
+                f"ridge lam {self.lam:g}",
+                "one sample alone decides a coefficient",
+                "Use a larger lam",
+            )
         return scores_NG
 
     def _solver(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -177,11 +218,15 @@ class RidgeHead:
         scale_P = gram_PP.diagonal().rsqrt()
         factor_PP, failed = torch.linalg.cholesky_ex(gram_PP * scale_P[:, None] * scale_P)
         if int(failed):
-            raise InputError(f"ridge lam {self.lam:g}", "the normal equations are singular", "Use a larger lam")
+            raise InputError(
+                f"ridge lam {self.lam:g}", "the normal equations are singular", "Use a larger lam"
+            )
         return factor_PP, scale_P, cross_PG
 
     def _products(self, x_NF: Tensor, y_NG: Tensor) -> Tensor:
-        """sum_n z_n z_n^T of z = (x, 1, y) as integers, level l in units of 2^-20 (l + 2) of the columns' ranges."""
+        """sum_n z_n z_n^T of z = (x, 1, y) as integers, level l in units of 2^-20 (l + 2) of the
+        columns' ranges.
+        """
         width = len(self._exponent_K) - self.features - 1
         if x_NF.shape[1:] != (self.features,) or y_NG.shape != (len(x_NF), width):
             shapes = f"{list(x_NF.shape)} features and {list(y_NG.shape)} targets"
@@ -191,18 +236,28 @@ class RidgeHead:
             for first in range(self.slices):
                 for second in range(first, self.slices):
                     exact_KK = (slices_SNK[first].T @ slices_SNK[second]).to(torch.int64)
-                    total_LKK[first + second] += exact_KK if first == second else exact_KK + exact_KK.T
+                    total_LKK[first + second] += (
+                        exact_KK if first == second else exact_KK + exact_KK.T
+                    )
         return total_LKK
 
     def _slices(self, x_NF: Tensor, y_NG: Tensor) -> Iterator[Tensor]:
         shrink_K = _power(-self._exponent_K)
         for x_BF, y_BG in zip(x_NF.split(CHUNK), y_NG.split(CHUNK), strict=True):
             y_BG = y_BG.to(x_BF.device)
-            z_BK = torch.cat([x_BF.double(), x_BF.new_ones(len(x_BF), 1).double(), y_BG.double()], dim=1) * shrink_K
+            z_BK = (
+                torch.cat(
+                    [x_BF.double(), x_BF.new_ones(len(x_BF), 1).double(), y_BG.double()], dim=1
+                )
+                * shrink_K
+            )
             if not bool(z_BK.isfinite().all()):
                 raise _misfit("features or targets", "they are not all finite")
             if bool((z_BK.abs() > 1.0).any()):
-                raise _misfit("features or targets", "they are far larger than any that the head was fitted on")
+                raise _misfit(
+                    "features or targets",
+                    "they are far larger than any that the head was fitted on",
+                )
             slices = []
             for _ in range(self.slices):
                 z_BK = z_BK * 2.0**BITS
@@ -225,11 +280,16 @@ def soft_targets(task: Task, model: nn.Module, data: SampleSet) -> Tensor:
         centers: Any = model.age_centers
         return soft_groups(centers.double(), pictures(data).age_N.double())
     classes, smoothing = len(task.edges) - 1, task.recipe.smoothing
-    return F.one_hot(labelled(data).group_N, classes).double() * (1.0 - smoothing) + smoothing / classes
+    return (
+        F.one_hot(labelled(data).group_N, classes).double() * (1.0 - smoothing)
+        + smoothing / classes
+    )
 
 
 def best_scale(score_NG: Tensor, target_NG: Tensor) -> float:
-    """argmin_s mean CE(s z, t) on [0, 1000] by bisection: the derivative sum_g (softmax(s z) - t)_g z_g rises with s."""
+    """argmin_s mean CE(s z, t) on [0, 1000] by bisection: the derivative sum_g (softmax(s z) - t)_g
+    z_g rises with s.
+    """
     low, high = 0.0, MAX_SCALE
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -239,7 +299,9 @@ def best_scale(score_NG: Tensor, target_NG: Tensor) -> float:
 
 
 def _indefinite(gram_KK: Tensor) -> bool:
-    """True where no samples have these inner products: a diagonal below 0, or an eigenvalue below the rounding."""
+    """True where no samples have these inner products: a diagonal below 0, or an eigenvalue below
+    the rounding.
+    """
     diagonal_K = gram_KK.diagonal()
     empty_K = diagonal_K == 0
     if bool((diagonal_K < 0).any()) or bool(gram_KK[empty_K].any()):

@@ -1,4 +1,5 @@
-"""What SISA trains: one network a shard, their checkpoints after each slice, and the ensemble that speaks for them.
+"""What SISA trains: one network a shard, their checkpoints after each slice, and the ensemble that
+speaks for them.
 
 Shapes: B batch, S shards, G classes.
 """
@@ -40,7 +41,11 @@ class ShardPlan:
     def __post_init__(self) -> None:
         if min(self.shards, self.slices) < 1 or self.shards * self.slices > MAX_PARTS:
             why = f"out of range (1 to {MAX_PARTS} parts in all, since each keeps its weights)"
-            raise InputError(f"shards={self.shards} slices={self.slices}", why, "Use for example 5 shards of 3 slices")
+            raise InputError(
+                f"shards={self.shards} slices={self.slices}",
+                why,
+                "Use for example 5 shards of 3 slices",
+            )
 
     def place(self, sample: str) -> tuple[int, int]:
         """(shard, slice) of a sample id, by its SHA-256: taking one away moves no other."""
@@ -48,8 +53,12 @@ class ShardPlan:
         return number % self.shards, number // self.shards % self.slices
 
     def parts(self, ids: Iterable[str]) -> list[list[list[str]]]:
-        """The ids of each slice of each shard, sorted, so that the order they came in decides nothing."""
-        found: list[list[list[str]]] = [[[] for _ in range(self.slices)] for _ in range(self.shards)]
+        """The ids of each slice of each shard, sorted, so that the order they came in decides
+        nothing.
+        """
+        found: list[list[list[str]]] = [
+            [[] for _ in range(self.slices)] for _ in range(self.shards)
+        ]
         for sample in sorted(ids):
             shard, number = self.place(sample)
             found[shard][number].append(sample)
@@ -58,7 +67,8 @@ class ShardPlan:
     def epochs(self, total: int) -> list[int]:
         """Epochs of each stage, from those of a whole training; stage r runs over slices 0 to r.
 
-        floor(2 E / (R + 1)) each, what is left over to the last: with equal slices about E whole epochs.
+        floor(2 E / (R + 1)) each, what is left over to the last: with equal slices about E whole
+        epochs.
 
         Raises:
             InputError: more slices than epochs allow.
@@ -81,7 +91,8 @@ class SisaEnsemble(nn.Module):
         output: name of the output with the logits.
         plan: how they were trained.
         parts: the sample ids in each slice of each shard.
-        checkpoints: ``[shard][r]``, the weights after slice r, for all slices but the last (on the CPU).
+        checkpoints: ``[shard][r]``, the weights after slice r, for all slices but the last (on the
+            CPU).
 
     Reference:
         Bourtoule et al., Machine Unlearning, 2021, section IV.
@@ -100,17 +111,31 @@ class SisaEnsemble(nn.Module):
         self.output, self.plan, self.parts, self.checkpoints = output, plan, parts, checkpoints
 
     def forward(self, *inputs: Tensor) -> dict[str, Tensor]:
-        """The logits (B, G) under the name that the members use; ``expected_age`` (B, 1) where they have one."""
-        said = [member(*inputs) for member, slices in zip(self.members, self.parts, strict=True) if any(slices)]
+        """The logits (B, G) under the name that the members use; ``expected_age`` (B, 1) where they
+        have one.
+        """
+        said = [
+            member(*inputs)
+            for member, slices in zip(self.members, self.parts, strict=True)
+            if any(slices)
+        ]
         log_SBG = torch.stack([outputs[self.output].float().log_softmax(dim=1) for outputs in said])
         joint = {self.output: log_SBG.logsumexp(dim=0) - math.log(len(said))}
         if "expected_age" in said[0]:
-            joint["expected_age"] = torch.stack([outputs["expected_age"].float() for outputs in said]).mean(dim=0)
+            joint["expected_age"] = torch.stack(
+                [outputs["expected_age"].float() for outputs in said]
+            ).mean(dim=0)
         return joint
 
 
 def train_shard(
-    task: Task, data: SampleSet, plan: ShardPlan, shard: int, parts: list[list[str]], first: int, start: State | None
+    task: Task,
+    data: SampleSet,
+    plan: ShardPlan,
+    shard: int,
+    parts: list[list[str]],
+    first: int,
+    start: State | None,
 ) -> tuple[nn.Module, list[State]]:
     """Trains one shard from slice `first` on.
 
@@ -123,7 +148,8 @@ def train_shard(
         start: the weights after slice ``first - 1``; None begins from the seed.
 
     Returns:
-        The member in eval mode, and the weights after each trained slice but the last of all (on the CPU).
+        The member in eval mode, and the weights after each trained slice but the last of all (on
+        the CPU).
 
     Raises:
         TrainingError: the loss is not finite.
@@ -131,20 +157,27 @@ def train_shard(
     position = {sample: index for index, sample in enumerate(data.ids)}
     states: list[State] = []
     with seeded(plan.seed, shard, -1):
-        # The first slice alone: what a task reads off its data must not tie the shard to samples of others.
+        # The first slice alone: what a task reads off its data must not tie the shard to samples of
+        # others.
         model = task.build(data.subset([position[sample] for sample in parts[0]]))
     model = model.to(data.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     if start is not None:
         model.load_state_dict(start)
     for number in range(first, plan.slices):
         seen = sorted(sample for ids in parts[: number + 1] for sample in ids)
-        model = train_stage(task, model, data.subset([position[sample] for sample in seen]), plan, shard, number)
+        model = train_stage(
+            task, model, data.subset([position[sample] for sample in seen]), plan, shard, number
+        )
         if number < plan.slices - 1:
-            states.append({name: value.detach().cpu().clone() for name, value in model.state_dict().items()})
+            states.append(
+                {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+            )
     return model.eval(), states
 
 
-def train_stage(task: Task, model: nn.Module, data: SampleSet, plan: ShardPlan, shard: int, number: int) -> nn.Module:
+def train_stage(
+    task: Task, model: nn.Module, data: SampleSet, plan: ShardPlan, shard: int, number: int
+) -> nn.Module:
     """The recipe on the slices so far, with fresh optimizer state; returns the averaged weights."""
     if len(data):
         task.refresh(model, data)
@@ -153,9 +186,15 @@ def train_stage(task: Task, model: nn.Module, data: SampleSet, plan: ShardPlan, 
     epochs, average = plan.epochs(task.recipe.epochs)[number], copy.deepcopy(model)
     optimizer = torch.optim.AdamW(decay_groups(model, task.recipe.weight_decay), lr=task.recipe.lr)
     for epoch in range(epochs):
-        loss = fit_epoch(model, average, data, task, optimizer, (plan.seed, shard, number, epoch), epochs=epochs)
+        loss = fit_epoch(
+            model, average, data, task, optimizer, (plan.seed, shard, number, epoch), epochs=epochs
+        )
         if not math.isfinite(loss):
-            raise TrainingError("training", f"the loss of shard {shard} is not a number", "Lower `lr` or check the data")
+            raise TrainingError(
+                "training",
+                f"the loss of shard {shard} is not a number",
+                "Lower `lr` or check the data",
+            )
     return average.eval()
 
 
@@ -163,4 +202,6 @@ def stage_passes(plan: ShardPlan, recipe: Recipe, parts: list[list[str]], first:
     """Samples that a shard trains on from slice `first` to its end."""
     sizes = [sum(len(ids) for ids in parts[: number + 1]) for number in range(plan.slices)]
     epochs = plan.epochs(recipe.epochs)
-    return sum(epochs[number] * sizes[number] for number in range(first, plan.slices) if sizes[number] >= 2)
+    return sum(
+        epochs[number] * sizes[number] for number in range(first, plan.slices) if sizes[number] >= 2
+    )

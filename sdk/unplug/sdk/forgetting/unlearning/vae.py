@@ -35,8 +35,12 @@ class VAE(nn.Module):
 
     def __init__(self, features: int) -> None:
         super().__init__()
-        self.encoder = nn.Sequential(nn.Linear(features, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 2 * LATENT))
-        self.decoder = nn.Sequential(nn.Linear(LATENT, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, features))
+        self.encoder = nn.Sequential(
+            nn.Linear(features, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 2 * LATENT)
+        )
+        self.decoder = nn.Sequential(
+            nn.Linear(LATENT, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, features)
+        )
 
     def reconstruct(self, z_BF: Tensor) -> Tensor:
         """The decoded mean of the latent posterior (B, F)."""
@@ -45,7 +49,9 @@ class VAE(nn.Module):
         return decoded
 
     def loss(self, z_BF: Tensor, noise_BZ: Tensor) -> Tensor:
-        """mean ||z - z'||^2 + 0.025 KL(N(mu, sigma^2) || N(0, 1)), with the latent mu + sigma noise."""
+        """mean ||z - z'||^2 + 0.025 KL(N(mu, sigma^2) || N(0, 1)), with the latent mu + sigma
+        noise.
+        """
         mean_BZ, log_var_BZ = self.encoder(z_BF).chunk(2, dim=1)
         decoded_BF = self.decoder(mean_BZ + (0.5 * log_var_BZ).exp() * noise_BZ)
         kl_B: Tensor = 0.5 * (mean_BZ.square() + log_var_BZ.exp() - 1.0 - log_var_BZ).sum(dim=1)
@@ -62,14 +68,18 @@ def bounded(vae: VAE, z_BF: Tensor) -> Tensor:
 
 @torch.no_grad()
 def embed(model: nn.Module, problem: ForgetProblem, data: SampleSet) -> Tensor:
-    """What the classifier is given for each sample of a set (N, F), without augmentation, charged as forward passes."""
+    """What the classifier is given for each sample of a set (N, F), without augmentation, charged
+    as forward passes.
+    """
     with embeddings(model) as seen:
         for batch in data.in_order(problem.recipe.batch_size):
             problem.outputs(model, batch)
     return torch.cat(seen).float()
 
 
-def fit_vae(z_NF: Tensor, problem: ForgetProblem, model: nn.Module, steps: int, share: float) -> VAE:
+def fit_vae(
+    z_NF: Tensor, problem: ForgetProblem, model: nn.Module, steps: int, share: float
+) -> VAE:
     """A frozen VAE of some embeddings, trained by Adam.
 
     Args:
@@ -101,7 +111,9 @@ def fit_vae(z_NF: Tensor, problem: ForgetProblem, model: nn.Module, steps: int, 
 
 @torch.no_grad()
 def vae_cost(vae: VAE, problem: ForgetProblem, model: nn.Module) -> float:
-    """Multiply-adds of the VAE as a fraction of the network's, for one sample; one forward pass is charged."""
+    """Multiply-adds of the VAE as a fraction of the network's, for one sample; one forward pass is
+    charged.
+    """
     one = problem.retain.batch(torch.zeros(1, dtype=torch.long, device=problem.retain.device))
     with FlopCounterMode(display=False) as counter:
         problem.outputs(model, one)

@@ -1,4 +1,6 @@
-"""What the pictures of a data set show, in words: what text-conditioned training reads beside the pixels."""
+"""What the pictures of a data set show, in words: what text-conditioned training reads beside the
+pixels.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ def captions_of(dataset: Dataset, *, seed: int, variants: int) -> tuple[tuple[st
     Args:
         dataset: N samples of a source with captions.
         seed: draws the wordings of synthetic faces, at least 0.
-        variants: captions a sample at most, at least 1. Synthetic faces have that many: the first names everything, the
-            others leave out and reorder. A picture that somebody captioned has one.
+        variants: captions a sample at most, at least 1. Synthetic faces have that many: the first
+            names everything, the others leave out and reorder. A picture that somebody captioned
+            has one.
 
     Returns:
         N tuples, in the order of ``dataset.samples``; the same for the same arguments.
@@ -36,11 +39,16 @@ def captions_of(dataset: Dataset, *, seed: int, variants: int) -> tuple[tuple[st
         3
     """
     if seed < 0 or variants < 1:
-        raise InputError(f"captions with seed {seed}, variants {variants}", "out of range", "Use 0 and 1 or more")
+        raise InputError(
+            f"captions with seed {seed}, variants {variants}", "out of range", "Use 0 and 1 or more"
+        )
     source = parse_spec(dataset.spec)
     if not isinstance(source, Captioned):
         why = f"it has no captions (these have: {WITH_CAPTIONS})"
-        fix = "Put a metadata.jsonl or one .txt file a picture beside the pictures and write captions:DIR"
+        fix = (
+            "Put a metadata.jsonl or one .txt file a picture beside the pictures and write "
+            "captions:DIR"
+        )
         raise DataError(f"data {dataset.spec}", why, fix)
     return tuple(source.captions(sample, seed, variants) for sample in dataset.samples)
 
@@ -48,7 +56,8 @@ def captions_of(dataset: Dataset, *, seed: int, variants: int) -> tuple[tuple[st
 def captions_digest(captions: Sequence[Sequence[str]]) -> str:
     """SHA-256 over the captions of N samples in their order, as 64 hexadecimal digits.
 
-    It goes into records beside ``Dataset.digest``, which is of ids, pixels and labels: new words leave that one as it is.
+    It goes into records beside ``Dataset.digest``, which is of ids, pixels and labels: new words
+    leave that one as it is.
 
     Example:
         >>> captions_digest([("a", "b")]) == captions_digest([("a",), ("b",)])

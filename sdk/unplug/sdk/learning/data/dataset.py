@@ -59,7 +59,13 @@ class Dataset:
     def facts(self) -> dict[str, Any]:
         """What the record of a training says of its data, ready for JSON."""
         eyes = {} if self.eyes is None else {"eyes": [list(eye) for eye in self.eyes]}
-        return {"spec": self.spec, "digest": self.digest, "samples": len(self), "unusable": len(self.problems), **eyes}
+        return {
+            "spec": self.spec,
+            "digest": self.digest,
+            "samples": len(self),
+            "unusable": len(self.problems),
+            **eyes,
+        }
 
     @property
     def size(self) -> int:
@@ -73,7 +79,10 @@ class Dataset:
     @property
     def ages(self) -> NDArray[np.float32]:
         """Age in years per sample (N,), NaN where unknown."""
-        return np.array([np.nan if sample.age is None else sample.age for sample in self.samples], dtype=np.float32)
+        return np.array(
+            [np.nan if sample.age is None else sample.age for sample in self.samples],
+            dtype=np.float32,
+        )
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -94,18 +103,22 @@ class Dataset:
 
 
 @settled
-def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = True, tells: bool = True) -> Dataset:
+def load_dataset(
+    spec: str, size: int, *, on_bad: OnBad = "error", show: bool = True, tells: bool = True
+) -> Dataset:
     """Loads, decodes and caches the data that a spec names.
 
     Args:
         spec: ``KIND:ARGUMENT``, see `unplug.sdk.learning.data.source`.
         size: side in pixels, at least 8.
-        on_bad: "error" refuses data with unusable samples and names them; "skip" goes on and counts them.
+        on_bad: "error" refuses data with unusable samples and names them; "skip" goes on and counts
+            them.
         show: progress bars, and on standard error what is told of the data.
         tells: False where whoever calls shows ``told`` itself.
 
     Returns:
-        The data set; ``problems`` lists what cannot be used, ``told`` what one should know of the rest.
+        The data set; ``problems`` lists what cannot be used, ``told`` what one should know of the
+        rest.
 
     Raises:
         DataError: nothing usable, or unusable samples with ``on_bad="error"``.
@@ -123,9 +136,24 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
     problems = list(listing.problems)
     problems += [item for item in prints if isinstance(item, SampleProblem)]
     positions = [position for position, item in enumerate(prints) if isinstance(item, bytes)]
-    readable = [(listing.samples[position], item) for position, item in enumerate(prints) if isinstance(item, bytes)]
-    array, bad = pixels(spec, source, [sample for sample, _ in readable], positions, [item for _, item in readable], size, show)
-    problems += [SampleProblem(id=readable[position][0].id, reason=reason) for position, reason in sorted(bad.items())]
+    readable = [
+        (listing.samples[position], item)
+        for position, item in enumerate(prints)
+        if isinstance(item, bytes)
+    ]
+    array, bad = pixels(
+        spec,
+        source,
+        [sample for sample, _ in readable],
+        positions,
+        [item for _, item in readable],
+        size,
+        show,
+    )
+    problems += [
+        SampleProblem(id=readable[position][0].id, reason=reason)
+        for position, reason in sorted(bad.items())
+    ]
     kept = [(row, sample, item) for row, (sample, item) in enumerate(readable) if row not in bad]
     _report(spec, problems, len(kept), on_bad)
     told = (*listing.told, *told_of_people(listing.samples))
@@ -150,14 +178,21 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
     )
 
 
-def _checked_ids(samples: Sequence[Sample], prints: Sequence[bytes | SampleProblem]) -> list[bytes | SampleProblem]:
-    """Refuses ids that a deletion request could not name, or that would stand on both sides of a split."""
+def _checked_ids(
+    samples: Sequence[Sample], prints: Sequence[bytes | SampleProblem]
+) -> list[bytes | SampleProblem]:
+    """Refuses ids that a deletion request could not name, or that would stand on both sides of a
+    split.
+    """
     seen: dict[str, str] = {}
     checked: list[bytes | SampleProblem] = []
     for sample, item in zip(samples, prints, strict=True):
         name, same = sample.id, unicodedata.normalize("NFC", sample.id)
         if any("\ud800" <= letter <= "\udfff" for letter in name):
-            item = SampleProblem(id=ascii(name)[1:-1], reason="its name is not UTF-8, so no forget file could name it")
+            item = SampleProblem(
+                id=ascii(name)[1:-1],
+                reason="its name is not UTF-8, so no forget file could name it",
+            )
         elif same in seen:
             form = "" if seen[same] == name else ", in another Unicode form"
             item = SampleProblem(id=name, reason=f"the id appears twice{form}")
@@ -170,13 +205,22 @@ def _checked_ids(samples: Sequence[Sample], prints: Sequence[bytes | SampleProbl
 
 def _unaskable(sample: Sample) -> str | None:
     """Why no deletion request could name a sample or the person in it, or None."""
-    for taken, what in (("subject:", "a person in a forget file"), ("hmac:", "a digest in a record")):
+    for taken, what in (
+        ("subject:", "a person in a forget file"),
+        ("hmac:", "a digest in a record"),
+    ):
         if sample.id.startswith(taken):
             return f"ids that begin with {taken} would stand for {what}"
     person = sample.subject or ""
     if any(unicodedata.category(letter) == "Cc" for letter in person):
-        return f"subject {shown(person)!r} holds a line feed or another control character: a quote may be missing"
-    for name, text in ((sample.id, f"id {shown(sample.id)!r}"), (f"subject:{person}", f"subject {shown(person)!r}")):
+        return (
+            f"subject {shown(person)!r} holds a line feed or another control character: a quote "
+            "may be missing"
+        )
+    for name, text in (
+        (sample.id, f"id {shown(sample.id)!r}"),
+        (f"subject:{person}", f"subject {shown(person)!r}"),
+    ):
         if why := spoilt_name(name):
             return f"{text}: {why}"
     return None
@@ -188,7 +232,8 @@ def _report(spec: str, problems: Sequence[SampleProblem], kept: int, on_bad: OnB
     first = problems[0]
     raise DataError(
         f"data {spec}",
-        f"{len(problems)} of {len(problems) + kept} samples cannot be used (first: {first.id}: {first.reason})",
+        f"{len(problems)} of {len(problems) + kept} samples cannot be used (first: {first.id}: "
+        f"{first.reason})",
         "Repair or remove them, or pass `on_bad=skip` to go on without them"
         if kept
         else "Repair them, or check that this is the right place",
@@ -235,7 +280,9 @@ def _attributes(dataset: Dataset) -> dict[str, dict[str, int]]:
 
 
 def _captions(dataset: Dataset) -> dict[str, Any] | None:
-    """How many samples have words (a source that is `Captioned` lists no sample without) and the first one's, or None."""
+    """How many samples have words (a source that is `Captioned` lists no sample without) and the
+    first one's, or None.
+    """
     source = parse_spec(dataset.spec)
     if not isinstance(source, Captioned):
         return None

@@ -18,14 +18,25 @@ from unplug.core import DataError, read_regular, stand_in
 from .picture_cost import check_scans, check_structure
 
 MAX_FILE_BYTES = 64 * 2**20  # the largest photographs of today's phones stay below this
-MAX_PIXELS = 64_000_000  # phones stop at 50 megapixels for an ordinary picture; a decompression bomb has more
+# phones stop at 50 megapixels for an ordinary picture; a decompression bomb has more
+MAX_PIXELS = 64_000_000
 LARGE_PIXELS = 16_000_000  # from here on a picture takes 64 MB to 500 MB while it is decoded
 BAND_PIXELS = 1_000_000
-_LARGE = threading.BoundedSemaphore(2)  # of them at once in this process, however many cores there are
+# of them at once in this process, however many cores there are
+_LARGE = threading.BoundedSemaphore(2)
 SUFFIXES = frozenset({".jpg", ".jpeg", ".jfif", ".jpe", ".png", ".webp", ".bmp"})
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
 # What Pillow was seen to raise on damaged files; struct.error comes from EXIF blocks.
-DECODER_ERRORS = (OSError, ValueError, SyntaxError, EOFError, struct.error, TypeError, KeyError, Image.DecompressionBombError)
+DECODER_ERRORS = (
+    OSError,
+    ValueError,
+    SyntaxError,
+    EOFError,
+    struct.error,
+    TypeError,
+    KeyError,
+    Image.DecompressionBombError,
+)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -67,7 +78,9 @@ def decode_image(raw: bytes, name: str) -> Image.Image:
 
 
 def decode_upright(path: Path) -> Image.Image:
-    """An image file in RGB, turned as its EXIF orientation says; `DataError` where it is broken or too large."""
+    """An image file in RGB, turned as its EXIF orientation says; `DataError` where it is broken or
+    too large.
+    """
     return _upright(read_bytes(path), str(path))
 
 
@@ -78,21 +91,26 @@ def _upright(raw: bytes, name: str) -> Image.Image:
         with Image.open(source, formats=FORMATS) as image:
             pixels = image.width * image.height
             if pixels > MAX_PIXELS:
-                raise DataError(name, f"{image.width}x{image.height} pixels are too many", "Shrink it")
+                raise DataError(
+                    name, f"{image.width}x{image.height} pixels are too many", "Shrink it"
+                )
             check_scans(raw, name, pixels)
             with _LARGE if pixels > LARGE_PIXELS else contextlib.nullcontext():
                 ImageOps.exif_transpose(image, in_place=True)
                 eight = _eight_bits(image)
                 return eight if eight.mode == "RGB" else eight.convert("RGB")
     except DECODER_ERRORS as error:
-        seen = str(error).replace(str(source), Path(name).name)  # Pillow names what it was given, which has an address
+        # Pillow names what it was given, which has an address
+        seen = str(error).replace(str(source), Path(name).name)
         reason = error.strerror if isinstance(error, OSError) and error.strerror else seen
         told = stand_in(raw) or (f"not a readable image ({reason})", "Replace or remove it")
         raise DataError(name, *told) from error
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Pillow's own conversion of 16-bit grey clips at 255, which leaves a white picture; float64 in bands, not as a whole."""
+    """Pillow's own conversion of 16-bit grey clips at 255, which leaves a white picture; float64 in
+    bands, not as a whole.
+    """
     image.load()
     if not image.mode.startswith("I"):
         return image
@@ -100,7 +118,9 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     rows = max(1, BAND_PIXELS // image.width)
     for top in range(0, image.height, rows):
         band = image.crop((0, top, image.width, min(top + rows, image.height)))
-        grey_HW[top : top + rows] = (np.asarray(band, dtype=np.float64) / 257.0).round().clip(0, 255)
+        grey_HW[top : top + rows] = (
+            (np.asarray(band, dtype=np.float64) / 257.0).round().clip(0, 255)
+        )
     return Image.fromarray(grey_HW)
 
 

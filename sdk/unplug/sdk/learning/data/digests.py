@@ -1,7 +1,8 @@
-"""Splits as records keep them: once somebody was forgotten, every name is a digest under the operator's key.
+"""Splits as records keep them: once somebody was forgotten, every name is a digest under the
+operator's key.
 
-All names, not those of the forgotten alone: whose name is missing among names in clear would be as plain. Digests are sorted,
-for the order of a data set would name them.
+All names, not those of the forgotten alone: whose name is missing among names in clear would be as
+plain. Digests are sorted, for the order of a data set would name them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ DIGEST = "hmac:"
 
 
 def keyed(split: Split) -> Split:
-    """The form of a split that is stored: itself where nobody was forgotten, else with digests for names.
+    """The form of a split that is stored: itself where nobody was forgotten, else with digests for
+    names.
 
     Names that are digests already stay: somebody who was forgotten, and whose pictures are gone.
 
@@ -28,7 +30,9 @@ def keyed(split: Split) -> Split:
     if not split.forget:
         return split
     names = keyed_names(split)
-    return split.renamed(lambda part: tuple(sorted(names[name] for name in part)), operator_key(split.key).id)
+    return split.renamed(
+        lambda part: tuple(sorted(names[name] for name in part)), operator_key(split.key).id
+    )
 
 
 def keyed_names(split: Split) -> Mapping[str, str]:
@@ -37,11 +41,16 @@ def keyed_names(split: Split) -> Mapping[str, str]:
     if not split.forget:
         return dict(zip(names, names, strict=True))
     key = operator_key(split.key)
-    return {name: name if name.startswith(DIGEST) else f"{DIGEST}{key.digest(name, split.data_digest)}" for name in names}
+    return {
+        name: name if name.startswith(DIGEST) else f"{DIGEST}{key.digest(name, split.data_digest)}"
+        for name in names
+    }
 
 
 def stored_name(split: Split, name: str) -> str:
-    """What stands for one sample in a split as it was stored: the id itself, or its digest under the split's key."""
+    """What stands for one sample in a split as it was stored: the id itself, or its digest under
+    the split's key.
+    """
     if split.key is None or name.startswith(DIGEST):
         return name
     return f"{DIGEST}{operator_key(split.key).digest(name, split.data_digest)}"
@@ -52,7 +61,8 @@ def opened(split: Split, dataset: Dataset) -> Split:
 
     Args:
         split: as it was stored.
-        dataset: of the training, what is left of it, or other data, where who has the same id is found.
+        dataset: of the training, what is left of it, or other data, where who has the same id is
+            found.
 
     Returns:
         The split in the data's order, digests last.
@@ -70,7 +80,9 @@ def opened(split: Split, dataset: Dataset) -> Split:
 
     whole = all(name in names for part in PARTS for name in getattr(split, part))
     key = None if whole else split.key
-    return split.renamed(lambda part: tuple(sorted((names.get(name, name) for name in part), key=order)), key)
+    return split.renamed(
+        lambda part: tuple(sorted((names.get(name, name) for name in part), key=order)), key
+    )
 
 
 def opened_names(split: Split, dataset: Dataset) -> Mapping[str, str]:

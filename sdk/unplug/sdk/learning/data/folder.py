@@ -16,7 +16,8 @@ MARKER = "unplug-faces.json"
 
 
 def write_faces(spec: str, size: int, out: Path, *, show: bool = True) -> int:
-    """Writes the images of a spec as PNG files beside a ``labels.csv`` and a record of the spec, atomically.
+    """Writes the images of a spec as PNG files beside a ``labels.csv`` and a record of the spec,
+    atomically.
 
     Args:
         spec: a ``synth:`` spec.

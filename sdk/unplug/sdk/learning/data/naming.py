@@ -17,7 +17,8 @@ MOST_TOLD = 3
 
 
 def told_of_people(samples: Sequence[Sample]) -> tuple[str, ...]:
-    """Sentences on the people of some data: who counts as nobody, whose name a program changed, which names are nearly one.
+    """Sentences on the people of some data: who counts as nobody, whose name a program changed,
+    which names are nearly one.
 
     Args:
         samples: of one listing, in its order.
@@ -26,7 +27,13 @@ def told_of_people(samples: Sequence[Sample]) -> tuple[str, ...]:
     for sample in samples:
         if sample.subject is not None:
             first.setdefault(sample.subject, sample)
-    return (*_nobody(samples), *_two_forms(samples), *_changed(first), *_rounded(first), *_alike(first))
+    return (
+        *_nobody(samples),
+        *_two_forms(samples),
+        *_changed(first),
+        *_rounded(first),
+        *_alike(first),
+    )
 
 
 def _nobody(samples: Sequence[Sample]) -> Iterator[str]:
@@ -37,8 +44,10 @@ def _nobody(samples: Sequence[Sample]) -> Iterator[str]:
     for text, own in found.items():
         one = len(own) == 1
         yield (
-            f"subject {_name(text, own[0])} stands for nobody: {counted(len(own), 'picture')} of unknown people, "
-            f"{'which counts as a person' if one else 'each of which counts as a person'} of its own"
+            f"subject {_name(text, own[0])} stands for nobody: {counted(len(own), 'picture')} of "
+            "unknown people, "
+            f"{'which counts as a person' if one else 'each of which counts as a person'} of its "
+            "own"
         )
 
 
@@ -47,10 +56,15 @@ def _two_forms(samples: Iterable[Sample]) -> Iterator[str]:
     forms: dict[str, dict[str, Sample]] = {}
     for sample in samples:
         if sample.subject is not None and not sample.subject.isascii():
-            forms.setdefault(sample.subject, {}).setdefault(sample.written or sample.subject, sample)
+            forms.setdefault(sample.subject, {}).setdefault(
+                sample.written or sample.subject, sample
+            )
     merged = [(name, list(own.values())) for name, own in forms.items() if len(own) > 1]
     for name, own in merged[:MOST_TOLD]:
-        yield f"subject {_name(name, own[1])} is written in {len(own)} Unicode forms: all are one person"
+        yield (
+            f"subject {_name(name, own[1])} is written in {len(own)} Unicode forms: all are one "
+            "person"
+        )
     yield from _more(merged, "other names in several Unicode forms")
 
 
@@ -68,7 +82,8 @@ def _rounded(first: dict[str, Sample]) -> Iterator[str]:
     zeros = [len(name) - DIGITS for name in long if set(name[DIGITS:]) == {"0"}]
     if len(zeros) == len(long) and sum(zeros) >= 2:  # once in a hundred by chance
         yield (
-            f"subject {_name(long[0], first[long[0]])}: all numbers of more than {DIGITS} digits ({len(long)}) end in zeros, "
+            f"subject {_name(long[0], first[long[0]])}: all numbers of more than {DIGITS} digits "
+            f"({len(long)}) end in zeros, "
             "as a spreadsheet rounds them; different people may have become one"
         )
 
@@ -79,7 +94,10 @@ def _alike(first: dict[str, Sample]) -> Iterator[str]:
         keys.setdefault(name_key(name), []).append(name)
     pairs = [names for names in keys.values() if len(names) > 1]
     for one, other, *_ in pairs[:MOST_TOLD]:
-        why = "differ only in capital letters, blanks, signs that do not show or zeros: they count as two people"
+        why = (
+            "differ only in capital letters, blanks, signs that do not show or zeros: they count "
+            "as two people"
+        )
         yield f"subjects {_name(one, first[one])} and {_name(other, first[other])} {why}"
     yield from _more(pairs, "other names that are nearly alike")
 

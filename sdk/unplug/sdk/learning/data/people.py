@@ -1,4 +1,6 @@
-"""Whose pictures the cache holds: a note beside each entry, what is there for ``unplug cache info``, and purging it."""
+"""Whose pictures the cache holds: a note beside each entry, what is there for ``unplug cache
+info``, and purging it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ from .source import Sample
 
 SCHEMA = "unplug-cache/1"
 SUFFIX = ".people"
-KINDS = {"latents": "latents", "condition": "conditions", "text": "embedded words", "judge": "a judge of faces"}
+KINDS = {
+    "latents": "latents",
+    "condition": "conditions",
+    "text": "embedded words",
+    "judge": "a judge of faces",
+}
 """What files of the folder ``diffusion`` hold, by how their names begin."""
 
 
@@ -34,7 +41,8 @@ class Held:
 
     Args:
         kind: what it holds, in words.
-        data: the data spec that it was made from, with the whole path; None where that is not known.
+        data: the data spec that it was made from, with the whole path; None where that is not
+            known.
         names: ids of its pictures, and ``subject:NAME`` of the people in them.
         samples: number of pictures; None where that is not known.
         bytes: of all its files.
@@ -54,7 +62,8 @@ class Held:
 
 
 def note_people(entry: Path, spec: str, samples: Sequence[Sample]) -> None:
-    """Writes down, beside a file in the cache, whose pictures it was made from, so that it can be purged by their names.
+    """Writes down, beside a file in the cache, whose pictures it was made from, so that it can be
+    purged by their names.
 
     Args:
         entry: the file; nothing is done where the note is there already.
@@ -65,7 +74,9 @@ def note_people(entry: Path, spec: str, samples: Sequence[Sample]) -> None:
     if not note.exists():
         subjects = sorted({sample.subject for sample in samples if sample.subject is not None})
         ids = [sample.id for sample in samples]
-        write_json(note, {"schema": SCHEMA, "data": whole_spec(spec), "ids": ids, "subjects": subjects})
+        write_json(
+            note, {"schema": SCHEMA, "data": whole_spec(spec), "ids": ids, "subjects": subjects}
+        )
 
 
 def whole_spec(spec: str) -> str:
@@ -79,13 +90,27 @@ def held_in_cache() -> tuple[Held, ...]:
     """What the cache holds, and since when; by name of the data."""
     groups: dict[Path, list[Path]] = {}
     for item in cache_entries(cache_dir())[0]:
-        stem = item.name.removeprefix(".").removesuffix(".partial") if item.name.endswith(".partial") else item.name
+        stem = (
+            item.name.removeprefix(".").removesuffix(".partial")
+            if item.name.endswith(".partial")
+            else item.name
+        )
         groups.setdefault(item.with_name(stem.partition(".")[0] or stem), []).append(item)
-    return tuple(sorted((_held(stem, paths) for stem, paths in groups.items()), key=lambda item: (item.data or "", item.kind)))
+    return tuple(
+        sorted(
+            (_held(stem, paths) for stem, paths in groups.items()),
+            key=lambda item: (item.data or "", item.kind),
+        )
+    )
 
 
 def _held(stem: Path, paths: list[Path]) -> Held:
-    files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]
+    files = [
+        file
+        for path in paths
+        for file in ([path] if path.is_file() else path.rglob("*"))
+        if file.is_file()
+    ]
     status = [file.lstat() for file in files] or [stem.parent.lstat()]
     note = _note(stem.with_suffix(SUFFIX))
     modes = sorted({f"{item.st_mode & 0o777:04o}" for item in status})
@@ -95,9 +120,15 @@ def _held(stem: Path, paths: list[Path]) -> Held:
         data, ids, subjects = note
         names, samples = frozenset([*ids, *(f"{SUBJECT}{name}" for name in subjects)]), len(ids)
     return Held(
-        kind=_kind(stem), data=data, names=names, samples=samples, bytes=sum(item.st_size for item in status) if files else 0,
-        since=min(item.st_mtime for item in status), modes=tuple(modes), paths=tuple(paths),
-    )  # fmt: skip
+        kind=_kind(stem),
+        data=data,
+        names=names,
+        samples=samples,
+        bytes=sum(item.st_size for item in status) if files else 0,
+        since=min(item.st_mtime for item in status),
+        modes=tuple(modes),
+        paths=tuple(paths),
+    )
 
 
 def _note(path: Path) -> tuple[str, list[str], list[str]] | None:
@@ -117,7 +148,9 @@ def _kind(stem: Path) -> str:
     return KINDS.get(stem.name.partition("-")[0], "unfinished")
 
 
-def picked(held: Sequence[Held], *, data: str | None = None, people: Sequence[str] = ()) -> tuple[Held, ...]:
+def picked(
+    held: Sequence[Held], *, data: str | None = None, people: Sequence[str] = ()
+) -> tuple[Held, ...]:
     """Those entries of the cache that were made from some data, or from pictures of some people.
 
     Args:
@@ -128,16 +161,20 @@ def picked(held: Sequence[Held], *, data: str | None = None, people: Sequence[st
     wanted, specs = set(map(name_form, people)), set[str]()
     if data is not None:
         kind, colon, argument = data.partition(":")
+        # also of data that are deleted
         specs = {
             data,
             whole_spec(data),
             f"{kind}{colon}{expanded(argument).resolve()}",
-        }  # also of data that are deleted
-    return tuple(item for item in held if item.data in specs or wanted & set(map(name_form, item.names)))
+        }
+    return tuple(
+        item for item in held if item.data in specs or wanted & set(map(name_form, item.names))
+    )
 
 
 def purge(held: Sequence[Held]) -> int:
-    """Deletes entries of the cache, which others must not use meanwhile; what is not ours and what links name stays.
+    """Deletes entries of the cache, which others must not use meanwhile; what is not ours and what
+    links name stays.
 
     Returns:
         How many bytes they had.
@@ -148,11 +185,15 @@ def purge(held: Sequence[Held]) -> int:
     with cache_alone() as root:
         ours = set(cache_entries(root)[0])
         for item in held:
-            for path in sorted(item.paths, key=lambda path: path.suffix == SUFFIX):  # who it is of goes last
+            for path in sorted(
+                item.paths, key=lambda path: path.suffix == SUFFIX
+            ):  # who it is of goes last
                 if path not in ours:
                     continue
                 try:
                     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
                 except OSError as error:
-                    raise OutputError(str(path), error.strerror or str(error), "Delete it yourself") from error
+                    raise OutputError(
+                        str(path), error.strerror or str(error), "Delete it yourself"
+                    ) from error
     return sum(item.bytes for item in held)

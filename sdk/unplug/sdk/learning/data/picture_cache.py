@@ -1,4 +1,6 @@
-"""Decoded pixels on disk: one memory-mapped array per (content, size), written once, in order, atomically."""
+"""Decoded pixels on disk: one memory-mapped array per (content, size), written once, in order,
+atomically.
+"""
 
 from __future__ import annotations
 
@@ -50,18 +52,26 @@ def _attempt(task: Callable[[Sample], T], sample: Sample) -> T | SampleProblem:
         return SampleProblem(id=sample.id, reason=error.why or error.what)
 
 
-def run_all(task: Callable[[Sample], T], samples: Sequence[Sample], label: str, show: bool) -> Iterator[T | SampleProblem]:
-    """`task` over all samples in order, in threads, with a progress bar; a `DataError` becomes a `SampleProblem`."""
-    # Pillow warns of what the decoder judges anyway. Not in the threads: they would undo each other's filters.
+def run_all(
+    task: Callable[[Sample], T], samples: Sequence[Sample], label: str, show: bool
+) -> Iterator[T | SampleProblem]:
+    """`task` over all samples in order, in threads, with a progress bar; a `DataError` becomes a
+    `SampleProblem`.
+    """
+    # Pillow warns of what the decoder judges anyway. Not in the threads: they would undo each
+    # other's filters.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield from _bar(in_order(partial(_attempt, task), samples, workers()), len(samples), label, show)
+        yield from _bar(
+            in_order(partial(_attempt, task), samples, workers()), len(samples), label, show
+        )
 
 
 def decode_in_processes(
     spec: str, positions: Sequence[int], size: int, workers: int
 ) -> Iterator[NDArray[np.uint8] | SampleProblem]:
-    """Decodes samples of a spec in child processes, for sources written in Python; results come in the order of `positions`.
+    """Decodes samples of a spec in child processes, for sources written in Python; results come in
+    the order of `positions`.
 
     Args:
         spec: data spec; each process lists it anew, so listings must be deterministic.
@@ -71,13 +81,19 @@ def decode_in_processes(
 
     Raises:
         DataError: the spec cannot be listed any more.
-        ConversionError: a process died, took more memory than `unplug.core.memory_for` gives it, or too long.
+        ConversionError: a process died, took more memory than `unplug.core.memory_for` gives it, or
+            too long.
     """
     chunks = [list(positions[start : start + CHUNK]) for start in range(0, len(positions), CHUNK)]
     calls = ({"spec": spec, "size": size, "positions": chunk} for chunk in chunks)
     function = "unplug.sdk.learning.data.picture_cache:decode_of_job"
     replies = map_in_children(
-        function, calls, min(workers, max(1, len(chunks))), what="decoding", timeout=seconds_for(CHUNK), memory=memory_for()
+        function,
+        calls,
+        min(workers, max(1, len(chunks))),
+        what="decoding",
+        timeout=seconds_for(CHUNK),
+        memory=memory_for(),
     )
     for reply in replies:
         for row_HWC, problem in zip(reply.arrays["pixels"], reply.values["problems"], strict=True):
@@ -85,7 +101,9 @@ def decode_in_processes(
 
 
 def decode_of_job(job: Any) -> Reply:
-    """Child process: pixels of the job's ``positions``, and for each None or why it cannot be decoded."""
+    """Child process: pixels of the job's ``positions``, and for each None or why it cannot be
+    decoded.
+    """
     spec, size, positions = (job.values[name] for name in ("spec", "size", "positions"))
     if job.kept.get("spec") != spec:
         source = parse_spec(spec)
@@ -93,20 +111,34 @@ def decode_of_job(job: Any) -> Reply:
     pixels_NHWC = np.zeros((len(positions), size, size, 3), np.uint8)
     problems: list[dict[str, str] | None] = []
     for row, position in enumerate(positions):
-        found = _attempt(partial(job.kept["source"].decode, size=size), job.kept["samples"][position])
-        problems.append({"id": found.id, "reason": found.reason} if isinstance(found, SampleProblem) else None)
+        found = _attempt(
+            partial(job.kept["source"].decode, size=size), job.kept["samples"][position]
+        )
+        problems.append(
+            {"id": found.id, "reason": found.reason} if isinstance(found, SampleProblem) else None
+        )
         if not isinstance(found, SampleProblem):
             pixels_NHWC[row] = found
     return Reply(values={"problems": problems}, arrays={"pixels": pixels_NHWC})
 
 
 def _decoded(
-    spec: str, source: Source, samples: Sequence[Sample], positions: Sequence[int], size: int, show: bool
+    spec: str,
+    source: Source,
+    samples: Sequence[Sample],
+    positions: Sequence[int],
+    size: int,
+    show: bool,
 ) -> Iterator[NDArray[np.uint8] | SampleProblem]:
     if source.parallel == "thread":
         return run_all(partial(source.decode, size=size), samples, "decode", show)
     if len(samples) < SERIAL_BELOW:
-        return _bar(map(partial(_attempt, partial(source.decode, size=size)), samples), len(samples), "decode", show)
+        return _bar(
+            map(partial(_attempt, partial(source.decode, size=size)), samples),
+            len(samples),
+            "decode",
+            show,
+        )
     return _bar(decode_in_processes(spec, positions, size, workers()), len(samples), "decode", show)
 
 
@@ -114,7 +146,9 @@ def _bar(results: Iterable[T], total: int, label: str, show: bool) -> Iterator[T
     yield from progress(results, total=total, label=label, show=show)
 
 
-def fingerprints(source: Source, samples: Sequence[Sample], show: bool) -> list[bytes | SampleProblem]:
+def fingerprints(
+    source: Source, samples: Sequence[Sample], show: bool
+) -> list[bytes | SampleProblem]:
     """Content hash of every sample, or why it cannot be read."""
     return list(run_all(source.fingerprint, samples, "hash", show))
 
@@ -139,7 +173,8 @@ def pixels(
         show: progress bar.
 
     Returns:
-        A read-only memory map (N, size, size, 3), and position to reason of those that do not decode (their rows are 0).
+        A read-only memory map (N, size, size, 3), and position to reason of those that do not
+        decode (their rows are 0).
     """
     owner = getattr(source, "pictures_of", source)
     key = hashlib.sha256(f"{FORMAT}/{type(owner).__name__}/{size}".encode())
@@ -148,7 +183,9 @@ def pixels(
     stem = use_cache() / f"{key.hexdigest()[:32]}-{size}px"
     array, notes = stem.with_suffix(".npy"), stem.with_suffix(".json")
     shape = (len(samples), size, size, 3)
-    if (found := open_array(array, shape, "uint8")) is not None and (noted := _read_bad(notes)) is not None:
+    if (found := open_array(array, shape, "uint8")) is not None and (
+        noted := _read_bad(notes)
+    ) is not None:
         note_people(array, spec, samples)
         return found, noted
     bad: dict[int, str] = {}
@@ -161,7 +198,10 @@ def pixels(
             yield result
 
     write_array(array, shape, "uint8", rows())
-    write_json(notes, {"schema": FORMAT, "bad": {str(position): reason for position, reason in bad.items()}})
+    write_json(
+        notes,
+        {"schema": FORMAT, "bad": {str(position): reason for position, reason in bad.items()}},
+    )
     note_people(array, spec, samples)
     return np.load(array, mmap_mode="r"), bad
 

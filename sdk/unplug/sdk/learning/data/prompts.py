@@ -26,7 +26,9 @@ _EXPRESSION = {
 }
 _OPENINGS = ("a portrait of", "a photo of", "a picture of", "the face of", "")
 _LEAST = 0.3
-"""The smallest share of details that a prompt keeps, drawn from it to 1: short prompts are learned, and whole ones."""
+"""The smallest share of details that a prompt keeps, drawn from it to 1: short prompts are learned,
+and whole ones.
+"""
 
 
 def prompt_of(attributes: Mapping[str, str], rng: np.random.Generator | None = None) -> str:
@@ -34,7 +36,8 @@ def prompt_of(attributes: Mapping[str, str], rng: np.random.Generator | None = N
 
     Args:
         attributes: of one face, as `unplug.sdk.learning.faces.FaceParams.attributes` gives them.
-        rng: draws the opening, the order and what is left out; None names everything in a fixed order.
+        rng: draws the opening, the order and what is left out; None names everything in a fixed
+            order.
 
     Returns:
         One line of lower-case words.
@@ -49,7 +52,9 @@ def prompt_of(attributes: Mapping[str, str], rng: np.random.Generator | None = N
     if rng is not None:
         opening = _OPENINGS[int(rng.integers(len(_OPENINGS)))]
         keep = rng.uniform(_LEAST, 1.0)
-        details = [details[int(index)] for index in rng.permutation(len(details)) if rng.random() < keep]
+        details = [
+            details[int(index)] for index in rng.permutation(len(details)) if rng.random() < keep
+        ]
     return ", ".join([f"{opening} {_PERSON[attributes['age']]}".strip(), *details])
 
 

@@ -36,9 +36,10 @@ def read_forget_file(path: Path, dataset: Dataset, trained: Split | None = None)
     """Sample ids that a forget file names.
 
     Args:
-        path: UTF-8 text, a sample id or ``subject:NAME`` on each line (lines end at line feeds only; one that begins with
-            ``#`` is a comment), or a JSON object with lists of strings called ``samples`` and ``subjects`` and nothing else.
-            White space around a name counts only where the data hold names that differ in it alone.
+        path: UTF-8 text, a sample id or ``subject:NAME`` on each line (lines end at line feeds
+            only; one that begins with ``#`` is a comment), or a JSON object with lists of strings
+            called ``samples`` and ``subjects`` and nothing else. White space around a name counts
+            only where the data hold names that differ in it alone.
         dataset: what the names refer to.
         trained: see `resolve_names`.
 
@@ -46,10 +47,13 @@ def read_forget_file(path: Path, dataset: Dataset, trained: Split | None = None)
         Ids in the data's order, without repeats.
 
     Raises:
-        DataError: unreadable, empty, not of this form, or naming samples or subjects that the data does not hold. A file
-            that can be read in two ways is refused: it must never forget somebody else.
+        DataError: unreadable, empty, not of this form, or naming samples or subjects that the data
+            does not hold. A file that can be read in two ways is refused: it must never forget
+            somebody else.
     """
-    return resolve_names(read_forget_names(path, named_samples(dataset.samples)), dataset, str(path), trained)
+    return resolve_names(
+        read_forget_names(path, named_samples(dataset.samples)), dataset, str(path), trained
+    )
 
 
 def read_forget_names(path: Path, names: Iterable[str]) -> list[str]:
@@ -65,21 +69,30 @@ def read_forget_names(path: Path, names: Iterable[str]) -> list[str]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataError(str(path), "too large for a forget file", "List ids, one a line")
-        raw = read_regular(path, max_bytes=MAX_BYTES, error=DataError, too_large="List ids, one a line")
-        text = raw.decode(text_encoding(raw))  # not `read_text`: it turns carriage returns into line feeds
+        raw = read_regular(
+            path, max_bytes=MAX_BYTES, error=DataError, too_large="List ids, one a line"
+        )
+        # not `read_text`: it turns carriage returns into line feeds
+        text = raw.decode(text_encoding(raw))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise DataError(str(path), reason, "Give a text file with one sample id or subject:NAME a line") from error
+        raise DataError(
+            str(path), reason, "Give a text file with one sample id or subject:NAME a line"
+        ) from error
     known = KnownNames(names)
     try:
-        found = _from_json(text, known) if text.lstrip().startswith("{") else _from_lines(text, known)
+        found = (
+            _from_json(text, known) if text.lstrip().startswith("{") else _from_lines(text, known)
+        )
         for number, name in enumerate(found, 1):
             if why := spoilt_name(name_form(name)):
                 raise ValueError(f"name {number}, {shown(name)!r}: {why}")
         return found
     except ValueError as error:
         why = f"not a valid request ({error})"
-        raise DataError(str(path), why, 'Write {"samples": ["ID", ...], "subjects": ["NAME", ...]}') from error
+        raise DataError(
+            str(path), why, 'Write {"samples": ["ID", ...], "subjects": ["NAME", ...]}'
+        ) from error
 
 
 def _from_json(text: str, known: KnownNames) -> list[str]:
@@ -90,9 +103,12 @@ def _from_json(text: str, known: KnownNames) -> list[str]:
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
             raise ValueError(f"{key} is not a list of strings")
     if people := [name for name in raw.get("samples", []) if name.startswith(SUBJECT)]:
-        raise ValueError(f"its samples hold {shown(people[0])!r}, which is no sample; people stand in subjects")
+        raise ValueError(
+            f"its samples hold {shown(people[0])!r}, which is no sample; people stand in subjects"
+        )
     names = [*raw.get("samples", []), *(f"{SUBJECT}{name}" for name in raw.get("subjects", []))]
-    alike = {name: known.alike(name) for name in names}  # several: the one that is written just so, if any
+    # several: the one that is written just so, if any
+    alike = {name: known.alike(name) for name in names}
     return [alike[name][0] if len(alike[name]) == 1 else name for name in names]
 
 
@@ -100,10 +116,15 @@ def _from_lines(text: str, known: KnownNames) -> list[str]:
     names = list[str]()
     for number, line in enumerate(text.split("\n"), 1):
         bare = name_form(line)
-        if (why := spoilt_name(bare)) and not bare.startswith("##") and not known.alike(bare):  # ## underlines a comment
+        if (
+            (why := spoilt_name(bare)) and not bare.startswith("##") and not known.alike(bare)
+        ):  # ## underlines a comment
             raise ValueError(f"line {number}, {shown(bare)!r}: {why}")
         if bare.startswith("#") and known.alike(bare):
-            raise ValueError(f"{shown(bare)} is a comment and the id of a sample as well; a JSON file tells them apart")
+            raise ValueError(
+                f"{shown(bare)} is a comment and the id of a sample as well; a JSON file tells "
+                "them apart"
+            )
         if not bare or bare.startswith("#"):
             continue
         if len(meant := known.alike(bare) or (bare,)) > 1:
@@ -114,7 +135,9 @@ def _from_lines(text: str, known: KnownNames) -> list[str]:
 
 
 def named_samples(samples: Iterable[Sample]) -> dict[str, set[str]]:
-    """Every name that a request can have in some data, a sample id or ``subject:NAME``, to the ids of its samples."""
+    """Every name that a request can have in some data, a sample id or ``subject:NAME``, to the ids
+    of its samples.
+    """
     found: dict[str, set[str]] = {}
     for sample in samples:
         found.setdefault(sample.id, set()).add(sample.id)
@@ -123,15 +146,18 @@ def named_samples(samples: Iterable[Sample]) -> dict[str, set[str]]:
     return found
 
 
-def resolve_names(names: Sequence[str], dataset: Dataset, where: str, trained: Split | None = None) -> tuple[str, ...]:
+def resolve_names(
+    names: Sequence[str], dataset: Dataset, where: str, trained: Split | None = None
+) -> tuple[str, ...]:
     """Sample ids behind sample ids and ``subject:NAME`` lines, in the data's order.
 
     Args:
         names: at least one.
         dataset: what they refer to.
         where: opens the error message.
-        trained: the stored split of a model that may forget whose pictures are gone: their ids are taken too, as it holds
-            them, behind the others. Whose pictures a subject's were is not in it.
+        trained: the stored split of a model that may forget whose pictures are gone: their ids are
+            taken too, as it holds them, behind the others. Whose pictures a subject's were is not
+            in it.
 
     Raises:
         DataError: no names, or one that nobody has.
@@ -145,17 +171,31 @@ def resolve_names(names: Sequence[str], dataset: Dataset, where: str, trained: S
     gone: dict[str, None] = {}
     unknown: list[str] = []
     for name in names:
-        if (meant := name if name in samples else same.get(unicodedata.normalize("NFC", name))) is not None:
+        if (
+            meant := name if name in samples else same.get(unicodedata.normalize("NFC", name))
+        ) is not None:
             wanted |= samples[meant]
-        elif trained and (left := learned & {stored_name(trained, form) for form in name_forms(name)}):
+        elif trained and (
+            left := learned & {stored_name(trained, form) for form in name_forms(name)}
+        ):
             gone |= dict.fromkeys(left)
         else:
             unknown.append(name)
     if unknown:
-        listed = ", ".join(shown(name) for name in unknown[:3]) + (", ..." if len(unknown) > 3 else "")
-        note = "; a comment stands on a line of its own" if any(" #" in name for name in unknown) else ""
+        listed = ", ".join(shown(name) for name in unknown[:3]) + (
+            ", ..." if len(unknown) > 3 else ""
+        )
+        note = (
+            "; a comment stands on a line of its own"
+            if any(" #" in name for name in unknown)
+            else ""
+        )
         fix = f"`unplug data inspect SPEC --ids` lists the ids{note}"
-        raise DataError(where, f"{len(unknown)} unknown names ({listed}){KnownNames(samples).near(unknown)}", fix)
+        raise DataError(
+            where,
+            f"{len(unknown)} unknown names ({listed}){KnownNames(samples).near(unknown)}",
+            fix,
+        )
     return (*(name for name in dataset.ids if name in wanted), *gone)
 
 
@@ -170,8 +210,8 @@ def _pictures_of(dataset: Dataset) -> dict[str, list[str]]:
 def split_for(split: Split, dataset: Dataset, ids: Sequence[str]) -> Split:
     """A model's split with one more request; who was forgotten by an earlier one stays forgotten.
 
-    Samples that were held out leave validation and test. One that the data hold and no set of the split has left them by an
-    earlier request: there is nothing more to do for it.
+    Samples that were held out leave validation and test. One that the data hold and no set of the
+    split has left them by an earlier request: there is nothing more to do for it.
 
     Args:
         split: of the model, with names in clear.
@@ -195,8 +235,9 @@ def describe_request(ids: Sequence[str], dataset: Dataset) -> str:
         dataset: what they belong to.
 
     Returns:
-        For example ``forgets 3 of 60 pictures: all 2 of subject anna; a.png without a subject``, and where the very same
-        picture stays in the data under another id, a second sentence that names it.
+        For example ``forgets 3 of 60 pictures: all 2 of subject anna; a.png without a subject``,
+        and where the very same picture stays in the data under another id, a second sentence that
+        names it.
     """
     wanted, named = set(ids), _pictures_of(dataset)
     parts = []
@@ -204,7 +245,9 @@ def describe_request(ids: Sequence[str], dataset: Dataset) -> str:
         if taken := [name for name in own if name in wanted]:
             share = f"all {len(own)}" if len(taken) == len(own) else f"{len(taken)} of {len(own)}"
             parts.append(f"{share} of subject {shown(subject)}")
-    nobody = [sample.id for sample in dataset.samples if sample.subject is None and sample.id in wanted]
+    nobody = [
+        sample.id for sample in dataset.samples if sample.subject is None and sample.id in wanted
+    ]
     parts += [f"{shown(name)} without a subject" for name in nobody[:MOST_NAMED]]
     if lost := len(wanted - set(dataset.ids)):
         parts.append(f"{lost} whose pictures are gone")
@@ -214,14 +257,17 @@ def describe_request(ids: Sequence[str], dataset: Dataset) -> str:
     if twins := same_pictures(ids, dataset):
         gone, stays = twins[0]
         text += (
-            f". Careful: {len(twins)} of them stay in the data under another id (first: {shown(gone)} is {shown(stays)}); "
+            f". Careful: {len(twins)} of them stay in the data under another id (first: "
+            f"{shown(gone)} is {shown(stays)}); "
             "name these too if they are to be forgotten"
         )
     return text
 
 
 def same_pictures(ids: Sequence[str], dataset: Dataset) -> tuple[tuple[str, str], ...]:
-    """Pairs of a sample to forget and one that stays whose decoded pixels are equal to the last bit."""
+    """Pairs of a sample to forget and one that stays whose decoded pixels are equal to the last
+    bit.
+    """
     wanted = set(ids)
     if not wanted:
         return ()
@@ -253,7 +299,11 @@ def pick_forget(dataset: Dataset, split: Split, *, fraction: float, seed: int) -
         key = sample.id if sample.subject is None else f"{SUBJECT}{sample.subject}"
         groups[key] = groups.get(key, 0) + 1
     if not groups:
-        raise DataError("the data", "they hold none of the samples that the model remembers", "Give those it was trained on")
+        raise DataError(
+            "the data",
+            "they hold none of the samples that the model remembers",
+            "Give those it was trained on",
+        )
     order = np.random.default_rng([seed, 77]).permutation(len(groups))
     names, wanted, taken = sorted(groups), max(1, round(fraction * len(split.train))), 0
     picked: list[str] = []

@@ -1,6 +1,7 @@
 """What a data source is, and how a data spec names one.
 
-A spec is ``KIND:ARGUMENT``: ``utkface:faces/``, ``csv:labels.csv``, ``synth:n=3000,subjects=600,seed=0``.
+A spec is ``KIND:ARGUMENT``: ``utkface:faces/``, ``csv:labels.csv``,
+``synth:n=3000,subjects=600,seed=0``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from unplug.core import DataError, Registry, counted, expanded, person_named
 
 Partition = Literal["train", "validation", "test"]
 Eyes = tuple[tuple[float, float], tuple[float, float]]
-"""x and y of the middles of both eyes, left and right as a picture shows them, in [0, 1] of its side."""
+"""x and y of the middles of both eyes, left and right as a picture shows them, in [0, 1] of its
+side.
+"""
 NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -33,11 +36,13 @@ class Sample:
         label: class index into the listing's ``classes``, or None.
         subject: who is in the picture, or None where unknown.
         partition: the part of the data set's own official split, or None.
-        attributes: what is known of the person beside the age, name to value, say "sex" to "female"; frozen. Models never see
-            them and no digest covers them: they say between whom a model differs.
+        attributes: what is known of the person beside the age, name to value, say "sex" to
+            "female"; frozen. Models never see them and no digest covers them: they say between whom
+            a model differs.
         place: where a table says so, for messages, say "line 7".
-        written: the subject's name as the data have it, where `subject` is another text: it is in NFC, and None for what
-            stands for nobody (`unplug.core.person_named`). The digest of the data covers what is written.
+        written: the subject's name as the data have it, where `subject` is another text: it is in
+            NFC, and None for what stands for nobody (`unplug.core.person_named`). The digest of the
+            data covers what is written.
     """
 
     id: str
@@ -73,7 +78,8 @@ class SampleProblem:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """Files and folders that are no samples and that nobody means as such: what programs leave, tables, notes.
+    """Files and folders that are no samples and that nobody means as such: what programs leave,
+    tables, notes.
 
     Args:
         reason: why they are left out.
@@ -112,7 +118,8 @@ class Listing:
 class Source(Protocol):
     """A kind of data. `parallel` says what decodes it: threads (C code) or processes (Python code).
 
-    One that only says other things of another source's pictures names that source in ``pictures_of``; they are cached once.
+    One that only says other things of another source's pictures names that source in
+    ``pictures_of``; they are cached once.
     """
 
     parallel: Literal["thread", "process"]
@@ -132,7 +139,9 @@ class Captioned(Protocol):
     """A source that says in words what its pictures show."""
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
-        """One to `variants` captions of one sample, the fullest first; the same for the same arguments."""
+        """One to `variants` captions of one sample, the fullest first; the same for the same
+        arguments.
+        """
 
 
 SOURCES: Registry[Callable[[str], Source]] = Registry(
@@ -175,11 +184,17 @@ def parse_spec(spec: str) -> Source:
         'SynthSource'
     """
     kind, colon, argument = spec.partition(":")
-    if any("\ud800" <= letter <= "\udfff" for letter in spec):  # found before hours of training, for cards and records hold it
+    if any(
+        "\ud800" <= letter <= "\udfff" for letter in spec
+    ):  # found before hours of training, for cards and records hold it
         why = "it is not UTF-8, and every result of this data names it"
         raise DataError(f"data spec {ascii(spec)[1:-1]}", why, "Rename the file or folder")
     if not colon:
-        raise DataError(f"data spec {spec!r}", "it has no kind", f"Write KIND:PATH with a kind of {', '.join(SOURCES)}")
+        raise DataError(
+            f"data spec {spec!r}",
+            "it has no kind",
+            f"Write KIND:PATH with a kind of {', '.join(SOURCES)}",
+        )
     return SOURCES.get(kind)(argument)
 
 
@@ -192,7 +207,11 @@ def existing_dir(argument: str, kind: str) -> Path:
 
 
 def not_empty(
-    samples: Sequence[Sample], problems: Sequence[SampleProblem], where: str, expected: str, left_out: Sequence[LeftOut] = ()
+    samples: Sequence[Sample],
+    problems: Sequence[SampleProblem],
+    where: str,
+    expected: str,
+    left_out: Sequence[LeftOut] = (),
 ) -> None:
     """Refuses a folder in which nothing usable was found."""
     if samples:
@@ -200,8 +219,15 @@ def not_empty(
     if problems:
         first = problems[0]
         raise DataError(
-            where, f"of {counted(len(problems), 'file')} none can be used (first: {first.id}: {first.reason})", expected
+            where,
+            f"of {counted(len(problems), 'file')} none can be used (first: {first.id}: "
+            f"{first.reason})",
+            expected,
         )
     number = counted(sum(item.count for item in left_out), "entry", "entries")
-    told = f" ({number} left out, the first: {left_out[0].first}: {left_out[0].reason})" if left_out else ""
+    told = (
+        f" ({number} left out, the first: {left_out[0].first}: {left_out[0].reason})"
+        if left_out
+        else ""
+    )
     raise DataError(where, f"it holds no samples{told}", expected)

@@ -16,15 +16,22 @@ from .dataset import Dataset
 from .source import Sample
 
 SCHEMA, KEYED = "unplug-split/1", "unplug-split/2"
-"""With names in clear, and with digests under the operator's key for names; see `unplug.sdk.learning.data.digests`."""
+"""With names in clear, and with digests under the operator's key for names; see
+`unplug.sdk.learning.data.digests`.
+"""
 PARTS = ("train", "validation", "test")
 NEVER_TRAINED_ON = (
-    "No weights hold them: record that by `unplug ledger touch`, delete their pictures, and answer; see docs/ledger.md"
+    "No weights hold them: record that by `unplug ledger touch`, delete their pictures, and "
+    "answer; see docs/ledger.md"
 )
 """What to do about a request that names nobody who was trained on."""
 SHAPE: dict[str, type] = {
-    "data_digest": str, "seed": int, "subject_disjoint": bool, "sha256": str, **dict.fromkeys((*PARTS, "forget"), list),
-}  # fmt: skip
+    "data_digest": str,
+    "seed": int,
+    "subject_disjoint": bool,
+    "sha256": str,
+    **dict.fromkeys((*PARTS, "forget"), list),
+}
 """Of a split file, beside its schema."""
 
 
@@ -38,7 +45,8 @@ class Split:
         subject_disjoint: True where no subject is in two of train, validation and test.
         train, validation, test: disjoint ids.
         forget: ids of `train` that a request names; empty before one.
-        key: where names are digests, the id of the operator's key that they are made with; else None.
+        key: where names are digests, the id of the operator's key that they are made with; else
+            None.
     """
 
     data_digest: str
@@ -63,7 +71,9 @@ class Split:
 
     @property
     def forget_sha256(self) -> str:
-        """Hash of the forgotten names, in any order; of names in clear (see `keyed`) it can be found out by trying them."""
+        """Hash of the forgotten names, in any order; of names in clear (see `keyed`) it can be
+        found out by trying them.
+        """
         return hashlib.sha256("\n".join(sorted(self.forget)).encode()).hexdigest()
 
     @property
@@ -72,46 +82,87 @@ class Split:
         return frozenset((*self.validation, *self.test))
 
     def with_forget(self, ids: Sequence[str]) -> Split:
-        """The same split with a forget set; what of it was held out leaves validation and test. See `check_forget`."""
+        """The same split with a forget set; what of it was held out leaves validation and test. See
+        `check_forget`.
+        """
         check_forget(self, ids)
         wanted = set(ids)
-        validation, test = (tuple(name for name in part if name not in wanted) for part in (self.validation, self.test))
+        validation, test = (
+            tuple(name for name in part if name not in wanted)
+            for part in (self.validation, self.test)
+        )
         forget = tuple(name for name in self.train if name in wanted)
         return replace(self, validation=validation, test=test, forget=forget)
 
-    def renamed(self, change: Callable[[tuple[str, ...]], tuple[str, ...]], key: str | None) -> Split:
+    def renamed(
+        self, change: Callable[[tuple[str, ...]], tuple[str, ...]], key: str | None
+    ) -> Split:
         """The same split with every set of names changed by a function, under another key."""
         return replace(
-            self, train=change(self.train), validation=change(self.validation), test=change(self.test),
-            forget=change(self.forget), key=key,
-        )  # fmt: skip
+            self,
+            train=change(self.train),
+            validation=change(self.validation),
+            test=change(self.test),
+            forget=change(self.forget),
+            key=key,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The split ready for JSON, with the hash of its content."""
-        return {"schema": SCHEMA if self.key is None else KEYED, "sha256": self.sha256, **self._content()}
+        return {
+            "schema": SCHEMA if self.key is None else KEYED,
+            "sha256": self.sha256,
+            **self._content(),
+        }
 
     @classmethod
     def from_dict(cls, raw: Any, where: str = "split") -> Split:
         """The inverse of `to_dict`; `DataError` where the hash or the shape is wrong."""
         schema = raw.get("schema") if isinstance(raw, dict) else None
         if schema not in (SCHEMA, KEYED):
-            raise DataError(where, f"schema {str(schema)[:60]!r} is not {SCHEMA} or {KEYED}", "Make the split again")
+            raise DataError(
+                where,
+                f"schema {str(schema)[:60]!r} is not {SCHEMA} or {KEYED}",
+                "Make the split again",
+            )
         shape = SHAPE if schema == SCHEMA else SHAPE | {"key": str}
-        for name, kind in shape.items():  # a text is iterable as a list is, and would name people of one letter each
+        for (
+            name,
+            kind,
+        ) in (
+            shape.items()
+        ):  # a text is iterable as a list is, and would name people of one letter each
             value: Any = raw.get(name)
-            if type(value) is not kind or (isinstance(value, list) and not all(map(_is_name, value))):
+            if type(value) is not kind or (
+                isinstance(value, list) and not all(map(_is_name, value))
+            ):
                 wanted = "list of names" if kind is list else kind.__name__
-                raise DataError(where, f"not a split file ({name} is no {wanted})", "Make the split again")
+                raise DataError(
+                    where, f"not a split file ({name} is no {wanted})", "Make the split again"
+                )
         split = cls(
-            data_digest=raw["data_digest"], seed=raw["seed"], subject_disjoint=raw["subject_disjoint"],
-            train=tuple(raw["train"]), validation=tuple(raw["validation"]), test=tuple(raw["test"]),
-            forget=tuple(raw["forget"]), key=raw["key"] if schema == KEYED else None,
-        )  # fmt: skip
+            data_digest=raw["data_digest"],
+            seed=raw["seed"],
+            subject_disjoint=raw["subject_disjoint"],
+            train=tuple(raw["train"]),
+            validation=tuple(raw["validation"]),
+            test=tuple(raw["test"]),
+            forget=tuple(raw["forget"]),
+            key=raw["key"] if schema == KEYED else None,
+        )
         parts = [name for part in PARTS for name in getattr(split, part)]
         if len(set(parts)) != len(parts) or not set(split.forget) <= set(split.train):
-            raise DataError(where, "its sets overlap, or it forgets what is not in train", "Make the split again")
+            raise DataError(
+                where,
+                "its sets overlap, or it forgets what is not in train",
+                "Make the split again",
+            )
         if split.sha256 != raw["sha256"]:
-            raise DataError(where, "its hash does not match its content", "It was edited; restore it or make it again")
+            raise DataError(
+                where,
+                "its hash does not match its content",
+                "It was edited; restore it or make it again",
+            )
         return split
 
     def _content(self) -> dict[str, Any]:
@@ -145,15 +196,22 @@ def load_split(path: Path) -> Split:
 
 
 def make_split(
-    dataset: Dataset, *, seed: int = 0, validation: float = 0.1, test: float = 0.2, subject_disjoint: bool = True
+    dataset: Dataset,
+    *,
+    seed: int = 0,
+    validation: float = 0.1,
+    test: float = 0.2,
+    subject_disjoint: bool = True,
 ) -> Split:
-    """Splits a data set, by subject where subjects are known, by its official partition where it has one.
+    """Splits a data set, by subject where subjects are known, by its official partition where it
+    has one.
 
     Args:
         dataset: N samples.
         seed: of the shuffle.
         validation, test: fractions of the samples, each in (0, 1), together below 1.
-        subject_disjoint: keep all pictures of a subject on one side; samples without a subject stand alone.
+        subject_disjoint: keep all pictures of a subject on one side; samples without a subject
+            stand alone.
 
     Raises:
         DataError: fractions out of range, or a set would be empty.
@@ -165,22 +223,35 @@ def make_split(
         (14, 2, 4, True)
     """
     if not (0 < validation < 1 and 0 < test < 1 and validation + test < 1):
-        raise DataError("split", f"fractions {validation} and {test} leave nothing to train on", "Use for example 0.1 and 0.2")
+        raise DataError(
+            "split",
+            f"fractions {validation} and {test} leave nothing to train on",
+            "Use for example 0.1 and 0.2",
+        )
     official = {sample.partition for sample in dataset.samples}
     if None not in official and {"train", "test"} <= official:
         parts = _official(dataset.samples, seed, validation, subject_disjoint)
     else:
-        targets = {"test": round(test * len(dataset)), "validation": round(validation * len(dataset))}
+        targets = {
+            "test": round(test * len(dataset)),
+            "validation": round(validation * len(dataset)),
+        }
         parts = _fill(dataset.samples, targets, seed, subject_disjoint)
     for name in PARTS:
         if not parts[name]:
             raise DataError(
-                f"data {dataset.spec}", f"{len(dataset)} samples leave the {name} set empty", "Use more samples or subjects"
+                f"data {dataset.spec}",
+                f"{len(dataset)} samples leave the {name} set empty",
+                "Use more samples or subjects",
             )
     return Split(
-        data_digest=dataset.digest, seed=seed, subject_disjoint=_is_disjoint(dataset, parts),
-        train=parts["train"], validation=parts["validation"], test=parts["test"],
-    )  # fmt: skip
+        data_digest=dataset.digest,
+        seed=seed,
+        subject_disjoint=_is_disjoint(dataset, parts),
+        train=parts["train"],
+        validation=parts["validation"],
+        test=parts["test"],
+    )
 
 
 def _groups(samples: Sequence[Sample], seed: int, by_subject: bool) -> list[list[str]]:
@@ -193,8 +264,12 @@ def _groups(samples: Sequence[Sample], seed: int, by_subject: bool) -> list[list
     return [groups[names[index]] for index in order]
 
 
-def _fill(samples: Sequence[Sample], targets: dict[str, int], seed: int, by_subject: bool) -> dict[str, tuple[str, ...]]:
-    """Whole groups go to each target in turn until it is full; the rest is train. Order within a set is the data's."""
+def _fill(
+    samples: Sequence[Sample], targets: dict[str, int], seed: int, by_subject: bool
+) -> dict[str, tuple[str, ...]]:
+    """Whole groups go to each target in turn until it is full; the rest is train. Order within a
+    set is the data's.
+    """
     place: dict[str, str] = {}
     filled = dict.fromkeys(targets, 0)
     for group in _groups(samples, seed, by_subject):
@@ -202,11 +277,17 @@ def _fill(samples: Sequence[Sample], targets: dict[str, int], seed: int, by_subj
         if part in filled:
             filled[part] += len(group)
         place.update(dict.fromkeys(group, part))
-    return {part: tuple(sample.id for sample in samples if place[sample.id] == part) for part in PARTS}
+    return {
+        part: tuple(sample.id for sample in samples if place[sample.id] == part) for part in PARTS
+    }
 
 
-def _official(samples: Sequence[Sample], seed: int, validation: float, by_subject: bool) -> dict[str, tuple[str, ...]]:
-    parts = {part: tuple(sample.id for sample in samples if sample.partition == part) for part in PARTS}
+def _official(
+    samples: Sequence[Sample], seed: int, validation: float, by_subject: bool
+) -> dict[str, tuple[str, ...]]:
+    parts = {
+        part: tuple(sample.id for sample in samples if sample.partition == part) for part in PARTS
+    }
     if not parts["validation"]:
         pool = [sample for sample in samples if sample.partition == "train"]
         carved = _fill(pool, {"validation": round(validation * len(pool))}, seed, by_subject)
@@ -231,7 +312,8 @@ def check_forget(split: Split, ids: Sequence[str]) -> None:
     Samples that were held out may be in it, beside at least one that was trained on.
 
     Raises:
-        DataError: one of these; where nothing was trained on any of them the message says how the request is answered.
+        DataError: one of these; where nothing was trained on any of them the message says how the
+            request is answered.
     """
     if not ids:
         raise DataError("forget set", "it is empty", "Name at least one sample or subject")
@@ -242,12 +324,22 @@ def check_forget(split: Split, ids: Sequence[str]) -> None:
         f" (first: {outside[0]}; {held} are held out)" if outside else ""
     )
     if held < len(outside):
-        raise DataError("forget set", why, "Only what is in the model's split can be forgotten: check the ids")
+        raise DataError(
+            "forget set", why, "Only what is in the model's split can be forgotten: check the ids"
+        )
     if not wanted & train:
         raise DataError("forget set", why, NEVER_TRAINED_ON)
     if train <= wanted:
-        raise DataError("forget set", "it is the whole train set, nothing would be retained", "Delete the model instead")
+        raise DataError(
+            "forget set",
+            "it is the whole train set, nothing would be retained",
+            "Delete the model instead",
+        )
     for part in ("validation", "test"):
         if wanted >= set(getattr(split, part)):
             why = f"without whom it names the {part} set would be empty"
-            raise DataError("forget set", why, "Train on a split that holds out more people: `unplug data split --test 0.3`")
+            raise DataError(
+                "forget set",
+                why,
+                "Train on a split that holds out more people: `unplug data split --test 0.3`",
+            )

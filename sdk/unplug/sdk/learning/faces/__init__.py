@@ -1,7 +1,7 @@
 """Procedural synthetic faces with known age, identity and landmarks.
 
-Everything is drawn with NumPy and OpenCV from a frozen description, so an image can be made again from its
-parameters, byte for byte on the same machine. No downloaded data, no network, no torch.
+Everything is drawn with NumPy and OpenCV from a frozen description, so an image can be made again
+from its parameters, byte for byte on the same machine. No downloaded data, no network, no torch.
 
 Example:
     >>> import numpy as np
@@ -23,7 +23,18 @@ if TYPE_CHECKING:
     from ._render import render
     from ._sampling import EXPRESSIONS, sample_face, sample_identity
     from ._sheet import contact_sheet
-    from ._types import MAX_AGE, AgeJitter, Background, Camera, Expression, FaceParams, Identity, Light, Pose, RenderedFace
+    from ._types import (
+        MAX_AGE,
+        AgeJitter,
+        Background,
+        Camera,
+        Expression,
+        FaceParams,
+        Identity,
+        Light,
+        Pose,
+        RenderedFace,
+    )
     from ._words import attributes_of
 
 _HOME = {

@@ -1,8 +1,9 @@
 """Age in years -> how strongly each sign of age shows.
 
-Nobody shows their age exactly. Each group of cues sees its own apparent age: the true one, plus what this person
-always shows (`Identity.age_offset`, `cue_offsets`), plus this image's own `AgeJitter`. The shifts are given in
-years at mid-life and shrink towards birth, where a year changes a face most.
+Nobody shows their age exactly. Each group of cues sees its own apparent age: the true one, plus
+what this person always shows (`Identity.age_offset`, `cue_offsets`), plus this image's own
+`AgeJitter`. The shifts are given in years at mid-life and shrink towards birth, where a year
+changes a face most.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 
 from ._types import AgeJitter, Identity
 
-# Age (years) at which the shifts reach their nominal size; below it they shrink in proportion, to this floor.
+# Age (years) at which the shifts reach their nominal size; below it they shrink in proportion, to
+# this floor.
 _FULL_SHIFT_AGE = 34.0
 _LEAST_SHIFT = 0.1
 
@@ -23,10 +25,13 @@ class AgeCues:
 
     Args:
         baby: 1 at birth, 0.1 at fifteen. mature: 0 before puberty, 1 from the early twenties.
-        lines, folds, crow: Forehead lines, nasolabial folds, crow's feet. bags: Under the eyes. neck: Lines there.
+        lines, folds, crow: Forehead lines, nasolabial folds, crow's feet. bags: Under the eyes.
+            neck: Lines there.
         sag: Jowls and hooded lids. hollow: Cheeks and temples. thin_lips: Loss of lip volume.
-        growth: Factor on nose and ears. grey: Share of grey hair. recede: Hairline; thin: Hair density lost.
-        fuzz: 1 where only baby hair grows. spots: Age spots. rough: Skin texture. dull: Loss of colour.
+        growth: Factor on nose and ears. grey: Share of grey hair. recede: Hairline; thin: Hair
+            density lost.
+        fuzz: 1 where only baby hair grows. spots: Age spots. rough: Skin texture. dull: Loss of
+            colour.
         beard: How much beard can grow.
     """
 
@@ -69,7 +74,11 @@ def age_cues(identity: Identity, age: float, jitter: AgeJitter) -> AgeCues:
     o = identity.cue_offsets
     shape, lines, sag, hair, marks = (
         max(0.0, age + weight * (base + offset + shift))
-        for offset, shift in zip(o, (jitter.proportions, jitter.lines, jitter.sag, jitter.hair, jitter.marks), strict=True)
+        for offset, shift in zip(
+            o,
+            (jitter.proportions, jitter.lines, jitter.sag, jitter.hair, jitter.marks),
+            strict=True,
+        )
     )
     bald = identity.hairline
     return AgeCues(

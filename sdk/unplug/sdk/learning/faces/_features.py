@@ -9,7 +9,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._palettes import EYES, GREY_HAIR, HAIR, mix, scale
-from ._raster import F32, U8, bounds, curve, dot, fill, mask_of, oval, paint, ribbon, soft, strokes, taper
+from ._raster import (
+    F32,
+    U8,
+    bounds,
+    curve,
+    dot,
+    fill,
+    mask_of,
+    oval,
+    paint,
+    ribbon,
+    soft,
+    strokes,
+    taper,
+)
 from ._skin import tone
 
 if TYPE_CHECKING:
@@ -47,7 +61,13 @@ def _lens(canvas: U8, params: FaceParams, view: View, side: str, eye: F32) -> No
     oval(ball, centre, narrow, angle, scale(colour, 0.45))
     oval(ball, centre, (narrow[0] * 0.84, narrow[1] * 0.84), angle, colour)
     down = view.axis(0.0, 0.32 * r)
-    oval(ball, centre + down, (narrow[0] * 0.55, narrow[1] * 0.42), angle, mix(colour, (255, 240, 210), 0.3))
+    oval(
+        ball,
+        centre + down,
+        (narrow[0] * 0.55, narrow[1] * 0.42),
+        angle,
+        mix(colour, (255, 240, 210), 0.3),
+    )
     oval(ball, centre, (narrow[0] * 0.45, narrow[1] * 0.45), angle, (16, 13, 14))
     shadow = np.zeros((h, w), np.uint8)
     edge = curve(view.points[f"{side}_lid"][:5] - origin, 5)
@@ -59,7 +79,9 @@ def _lens(canvas: U8, params: FaceParams, view: View, side: str, eye: F32) -> No
     paint(canvas[roi], mask, ball)
 
 
-def paint_eye(canvas: U8, params: FaceParams, cues: AgeCues, view: View, side: str, table: U8) -> None:
+def paint_eye(
+    canvas: U8, params: FaceParams, cues: AgeCues, view: View, side: str, table: U8
+) -> None:
     """One eye: crease, ball, lash lines."""
     unit, size = view.unit, view.size
     lid = view.points[f"{side}_lid"]
@@ -69,13 +91,21 @@ def paint_eye(canvas: U8, params: FaceParams, cues: AgeCues, view: View, side: s
     roi = bounds(np.concatenate([eye, crease]), size, 0.16 * unit)
     lidded = np.zeros((size, size), np.uint8)
     fill(lidded, np.concatenate([top, crease[::-1]]), 120)
-    fill(lidded, ribbon(crease, taper(len(crease), 0.25, 0.2) * np.float32((0.030 + 0.025 * cues.sag) * unit)), 255)
+    fill(
+        lidded,
+        ribbon(
+            crease, taper(len(crease), 0.25, 0.2) * np.float32((0.030 + 0.025 * cues.sag) * unit)
+        ),
+        255,
+    )
     lidded[roi] = soft(lidded[roi], 0.018 * unit)
     paint(canvas, lidded, tone(table, 0.26), 0.5, roi)
     _lens(canvas, params, view, side, eye)
     dark = mix((38, 24, 22), (120, 104, 98), 0.45 * cues.grey)
     grow = np.linspace(0.35, 1.0, len(top)).astype(np.float32)
-    lash = (0.040 + 0.012 * (1.0 - abs(0.5 - params.identity.lip_fullness))) * (1.0 - 0.35 * cues.thin_lips)
+    lash = (0.040 + 0.012 * (1.0 - abs(0.5 - params.identity.lip_fullness))) * (
+        1.0 - 0.35 * cues.thin_lips
+    )
     fill(canvas, ribbon(top, grow * np.float32(lash * unit)), dark)
     low = curve(np.concatenate([lid[4:], lid[:1]]), 4)
     line = np.zeros((size, size), np.uint8)
@@ -85,7 +115,9 @@ def paint_eye(canvas: U8, params: FaceParams, cues: AgeCues, view: View, side: s
 
 @lru_cache(maxsize=4)
 def _brow_swell(n: int) -> F32:
-    return np.interp(np.linspace(0, 1, n), [0, 0.12, 0.5, 1.0], [0.62, 1.0, 0.92, 0.22]).astype(np.float32)
+    return np.interp(np.linspace(0, 1, n), [0, 0.12, 0.5, 1.0], [0.62, 1.0, 0.92, 0.22]).astype(
+        np.float32
+    )
 
 
 def paint_brow(canvas: U8, params: FaceParams, cues: AgeCues, view: View, side: str) -> None:
@@ -102,8 +134,12 @@ def paint_brow(canvas: U8, params: FaceParams, cues: AgeCues, view: View, side: 
         lean = np.where(path[-1, 0] > path[0, 0], 1.0, -1.0)
         off = rng.uniform(-0.45, 0.3, (46, 1)) * swell[at, None] * width
         start = path[at] + off * view.axis(0.0, 1.0)
-        step = np.outer(rng.uniform(0.35, 0.7, 46) * width * swell[at], view.axis(float(lean), -0.42))
-        strokes(mask, np.stack([start, start + step], axis=1).astype(np.float32), 235, 0.014 * view.unit)
+        step = np.outer(
+            rng.uniform(0.35, 0.7, 46) * width * swell[at], view.axis(float(lean), -0.42)
+        )
+        strokes(
+            mask, np.stack([start, start + step], axis=1).astype(np.float32), 235, 0.014 * view.unit
+        )
     roi = bounds(path, view.size, 1.5 * width + 4)
     mask[roi] = soft(mask[roi], 0.014 * view.unit)
     hair = hair_base(params, cues)
@@ -139,7 +175,13 @@ def paint_nose(canvas: U8, params: FaceParams, cues: AgeCues, view: View, table:
     paint(canvas, holes, tone(table, 0.05), 0.8, roi)
     tip = np.zeros((size, size), np.uint8)
     lamp = 0.03 if params.light.azimuth > 0 else -0.03
-    oval(tip, p["tip"][0] + view.axis(lamp * unit, -0.055 * unit), (0.05 * unit, 0.035 * unit), angle, 255)
+    oval(
+        tip,
+        p["tip"][0] + view.axis(lamp * unit, -0.055 * unit),
+        (0.05 * unit, 0.035 * unit),
+        angle,
+        255,
+    )
     tip[roi] = soft(tip[roi], 0.03 * unit)
     paint(canvas, tip, tone(table, 1.0), 0.45 * params.light.strength, roi)
 
@@ -151,12 +193,22 @@ def _inside(canvas: U8, view: View, hole: F32, top: F32, roi: tuple[slice, slice
     layer = np.empty((view.size, view.size, 3), np.uint8)
     layer[roi] = (74, 26, 28)
     middle = view.points["mouth_bottom"][2]
-    oval(layer, middle + view.axis(0.0, -0.01 * unit), (0.2 * unit, 0.085 * unit), math.degrees(view.roll), (186, 92, 92))
+    oval(
+        layer,
+        middle + view.axis(0.0, -0.01 * unit),
+        (0.2 * unit, 0.085 * unit),
+        math.degrees(view.roll),
+        (186, 92, 92),
+    )
     depth = min(0.085, 0.5 * float(np.hypot(*(middle - view.points["mouth_top"][2]))) / unit)
     row = top[3:-3]
     hang = (1.0 - np.abs(np.linspace(-1.0, 1.0, len(row))) ** 3.0) * depth * unit
     edge = row + np.outer(hang, view.axis(0.0, 1.0))
-    fill(layer, np.concatenate([row - view.axis(0.0, 0.02 * unit), edge[::-1]]).astype(np.float32), (242, 238, 230))
+    fill(
+        layer,
+        np.concatenate([row - view.axis(0.0, 0.02 * unit), edge[::-1]]).astype(np.float32),
+        (242, 238, 230),
+    )
     paint(canvas, mask, layer, 1.0, roi)
 
 
@@ -194,6 +246,12 @@ def paint_mouth(canvas: U8, params: FaceParams, cues: AgeCues, view: View, table
     line[roi] = soft(line[roi], 0.011 * unit)
     paint(canvas, line, scale(lip, 0.38), 0.85, roi)
     below = np.zeros((size, size), np.uint8)
-    oval(below, lips[8] + view.axis(0.0, 0.055 * unit), (0.17 * unit, 0.025 * unit), math.degrees(view.roll), 255)
+    oval(
+        below,
+        lips[8] + view.axis(0.0, 0.055 * unit),
+        (0.17 * unit, 0.025 * unit),
+        math.degrees(view.roll),
+        255,
+    )
     below[roi] = soft(below[roi], 0.03 * unit)
     paint(canvas, below, tone(table, 0.25), 0.3, roi)

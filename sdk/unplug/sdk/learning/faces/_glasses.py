@@ -16,14 +16,27 @@ if TYPE_CHECKING:
 # Younger children go without.
 LEAST_AGE = 4.0
 _CORNERS = np.array(
-    [(-0.28, -0.15), (0.0, -0.20), (0.29, -0.16), (0.30, 0.06), (0.17, 0.22), (-0.14, 0.22), (-0.27, 0.08)], np.float32
+    [
+        (-0.28, -0.15),
+        (0.0, -0.20),
+        (0.29, -0.16),
+        (0.30, 0.06),
+        (0.17, 0.22),
+        (-0.14, 0.22),
+        (-0.27, 0.08),
+    ],
+    np.float32,
 )
 
 
 def _rim(view: View, side: float, centre: float) -> F32:
     x = side * (centre + _CORNERS[:, 0])
     z = 0.98 - 0.28 * (_CORNERS[:, 0] + 0.28)
-    return curve(view.project(np.stack([x, _CORNERS[:, 1] + 0.02, z], axis=1).astype(np.float32)), 6, closed=True)
+    return curve(
+        view.project(np.stack([x, _CORNERS[:, 1] + 0.02, z], axis=1).astype(np.float32)),
+        6,
+        closed=True,
+    )
 
 
 def paint_glasses(canvas: U8, params: FaceParams, view: View) -> None:
@@ -39,7 +52,13 @@ def paint_glasses(canvas: U8, params: FaceParams, view: View) -> None:
         paint(canvas, mask_of(view.size, rim), (240, 246, 255), 0.07, bounds(rim, view.size))
         strokes(canvas, [rim], colour, width, closed=True)
         if side * params.pose.yaw < 12.0:
-            arm = view.project(np.array([(side * (gap + 0.29), -0.08, 0.82), (side * 0.98, -0.05, -0.05)], np.float32))
+            arm = view.project(
+                np.array(
+                    [(side * (gap + 0.29), -0.08, 0.82), (side * 0.98, -0.05, -0.05)], np.float32
+                )
+            )
             strokes(canvas, [arm], colour, width)
-    bridge = np.array([(-gap + 0.27, -0.02, 0.98), (0.0, -0.07, 1.03), (gap - 0.27, -0.02, 0.98)], np.float32)
+    bridge = np.array(
+        [(-gap + 0.27, -0.02, 0.98), (0.0, -0.07, 1.03), (gap - 0.27, -0.02, 0.98)], np.float32
+    )
     strokes(canvas, [curve(view.project(bridge), 5)], colour, width)

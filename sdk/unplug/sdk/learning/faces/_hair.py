@@ -45,9 +45,9 @@ def _volume(mask: U8, params: FaceParams, view: View) -> F32:
     lx, ly, _ = light_vector(params.light)
     k = sigma / 255.0 * 1.5
     lit = 0.5 - params.light.strength * 0.34 * k * (gx * lx + gy * ly) * 2.0
-    big: F32 = cv2.resize(lit.astype(np.float32), (view.size, view.size), interpolation=cv2.INTER_LINEAR).astype(
-        np.float32, copy=False
-    )
+    big: F32 = cv2.resize(
+        lit.astype(np.float32), (view.size, view.size), interpolation=cv2.INTER_LINEAR
+    ).astype(np.float32, copy=False)
     return big
 
 
@@ -92,7 +92,9 @@ def _texture(params: FaceParams, do: Hairdo, locks: tuple[Lock, ...], view: View
         elif do.style.texture != "grain":
             _comb(dark, light, lock, view.unit, seed + i)
     sigma = 0.016 * view.unit
-    delta = soft(light, sigma).astype(np.float32) * np.float32(0.15) - soft(dark, sigma).astype(np.float32) * np.float32(0.17)
+    delta = soft(light, sigma).astype(np.float32) * np.float32(0.15) - soft(dark, sigma).astype(
+        np.float32
+    ) * np.float32(0.17)
     result: F32 = delta * np.float32(1 / 255)
     return result
 
@@ -105,7 +107,9 @@ def front_mask(do: Hairdo, view: View) -> U8:
     return mask
 
 
-def paint_back(canvas: U8, params: FaceParams, cues: AgeCues, do: Hairdo, view: View, table: U8) -> None:
+def paint_back(
+    canvas: U8, params: FaceParams, cues: AgeCues, do: Hairdo, view: View, table: U8
+) -> None:
     """Hair behind the head and neck."""
     for lock in do.front if not do.back and len(do.front) == 1 else ():
         # Short hair shows behind the far temple of a turned head.
@@ -117,11 +121,17 @@ def paint_back(canvas: U8, params: FaceParams, cues: AgeCues, do: Hairdo, view: 
     for lock in do.back:
         fill(mask, lock.outline, 255)
     roi = bounds(np.concatenate([lock.outline for lock in do.back]), view.size)
-    shade = _volume(mask, params, view)[roi] - np.float32(0.08) + _texture(params, do, do.back, view)[roi]
+    shade = (
+        _volume(mask, params, view)[roi]
+        - np.float32(0.08)
+        + _texture(params, do, do.back, view)[roi]
+    )
     paint(canvas, mask, shaded(table, shade), 1.0, roi)
 
 
-def paint_front(canvas: U8, params: FaceParams, cues: AgeCues, do: Hairdo, view: View, table: U8, mask: U8) -> None:
+def paint_front(
+    canvas: U8, params: FaceParams, cues: AgeCues, do: Hairdo, view: View, table: U8, mask: U8
+) -> None:
     """Hair over the head."""
     if not do.front:
         return
@@ -148,7 +158,11 @@ def _beard_outline(view: View, full: float) -> F32:
     half = view.axis(0.2 * view.unit, 0.0)
     lip_y, base_y, corner = p["lips"][3, 1], p["base"][0, 1], p["lips"][6]
     cheek = [(0.93, 0.15, 0.2), (0.8, 0.62 * low, 0.45), (0.56, 0.82 * low, 0.68)]
-    lip = [(corner[0] + 0.1, corner[1] - 0.1, 0.82), (0.17, base_y + 0.05, 0.98), (0.0, 0.5 * (base_y + lip_y), 1.04)]
+    lip = [
+        (corner[0] + 0.1, corner[1] - 0.1, 0.82),
+        (0.17, base_y + 0.05, 0.98),
+        (0.0, 0.5 * (base_y + lip_y), 1.04),
+    ]
     inner = np.array([*cheek, *lip], np.float32)
     mirror = inner[:-1] * np.array([-1, 1, 1], np.float32)
     line = view.project(np.concatenate([mirror, inner[::-1]]))

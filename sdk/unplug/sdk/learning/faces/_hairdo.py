@@ -21,7 +21,8 @@ class Style:
 
     Args:
         volume: Height over the skull. end: y where front and back hair end (head units).
-        spread: Extra width at the end. texture: comb, curl, spike or grain. bangs: Fringe down to the brows.
+        spread: Extra width at the end. texture: comb, curl, spike or grain. bangs: Fringe down to
+            the brows.
         part: Side parting, -1..1. bun, tail: Extra knots behind.
     """
 
@@ -81,20 +82,29 @@ def resample(path: F32, n: int) -> F32:
     step = np.hypot(*np.diff(path, axis=0).T)
     at = np.concatenate([[0.0], np.cumsum(step)])
     to = np.linspace(0.0, at[-1], n)
-    return np.stack([np.interp(to, at, path[:, 0]), np.interp(to, at, path[:, 1])], axis=1).astype(np.float32)
+    return np.stack([np.interp(to, at, path[:, 0]), np.interp(to, at, path[:, 1])], axis=1).astype(
+        np.float32
+    )
 
 
 def _rows(view: View, style: Style, volume: float) -> tuple[F32, F32]:
     """Slices of the hair's outside, and how far each stands off the head."""
     rows = view.shape.rows
     keep = rows[rows[:, 0] < min(style.end, 0.25) - 0.05]
-    grow = volume * np.interp(keep[:, 0], [-1.4, -0.5, 0.15], [1.0, 0.85, 0.6 if style.long or style.end > 0.3 else 0.22])
+    grow = volume * np.interp(
+        keep[:, 0], [-1.4, -0.5, 0.15], [1.0, 0.85, 0.6 if style.long or style.end > 0.3 else 0.22]
+    )
     if style.long:
         low = view.shape.lower
         ys = np.linspace(0.35, style.end, 5)
         t = (ys - 0.35) / max(style.end - 0.35, 0.1)
         extra = np.stack(
-            [ys * (low if style.end < 1.5 else 1.0), 1.0 + volume * 0.7 + style.spread * t, np.full(5, -0.15), 0.95 - 0.2 * t],
+            [
+                ys * (low if style.end < 1.5 else 1.0),
+                1.0 + volume * 0.7 + style.spread * t,
+                np.full(5, -0.15),
+                0.95 - 0.2 * t,
+            ],
             axis=1,
         )
         keep = np.concatenate([keep, extra])
@@ -105,7 +115,9 @@ def _rows(view: View, style: Style, volume: float) -> tuple[F32, F32]:
 def _outer(view: View, rows: F32, grow: F32, volume: float) -> F32:
     """From the left end over the crown to the right end."""
     y = rows.copy()
-    y[:, 0] -= np.where(y[:, 0] < -0.4, volume * 0.9 * np.interp(-y[:, 0], [0.4, 1.4], [0.0, 1.0]), 0.0)
+    y[:, 0] -= np.where(
+        y[:, 0] < -0.4, volume * 0.9 * np.interp(-y[:, 0], [0.4, 1.4], [0.0, 1.0]), 0.0
+    )
     left, right = view.sides(y, grow)  # type: ignore[arg-type]
     top = view.project((view.shape.top - np.array([0.0, volume, 0.0], np.float32))[None])
     return np.concatenate([left[::-1], top, right]).astype(np.float32)
@@ -129,14 +141,23 @@ def _hairline(params: FaceParams, cues: AgeCues, view: View, style: Style) -> F3
     left = [(-x, y, z) for x, y, z in line]
     pts = np.array([*left, (0.0, centre + 0.012, mz + 0.01), *line[::-1]], np.float32)
     if part:
-        pts[:, 1] += 0.13 * part * np.interp(pts[:, 0], [-0.7, 0.7], [1.0, -1.0]).astype(np.float32) * (np.abs(pts[:, 0]) < 0.7)
+        pts[:, 1] += (
+            0.13
+            * part
+            * np.interp(pts[:, 0], [-0.7, 0.7], [1.0, -1.0]).astype(np.float32)
+            * (np.abs(pts[:, 0]) < 0.7)
+        )
     if style.bangs and r < 0.4:
         fringe = np.abs(pts[:, 0]) < 0.7
         pts[fringe, 1] = -0.44 - 0.05 * np.abs(pts[fringe, 0])
         pts[fringe, 2] += 0.06
     if style.long:
         low = view.shape.lower if style.end < 1.5 else 1.0
-        tail = [(0.84 + 0.3 * style.spread, style.end * low, 0.1), (0.9, 0.62 * style.end * low, 0.16), (0.93, 0.25, 0.22)]
+        tail = [
+            (0.84 + 0.3 * style.spread, style.end * low, 0.1),
+            (0.9, 0.62 * style.end * low, 0.16),
+            (0.93, 0.25, 0.22),
+        ]
         inner = np.array([(-x, y, z) for x, y, z in tail], np.float32)
         pts = np.concatenate([inner, pts[1:-1], np.array(tail[::-1], np.float32)])
     return pts
@@ -155,7 +176,9 @@ def _ruffle(path: F32, centre: F32, style: Style, unit: float, seed: int) -> F32
         wave = np.abs(np.sin(t * 15.5 * np.pi + 0.6 * np.sin(t * 9 + rng.uniform(0, 6)))) * 0.085
     else:
         phase = (t * 15 + 0.3 * np.sin(t * 11 + rng.uniform(0, 6))) % 1.0
-        wave = np.where(phase < 0.7, phase / 0.7, (1 - phase) / 0.3) * (0.12 + 0.07 * np.sin(t * 23 + 1))
+        wave = np.where(phase < 0.7, phase / 0.7, (1 - phase) / 0.3) * (
+            0.12 + 0.07 * np.sin(t * 23 + 1)
+        )
     out = even - centre
     out /= np.maximum(np.hypot(out[:, 0], out[:, 1]), 1e-3)[:, None]
     return (even + out * (wave * fade * unit)[:, None]).astype(np.float32)
@@ -180,18 +203,36 @@ def _knots(view: View, style: Style) -> tuple[Lock, ...]:
     locks = []
     if style.bun:
         t = np.linspace(0, 2 * np.pi, 24, endpoint=False)
-        ring = np.stack([0.36 * np.cos(t), -1.66 + 0.31 * np.sin(t), np.full(24, -0.35)], axis=1).astype(np.float32)
+        ring = np.stack(
+            [0.36 * np.cos(t), -1.66 + 0.31 * np.sin(t), np.full(24, -0.35)], axis=1
+        ).astype(np.float32)
         out = view.project(ring)
         locks.append(Lock(outline=out, first=out[:12], second=out[12:][::-1]))
     if style.tail:
         a = np.array(
-            [(0.3, -1.25, -0.8), (1.05, -1.2, -0.85), (1.42, -0.5, -0.8), (1.36, 0.5, -0.6), (1.12, 1.25, -0.5)], np.float32
+            [
+                (0.3, -1.25, -0.8),
+                (1.05, -1.2, -0.85),
+                (1.42, -0.5, -0.8),
+                (1.36, 0.5, -0.6),
+                (1.12, 1.25, -0.5),
+            ],
+            np.float32,
         )
         b = np.array(
-            [(0.3, -0.8, -0.8), (0.85, -0.7, -0.85), (0.98, -0.1, -0.8), (0.95, 0.6, -0.6), (1.1, 1.25, -0.5)], np.float32
+            [
+                (0.3, -0.8, -0.8),
+                (0.85, -0.7, -0.85),
+                (0.98, -0.1, -0.8),
+                (0.95, 0.6, -0.6),
+                (1.1, 1.25, -0.5),
+            ],
+            np.float32,
         )
         first, second = curve(view.project(a), 5), curve(view.project(b), 5)
-        locks.append(Lock(outline=np.concatenate([first, second[::-1]]), first=first, second=second))
+        locks.append(
+            Lock(outline=np.concatenate([first, second[::-1]]), first=first, second=second)
+        )
     return tuple(locks)
 
 
@@ -204,7 +245,12 @@ def build_hairdo(params: FaceParams, cues: AgeCues, view: View) -> Hairdo:
     if cues.fuzz > 0.5:
         style = Style(volume=0.035, texture="grain")
     if cues.recede > 0.72 or (who.hair_style == "bald" and params.age >= 18.0):
-        return Hairdo(style=STYLES["bald"], back=(), front=_horseshoe(view, params) if cues.mature > 0.9 else (), ears=True)
+        return Hairdo(
+            style=STYLES["bald"],
+            back=(),
+            front=_horseshoe(view, params) if cues.mature > 0.9 else (),
+            ears=True,
+        )
     volume = style.volume * (0.75 + 0.25 * cues.mature) * (1.0 - 0.35 * cues.thin)
     rows, grow = _rows(view, style, volume)
     edge = curve(_outer(view, rows, grow, volume), 5)

@@ -1,4 +1,6 @@
-"""Names of the ground-truth landmarks, and where MediaPipe's face mesh (478 points) keeps the same place."""
+"""Names of the ground-truth landmarks, and where MediaPipe's face mesh (478 points) keeps the same
+place.
+"""
 
 from __future__ import annotations
 

@@ -27,22 +27,38 @@ def _forehead(params: FaceParams, cues: AgeCues, wob: F32) -> Iterator[Line]:
         k = min(1.0, max(0.0, 1.55 * (cues.lines + raised * (0.2 + cues.lines)) - 0.24 * i))
         half = (0.44 - 0.05 * i) * (0.6 + 0.4 * k) * (1 + 0.15 * float(wob[i]))
         dip = 0.03 * float(wob[i + 4])
-        path = [(-half, y + 0.03, 0.72), (-0.4 * half, y - 0.012 + dip, 0.86), (0.05, y + 0.018, 0.88)]
+        path = [
+            (-half, y + 0.03, 0.72),
+            (-0.4 * half, y - 0.012 + dip, 0.86),
+            (0.05, y + 0.018, 0.88),
+        ]
         yield [*path, (0.45 * half, y - 0.015 - dip, 0.86), (half, y + 0.03, 0.72)], 0.62 * k, 0.042
 
 
 def _eye(params: FaceParams, cues: AgeCues, view: View, s: float, wob: F32) -> Iterator[Line]:
     """Frown line, crow's feet and bag of one side (s = -1: left in the image)."""
     knit = 0.75 * cues.lines + 0.5 * max(0.0, params.expression.knit)
-    yield [(s * 0.075, -0.31, 0.9), (s * 0.06, -0.2, 0.91), (s * 0.085, -0.11, 0.9)], 0.75 * knit, 0.035
+    yield (
+        [(s * 0.075, -0.31, 0.9), (s * 0.06, -0.2, 0.91), (s * 0.085, -0.11, 0.9)],
+        0.75 * knit,
+        0.035,
+    )
     smile = max(0.0, params.expression.smile)
     x = s * (0.41 * params.identity.eye_gap + 0.2)
     for j, (dy, rise) in enumerate(((-0.01, -0.1), (0.025, 0.0), (0.055, 0.1))):
         reach = s * 0.16 * (0.55 + 0.45 * cues.crow) * (1 + 0.2 * float(wob[8 + j]))
-        crow = [(x, dy, 0.63), (x + reach * 0.55, dy + 0.6 * rise, 0.55), (x + reach, dy + rise, 0.42)]
+        crow = [
+            (x, dy, 0.63),
+            (x + reach * 0.55, dy + 0.6 * rise, 0.55),
+            (x + reach, dy + rise, 0.42),
+        ]
         yield crow, 0.85 * cues.crow * (0.75 + 0.5 * smile), 0.028
     bag = view.shape.points["right_bag" if s < 0 else "left_bag"]
-    yield [(float(p[0]), float(p[1]), float(p[2])) for p in bag], 0.08 + 0.55 * cues.bags, 0.045 + 0.025 * cues.bags
+    yield (
+        [(float(p[0]), float(p[1]), float(p[2])) for p in bag],
+        0.08 + 0.55 * cues.bags,
+        0.045 + 0.025 * cues.bags,
+    )
 
 
 def _mouth(params: FaceParams, cues: AgeCues, view: View, s: float) -> Iterator[Line]:
@@ -52,11 +68,18 @@ def _mouth(params: FaceParams, cues: AgeCues, view: View, s: float) -> Iterator[
     ax, ay = (float(v) for v in p["alae"][0 if s < 0 else 1][:2])
     cx, cy = (float(v) for v in p["lips"][0 if s < 0 else 6][:2])
     out = cx + s * (0.085 + 0.03 * smile)
-    fold = [(ax * 1.05, ay - 0.06, 0.94), ((ax * 1.05 + out) / 2 + s * 0.075, (ay + cy) / 2 - 0.08, 0.86)]
+    fold = [
+        (ax * 1.05, ay - 0.06, 0.94),
+        ((ax * 1.05 + out) / 2 + s * 0.075, (ay + cy) / 2 - 0.08, 0.86),
+    ]
     fold += [(out, cy - 0.02, 0.78), (out - s * 0.01, cy + 0.09 * cues.folds, 0.76)]
     yield fold, 0.12 + 0.62 * cues.folds + 0.3 * smile, 0.05 + 0.02 * cues.folds
     yield (
-        [(cx + s * 0.035, cy + 0.04, 0.8), (cx + s * 0.06, cy + 0.17, 0.77), (cx + s * 0.03, cy + 0.31 * low, 0.74)],
+        [
+            (cx + s * 0.035, cy + 0.04, 0.8),
+            (cx + s * 0.06, cy + 0.17, 0.77),
+            (cx + s * 0.03, cy + 0.31 * low, 0.74),
+        ],
         0.75 * cues.sag,
         0.045,
     )
@@ -73,7 +96,11 @@ def _mouth(params: FaceParams, cues: AgeCues, view: View, s: float) -> Iterator[
 
 def age_lines(params: FaceParams, cues: AgeCues, view: View) -> U8:
     """Wrinkles and folds as darkness, 0..255, sharp."""
-    wob = np.random.default_rng(params.identity.seed ^ 0x5EED).uniform(-1.0, 1.0, 12).astype(np.float32)
+    wob = (
+        np.random.default_rng(params.identity.seed ^ 0x5EED)
+        .uniform(-1.0, 1.0, 12)
+        .astype(np.float32)
+    )
     lines = list(_forehead(params, cues, wob))
     for s in (-1.0, 1.0):
         lines += [*_eye(params, cues, view, s, wob), *_mouth(params, cues, view, s)]

@@ -27,7 +27,10 @@ def _basis(n: int, per: int, closed: bool) -> F32:
     """Matrix (M, n) that turns n control points into a Catmull-Rom curve."""
     segments = n if closed else n - 1
     t = np.arange(per, dtype=np.float64) / per
-    weights = 0.5 * np.stack([-t + 2 * t**2 - t**3, 2 - 5 * t**2 + 3 * t**3, t + 4 * t**2 - 3 * t**3, -(t**2) + t**3], axis=1)
+    weights = 0.5 * np.stack(
+        [-t + 2 * t**2 - t**3, 2 - 5 * t**2 + 3 * t**3, t + 4 * t**2 - 3 * t**3, -(t**2) + t**3],
+        axis=1,
+    )
     out = np.zeros((segments * per + (0 if closed else 1), n))
     for s in range(segments):
         for k in range(4):
@@ -64,7 +67,9 @@ def ribbon(path: F32, widths: F32) -> F32:
 
 @lru_cache(maxsize=64)
 def taper(n: int, start: float = 0.12, end: float = 0.12) -> F32:
-    """Widths (n,) of a stroke that swells in its middle; larger `start` and `end` leave blunter ends."""
+    """Widths (n,) of a stroke that swells in its middle; larger `start` and `end` leave blunter
+    ends.
+    """
     return np.sin(np.linspace(start, np.pi - end, n)).astype(np.float32)
 
 
@@ -73,7 +78,14 @@ def fill(target: U8, outline: F32, value: Colour | float) -> None:
     cv2.fillPoly(target, [fixed(outline)], value, cv2.LINE_AA, _SHIFT)
 
 
-def strokes(target: U8, paths: Sequence[F32] | F32, value: Colour | float, width: float = 1.0, *, closed: bool = False) -> None:
+def strokes(
+    target: U8,
+    paths: Sequence[F32] | F32,
+    value: Colour | float,
+    width: float = 1.0,
+    *,
+    closed: bool = False,
+) -> None:
     """Draw anti-aliased lines in place; widths below a pixel become one pixel."""
     lines = list(fixed(paths)) if isinstance(paths, np.ndarray) else [fixed(p) for p in paths]
     cv2.polylines(target, lines, closed, value, max(1, round(width)), cv2.LINE_AA, _SHIFT)
@@ -82,14 +94,26 @@ def strokes(target: U8, paths: Sequence[F32] | F32, value: Colour | float, width
 def dot(target: U8, centre: F32, radius: float, value: Colour | float) -> None:
     """Fill a disc, anti-aliased, in place."""
     at = fixed(centre)
-    cv2.circle(target, (int(at[0]), int(at[1])), max(1, round(radius * _ONE)), value, -1, cv2.LINE_AA, _SHIFT)
+    cv2.circle(
+        target,
+        (int(at[0]), int(at[1])),
+        max(1, round(radius * _ONE)),
+        value,
+        -1,
+        cv2.LINE_AA,
+        _SHIFT,
+    )
 
 
-def oval(target: U8, centre: F32, radii: tuple[float, float], angle: float, value: Colour | float) -> None:
+def oval(
+    target: U8, centre: F32, radii: tuple[float, float], angle: float, value: Colour | float
+) -> None:
     """Fill an ellipse (angle in degrees, clockwise in the image), in place."""
     at = fixed(centre)
     axes = (max(1, round(radii[0] * _ONE)), max(1, round(radii[1] * _ONE)))
-    cv2.ellipse(target, (int(at[0]), int(at[1])), axes, angle, 0, 360, value, -1, cv2.LINE_AA, _SHIFT)
+    cv2.ellipse(
+        target, (int(at[0]), int(at[1])), axes, angle, 0, 360, value, -1, cv2.LINE_AA, _SHIFT
+    )
 
 
 def mask_of(size: int, outline: F32) -> U8:
@@ -100,7 +124,9 @@ def mask_of(size: int, outline: F32) -> U8:
 
 
 def soft(mask: U8, sigma: float) -> U8:
-    """Blur with about a Gaussian of `sigma` pixels; wide ones by two box filters, whose cost does not grow."""
+    """Blur with about a Gaussian of `sigma` pixels; wide ones by two box filters, whose cost does
+    not grow.
+    """
     if sigma < 0.3:
         return mask
     if sigma < 2.5:
@@ -118,7 +144,11 @@ def bounds(points: F32, size: int, margin: float = 2.0) -> tuple[slice, slice]:
 
 
 def paint(
-    target: U8, mask: U8, colour: Colour | U8 | F32, opacity: float = 1.0, roi: tuple[slice, slice] | None = None
+    target: U8,
+    mask: U8,
+    colour: Colour | U8 | F32,
+    opacity: float = 1.0,
+    roi: tuple[slice, slice] | None = None,
 ) -> None:
     """Blend a colour or a layer into the target through a mask, in place.
 
@@ -142,9 +172,14 @@ def shaded(table: U8, shade: F32) -> U8:
 
 
 def ramp_table(stops: Sequence[tuple[float, Colour]]) -> U8:
-    """A (256, 3) table from shade (0 dark, 255 light) to colour, through (position 0..1, colour) stops."""
+    """A (256, 3) table from shade (0 dark, 255 light) to colour, through (position 0..1, colour)
+    stops.
+    """
     at = np.linspace(0.0, 1.0, 256)
     xs = [s[0] for s in stops]
     return (
-        np.stack([np.interp(at, xs, [s[1][c] for s in stops]) for c in range(3)], axis=1).round().clip(0, 255).astype(np.uint8)
+        np.stack([np.interp(at, xs, [s[1][c] for s in stops]) for c in range(3)], axis=1)
+        .round()
+        .clip(0, 255)
+        .astype(np.uint8)
     )

@@ -1,6 +1,7 @@
 """Soft shading of the head: a smooth relief of bumps on an ellipsoid, lit by one lamp.
 
-Computed on a coarse grid and enlarged, since nothing in it is sharp. The shade runs from 0 (dark) to 1 (light).
+Computed on a coarse grid and enlarged, since nothing in it is sharp. The shade runs from 0 (dark)
+to 1 (light).
 """
 
 from __future__ import annotations
@@ -61,12 +62,17 @@ def blobs(view: View, spots: F32) -> F32:
     b = (1.0 / (1.41421 * spots[:, 4])).astype(np.float32)
     g = _grid(_cells(view))
     # Both head-plane coordinates of every cell, relative to every blob, in blob radii.
-    u = (g @ np.stack([c * a, s * a]) - (centre[:, 0] * c + centre[:, 1] * s) * a).astype(np.float32, copy=False)
-    v = (g @ np.stack([-s * b, c * b]) - (centre[:, 1] * c - centre[:, 0] * s) * b).astype(np.float32, copy=False)
+    u = (g @ np.stack([c * a, s * a]) - (centre[:, 0] * c + centre[:, 1] * s) * a).astype(
+        np.float32, copy=False
+    )
+    v = (g @ np.stack([-s * b, c * b]) - (centre[:, 1] * c - centre[:, 0] * s) * b).astype(
+        np.float32, copy=False
+    )
     np.multiply(u, u, out=u)
     np.multiply(v, v, out=v)
     u += v
-    # Bounded, since the denormal numbers of a far Gaussian's tail are ten times as slow to multiply.
+    # Bounded, since the denormal numbers of a far Gaussian's tail are ten times as slow to
+    # multiply.
     np.minimum(u, 40.0, out=u)
     np.negative(u, out=u)
     result: F32 = cv2.exp(u).astype(np.float32, copy=False)
@@ -148,9 +154,9 @@ def shade_head(params: FaceParams, cues: AgeCues, view: View) -> F32:
     sheen = gloss8 * gloss8 * np.square(np.square(gloss))
     rim = np.square(1.0 - nz)
     shade = 0.70 + k * (0.50 * (lit - 0.78) + 0.13 * sheen * (1.0 - 0.35 * cues.rough)) - 0.12 * rim
-    big: F32 = cv2.resize(shade.astype(np.float32), (view.size, view.size), interpolation=cv2.INTER_LINEAR).astype(
-        np.float32, copy=False
-    )
+    big: F32 = cv2.resize(
+        shade.astype(np.float32), (view.size, view.size), interpolation=cv2.INTER_LINEAR
+    ).astype(np.float32, copy=False)
     return big
 
 
@@ -171,5 +177,7 @@ def blush(params: FaceParams, cues: AgeCues, view: View) -> F32:
     )
     n = _cells(view)
     red = (blobs(view, rows[:, :5]) @ rows[:, 5]).reshape(n, n)
-    big: F32 = cv2.resize(red, (view.size, view.size), interpolation=cv2.INTER_LINEAR).astype(np.float32, copy=False)
+    big: F32 = cv2.resize(red, (view.size, view.size), interpolation=cv2.INTER_LINEAR).astype(
+        np.float32, copy=False
+    )
     return big

@@ -25,7 +25,10 @@ _FAR_EAR = 3.0
 
 def _canvas_size(size: int) -> int:
     if not _MIN_SIZE <= size <= _MAX_SIZE:
-        raise ValueError(f"size is {size!r}: an image needs from {_MIN_SIZE} to {_MAX_SIZE} pixels a side; pass such a number.")
+        raise ValueError(
+            f"size is {size!r}: an image needs from {_MIN_SIZE} to {_MAX_SIZE} pixels a side; pass "
+            "such a number."
+        )
     return max(96, round(size * (_SUPERSAMPLE if size < _LARGE else _LARGE_SUPERSAMPLE)))
 
 

@@ -6,15 +6,27 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ._palettes import BACKGROUNDS, COLLARS, COLOURS, EYES, FRAMES, HAIR, HAIR_STYLES
-from ._types import MAX_AGE, AgeJitter, Background, Camera, Expression, FaceParams, Identity, Light, Pose, check_range
+from ._types import (
+    MAX_AGE,
+    AgeJitter,
+    Background,
+    Camera,
+    Expression,
+    FaceParams,
+    Identity,
+    Light,
+    Pose,
+    check_range,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
-# Spread of the age cues, standard deviations in years at mid-life. Together they set how well age can be read
-# at all: tuned so that a small MobileNet stands at about 5 years mean absolute error on people it never saw.
+# Spread of the age cues, standard deviations in years at mid-life. Together they set how well age
+# can be read at all: tuned so that a small MobileNet stands at about 5 years mean absolute error on
+# people it never saw.
 _PERSON_SPREAD = 1.8
 _PERSON_CUE_SPREAD = 2.0
 _IMAGE_CUE_SPREAD = 1.4
@@ -73,7 +85,9 @@ EXPRESSIONS: Mapping[str, Expression] = MappingProxyType(
 _EXPRESSION_WEIGHTS = (0.28, 0.36, 0.12, 0.07, 0.05, 0.05, 0.07)
 
 
-def _pick(rng: np.random.Generator, names: tuple[str, ...], weights: tuple[float, ...] | None = None) -> str:
+def _pick(
+    rng: np.random.Generator, names: tuple[str, ...], weights: tuple[float, ...] | None = None
+) -> str:
     if weights is None:
         return names[int(rng.integers(len(names)))]
     total = sum(weights)
@@ -85,7 +99,9 @@ def _hair_for(rng: np.random.Generator, skin: float) -> str:
     dark = min(1.0, 0.25 + 1.2 * skin)
     weights = (dark, dark, 0.8, 0.5, 0.75, 0.3, 0.32, 0.3)
     light_share = max(0.05, 1.0 - 1.8 * skin)
-    return _pick(rng, tuple(HAIR), tuple(w if i < 2 else w * light_share for i, w in enumerate(weights)))
+    return _pick(
+        rng, tuple(HAIR), tuple(w if i < 2 else w * light_share for i, w in enumerate(weights))
+    )
 
 
 def _proportions(rng: np.random.Generator) -> dict[str, float]:
@@ -113,7 +129,9 @@ def sample_identity(rng: np.random.Generator) -> Identity:
         eye_colour=_pick(rng, tuple(EYES), _LIGHT_EYES if skin < 0.5 else _DARK_EYES),
         hair_colour=_hair_for(rng, skin),
         hair_style=style,
-        hairline=float(rng.uniform(0.0, 0.3) if style.startswith(_KEEPS_HAIR) else rng.beta(1.1, 1.6)),
+        hairline=float(
+            rng.uniform(0.0, 0.3) if style.startswith(_KEEPS_HAIR) else rng.beta(1.1, 1.6)
+        ),
         grey_age=float(min(max(54.0 + 5.0 * rng.standard_normal(), 42.0), 68.0)),
         beard=float(rng.uniform(0.3, 1.0)) if grown_beard else 0.0,
         glasses=_pick(rng, tuple(FRAMES)) if rng.random() < 0.16 else "none",
@@ -164,20 +182,26 @@ def _sample_camera(rng: np.random.Generator) -> Camera:
     )
 
 
-def sample_face(identity: Identity, age: float, rng: np.random.Generator, *, frontal: bool = False) -> FaceParams:
+def sample_face(
+    identity: Identity, age: float, rng: np.random.Generator, *, frontal: bool = False
+) -> FaceParams:
     """Draw one picture of a person.
 
     Args:
         identity: Who. age: Years, 0..90. rng: Where all randomness comes from.
-        frontal: Face the camera within ±3 degrees (else yaw to ±30, pitch to ±20, roll to ±20, mostly less).
+        frontal: Face the camera within ±3 degrees (else yaw to ±30, pitch to ±20, roll to ±20,
+            mostly less).
 
     Raises:
         ValueError: The age is outside 0..90.
     """
-    check_range("age", age, 0.0, MAX_AGE, "the ageing cues are defined for a human life span in years")
+    check_range(
+        "age", age, 0.0, MAX_AGE, "the ageing cues are defined for a human life span in years"
+    )
     spread = (1.2, 1.2, 1.2, 3.0, 3.0, 3.0) if frontal else (10.0, 6.0, 5.0, 30.0, 20.0, 20.0)
     yaw, pitch, roll = (
-        float(min(max(s * rng.standard_normal(), -limit), limit)) for s, limit in zip(spread[:3], spread[3:], strict=True)
+        float(min(max(s * rng.standard_normal(), -limit), limit))
+        for s, limit in zip(spread[:3], spread[3:], strict=True)
     )
     colour = _pick(rng, _BACK_COLOURS)
     accent = _pick(rng, tuple(c for c in (*_BACK_COLOURS, "white", "navy") if c != colour))
@@ -188,7 +212,12 @@ def sample_face(identity: Identity, age: float, rng: np.random.Generator, *, fro
         pose=Pose(yaw=yaw, pitch=pitch, roll=roll),
         expression=_sample_expression(rng),
         light=_sample_light(rng),
-        background=Background(kind=_pick(rng, BACKGROUNDS), colour=colour, accent=accent, seed=int(rng.integers(2**31))),
+        background=Background(
+            kind=_pick(rng, BACKGROUNDS),
+            colour=colour,
+            accent=accent,
+            seed=int(rng.integers(2**31)),
+        ),
         camera=_sample_camera(rng),
         jitter=AgeJitter(
             proportions=float(jitter[0]),

@@ -16,9 +16,15 @@ if TYPE_CHECKING:
     from ._view import View
 
 
-def _blend(size: int, weight: F32, first: tuple[float, float, float], second: tuple[float, float, float]) -> U8:
-    small = np.asarray(first, np.float32) + weight[..., None] * (np.asarray(second, np.float32) - np.asarray(first, np.float32))
-    return cv2.resize(small.clip(0, 255), (size, size), interpolation=cv2.INTER_LINEAR).astype(np.uint8)
+def _blend(
+    size: int, weight: F32, first: tuple[float, float, float], second: tuple[float, float, float]
+) -> U8:
+    small = np.asarray(first, np.float32) + weight[..., None] * (
+        np.asarray(second, np.float32) - np.asarray(first, np.float32)
+    )
+    return cv2.resize(small.clip(0, 255), (size, size), interpolation=cv2.INTER_LINEAR).astype(
+        np.uint8
+    )
 
 
 def paint_background(spec: Background, size: int) -> U8:
@@ -32,12 +38,16 @@ def paint_background(spec: Background, size: int) -> U8:
         wall = y
     elif spec.kind == "glow":
         wall = 1.0 - np.exp(-((x - 0.5) ** 2 + (y - 0.45) ** 2) / 0.13)
-    out = _blend(size, wall, colour, accent if spec.kind in ("gradient", "glow") else scale(colour, 0.82))
+    out = _blend(
+        size, wall, colour, accent if spec.kind in ("gradient", "glow") else scale(colour, 0.82)
+    )
     if spec.kind == "stripes":
         n, lean = int(rng.integers(5, 9)), float(rng.uniform(-0.5, 0.5))
         for i in range(-n, 2 * n):
             a, b = i / n * size, (i + 0.5) / n * size
-            quad = np.array([(a, 0), (b, 0), (b + lean * size, size), (a + lean * size, size)], np.float32)
+            quad = np.array(
+                [(a, 0), (b, 0), (b + lean * size, size), (a + lean * size, size)], np.float32
+            )
             fill(out, quad, mix(colour, accent, 0.4))
     elif spec.kind == "dots":
         n = int(rng.integers(6, 10))
@@ -59,7 +69,11 @@ def paint_background(spec: Background, size: int) -> U8:
 
 
 def _soft_scene(
-    out: U8, kind: str, rng: np.random.Generator, colour: tuple[float, float, float], accent: tuple[float, float, float]
+    out: U8,
+    kind: str,
+    rng: np.random.Generator,
+    colour: tuple[float, float, float],
+    accent: tuple[float, float, float],
 ) -> None:
     """Out-of-focus lights, or hills, in place."""
     size = len(out)
@@ -67,7 +81,9 @@ def _soft_scene(
         for _ in range(14):
             layer = np.zeros((size, size), np.uint8)
             x, y, r = rng.uniform(0, size), rng.uniform(0, size), rng.uniform(0.03, 0.1) * size
-            cv2.circle(layer, (round(x * 16), round(y * 16)), round(r * 16), 255, -1, cv2.LINE_AA, 4)
+            cv2.circle(
+                layer, (round(x * 16), round(y * 16)), round(r * 16), 255, -1, cv2.LINE_AA, 4
+            )
             box = bounds(np.array([(x - r, y - r), (x + r, y + r)], np.float32), size)
             paint(out, layer, mix(accent, (255, 250, 235), 0.35), float(rng.uniform(0.2, 0.5)), box)
         return
@@ -77,13 +93,18 @@ def _soft_scene(
         ys = base + 0.06 * rng.standard_normal(8)
         ridge = curve(np.column_stack([xs, ys]).astype(np.float32) * np.float32(size), 5)
         floor = np.array([(1.1 * size, 1.1 * size), (-0.1 * size, 1.1 * size)], np.float32)
-        fill(out, np.concatenate([ridge, floor]), mix(scale(colour, 0.94 - 0.08 * i), accent, 0.25 + 0.2 * i))
+        fill(
+            out,
+            np.concatenate([ridge, floor]),
+            mix(scale(colour, 0.94 - 0.08 * i), accent, 0.25 + 0.2 * i),
+        )
 
 
 def _body(view: View, cues: AgeCues) -> tuple[F32, F32, tuple[float, float, float]]:
     """Outlines of neck and clothes, then the neckline: its x, y and half width.
 
-    The body stays upright under a turned head. Both outlines are symmetric, so their right halves mirror the left.
+    The body stays upright under a turned head. Both outlines are symmetric, so their right halves
+    mirror the left.
     """
     u = view.unit
     young = min(1.0, cues.baby * 1.15)
@@ -94,7 +115,12 @@ def _body(view: View, cues: AgeCues) -> tuple[F32, F32, tuple[float, float, floa
     collar = chin + (0.42 - 0.24 * young) * u
     wide = (2.0 - 0.62 * young - 0.25 * (1.0 - cues.mature) * (1.0 - young)) * u
     ground = view.size + 0.3 * u - collar
-    throat = [(neck, chin - collar + 0.02 * u), (1.12 * neck, -0.05 * u), (1.7 * neck, 0.16 * u), (neck, 0.7 * u)]
+    throat = [
+        (neck, chin - collar + 0.02 * u),
+        (1.12 * neck, -0.05 * u),
+        (1.7 * neck, 0.16 * u),
+        (neck, 0.7 * u),
+    ]
     shoulder = [
         (wide + 0.15 * u, ground),
         (wide, 0.9 * u),
@@ -104,28 +130,45 @@ def _body(view: View, cues: AgeCues) -> tuple[F32, F32, tuple[float, float, floa
     ]
 
     def mirrored(half: list[tuple[float, float]]) -> list[tuple[float, float]]:
-        return [(x0 - x, collar + y) for x, y in half] + [(x0 + x, collar + y) for x, y in half[::-1]]
+        return [(x0 - x, collar + y) for x, y in half] + [
+            (x0 + x, collar + y) for x, y in half[::-1]
+        ]
 
     nape = [(head_x + 0.95 * neck, chin - 0.75 * u), (head_x - 0.95 * neck, chin - 0.75 * u)]
-    return np.array([*mirrored(throat), *nape], np.float32), np.array(mirrored(shoulder), np.float32), (x0, collar, neck)
+    return (
+        np.array([*mirrored(throat), *nape], np.float32),
+        np.array(mirrored(shoulder), np.float32),
+        (x0, collar, neck),
+    )
 
 
-def paint_body(canvas: U8, params: FaceParams, cues: AgeCues, view: View, table: U8, head_outline: F32) -> None:
+def paint_body(
+    canvas: U8, params: FaceParams, cues: AgeCues, view: View, table: U8, head_outline: F32
+) -> None:
     """Neck, shoulders and clothes."""
     u, size = view.unit, view.size
     neck, clothes, (x0, collar, half) = _body(view, cues)
     lamp = params.light.azimuth / 90.0 * params.light.strength
     mask = mask_of(size, curve(neck, 4, closed=True))
     roi = bounds(neck, size)
-    shadow = soft(mask_of(size, head_outline + np.array([-0.12 * lamp * u, 0.2 * u], np.float32)), 0.09 * u)
+    shadow = soft(
+        mask_of(size, head_outline + np.array([-0.12 * lamp * u, 0.2 * u], np.float32)), 0.09 * u
+    )
     across = ((np.arange(size, dtype=np.float32)[roi[1]] - x0) / half)[None, :].astype(np.float32)
-    shade = 0.62 + 0.1 * lamp * across - 0.12 * np.square(across) - shadow[roi] * np.float32(0.26 / 255)
+    shade = (
+        0.62 + 0.1 * lamp * across - 0.12 * np.square(across) - shadow[roi] * np.float32(0.26 / 255)
+    )
     if cues.neck > 0.05:
         lines = np.zeros((size, size), np.uint8)
         for i in range(3):
             y = collar - (0.02 + 0.14 * i) * u
             path = np.array(
-                [(x0 - 0.75 * half, y - 0.04 * u), (x0, y + 0.03 * u), (x0 + 0.75 * half, y - 0.04 * u)], np.float32
+                [
+                    (x0 - 0.75 * half, y - 0.04 * u),
+                    (x0, y + 0.03 * u),
+                    (x0 + 0.75 * half, y - 0.04 * u),
+                ],
+                np.float32,
             )
             strokes(lines, [curve(path, 5)], 255, 0.03 * u)
         shade -= soft(lines, 0.02 * u)[roi] * np.float32(0.16 / 255 * cues.neck)
@@ -133,15 +176,30 @@ def paint_body(canvas: U8, params: FaceParams, cues: AgeCues, view: View, table:
     _clothe(canvas, params, view, clothes, (x0, collar, half), lamp)
 
 
-def _clothe(canvas: U8, params: FaceParams, view: View, outline: F32, at: tuple[float, float, float], lamp: float) -> None:
+def _clothe(
+    canvas: U8,
+    params: FaceParams,
+    view: View,
+    outline: F32,
+    at: tuple[float, float, float],
+    lamp: float,
+) -> None:
     u, size = view.unit, view.size
     x0, collar, half = at
     colour = COLOURS[params.clothes]
     dip = {"crew": 0.2, "vee": 0.5, "shirt": 0.36}[params.collar] * u
     if params.collar == "crew":
-        inner = [(x0 + 0.7 * half, collar + 0.72 * dip), (x0, collar + dip), (x0 - 0.7 * half, collar + 0.72 * dip)]
+        inner = [
+            (x0 + 0.7 * half, collar + 0.72 * dip),
+            (x0, collar + dip),
+            (x0 - 0.7 * half, collar + 0.72 * dip),
+        ]
     else:
-        inner = [(x0 + 0.5 * half, collar + 0.5 * dip), (x0, collar + dip), (x0 - 0.5 * half, collar + 0.5 * dip)]
+        inner = [
+            (x0 + 0.5 * half, collar + 0.5 * dip),
+            (x0, collar + dip),
+            (x0 - 0.5 * half, collar + 0.5 * dip),
+        ]
     left, right = curve(outline[:5], 4), curve(outline[5:], 4)
     rim = curve(np.array([outline[4], *inner[::-1], outline[5]], np.float32), 5)
     mask = mask_of(size, np.concatenate([left, rim, right]))
@@ -170,7 +228,9 @@ def _clothe(canvas: U8, params: FaceParams, view: View, outline: F32, at: tuple[
 
 def grade(image: U8, light: Light) -> U8:
     """Colour of the lamp and exposure of the whole picture."""
-    gain = np.array([1.0 + 0.05 * light.warmth, 1.0, 1.0 - 0.07 * light.warmth], np.float32) * np.float32(light.exposure)
+    gain = np.array(
+        [1.0 + 0.05 * light.warmth, 1.0, 1.0 - 0.07 * light.warmth], np.float32
+    ) * np.float32(light.exposure)
     table = (np.arange(256, dtype=np.float32)[:, None] * gain + 0.5).clip(0, 255).astype(np.uint8)
     return cv2.LUT(image, table[None]).astype(np.uint8, copy=False)
 

@@ -1,7 +1,8 @@
-"""The head before it turns: 3-D control points in head units (x right in the image, y down, z to the viewer).
+"""The head before it turns: 3-D control points in head units (x right in the image, y down, z to
+the viewer).
 
-The eye line is y = 0. Proportions follow MediaPipe's canonical face model, so that its landmarks and ours mean
-the same places; babies and identities bend them.
+The eye line is y = 0. Proportions follow MediaPipe's canonical face model, so that its landmarks
+and ours mean the same places; babies and identities bend them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Shape:
 
     Args:
         rows: (K, 4) slices (y, half width, centre z, half depth). top, chin: (3,) points.
-        points: Named (n, 3) control points. iris: Radius. brow: Thickness. lower: Scale of y below the eyes.
+        points: Named (n, 3) control points. iris: Radius. brow: Thickness. lower: Scale of y below
+            the eyes.
     """
 
     rows: F32
@@ -63,9 +65,15 @@ def _rows(params: FaceParams, cues: AgeCues, lower: float, drop: float) -> F32:
     jaw = np.interp(y, [0.2, 0.9, 1.24], [0.0, 1.0, 1.0])
     cheek = np.exp(-(((y - 0.6) / 0.35) ** 2))
     rows[:, 1] *= 1.0 + (who.jaw - 1.0) * jaw + (who.cheeks - 1.0) * 0.35 * cheek
-    rows[:, 1] *= 1.0 + cues.baby * (0.09 * cheek + 0.05 * jaw) - 0.05 * (1.0 - cues.mature) * (1 - cues.baby) * jaw
     rows[:, 1] *= (
-        1.0 + 0.13 * cues.sag * np.exp(-(((y - 1.13) / 0.22) ** 2)) - 0.07 * cues.hollow * np.exp(-(((y - 0.5) / 0.25) ** 2))
+        1.0
+        + cues.baby * (0.09 * cheek + 0.05 * jaw)
+        - 0.05 * (1.0 - cues.mature) * (1 - cues.baby) * jaw
+    )
+    rows[:, 1] *= (
+        1.0
+        + 0.13 * cues.sag * np.exp(-(((y - 1.13) / 0.22) ** 2))
+        - 0.07 * cues.hollow * np.exp(-(((y - 0.5) / 0.25) ** 2))
     )
     rows[-2:, 1] *= who.chin * (1.0 - 0.12 * cues.baby)
     rows[:, 0] += drop * np.interp(y, [0.5, 1.3], [0.0, 1.0])
@@ -82,18 +90,31 @@ def _eye(params: FaceParams, cues: AgeCues, side: float) -> dict[str, F32]:
     tilt = 0.03 * who.eye_tilt - 0.035 * cues.sag
     squint = 0.3 * max(0.0, face.smile)
     # From inner to outer corner: along the eye, and up.
-    up = [(-1.0, -0.012), (-0.5, 0.80 * opening), (0.04, opening), (0.58, 0.74 * opening), (1.0, tilt)]
+    up = [
+        (-1.0, -0.012),
+        (-0.5, 0.80 * opening),
+        (0.04, opening),
+        (0.58, 0.74 * opening),
+        (1.0, tilt),
+    ]
     low_h = 0.070 * who.eye_size * (1.0 + 0.4 * cues.baby) * min(1.1, face.eyes) * (1.0 - squint)
     low = [(0.55, -0.66 * low_h + 0.4 * tilt), (0.05, -low_h), (-0.5, -0.72 * low_h)]
 
-    def place(pairs: list[tuple[float, float]], lift: float = 0.0, grow: float = 1.0, forward: float = 0.0) -> F32:
+    def place(
+        pairs: list[tuple[float, float]], lift: float = 0.0, grow: float = 1.0, forward: float = 0.0
+    ) -> F32:
         u = np.array(pairs)
         x = gap + u[:, 0] * length * grow
         z = 0.715 - 0.13 * u[:, 0] * 0.5 + 0.055 * (1 - u[:, 0] ** 2) + forward
         return np.stack([side * x, -(u[:, 1] + lift), z], axis=1).astype(np.float32)
 
     crease = 0.055 + 0.02 * cues.baby + 0.02 * (face.eyes - 1.0) - 0.028 * cues.sag
-    bag = [(-0.85, -low_h - 0.04), (-0.3, -low_h - 0.095), (0.35, -low_h - 0.09), (0.9, -0.35 * low_h - 0.04)]
+    bag = [
+        (-0.85, -low_h - 0.04),
+        (-0.3, -low_h - 0.095),
+        (0.35, -low_h - 0.09),
+        (0.9, -0.35 * low_h - 0.04),
+    ]
     return {
         "lid": place([*up, *low]),
         "crease": place([(u, h) for u, h in up], crease, 1.06, 0.03),
@@ -110,7 +131,15 @@ def _brow(params: FaceParams, cues: AgeCues, side: float) -> F32:
     knit = face.knit
     gap = 0.43 * who.eye_gap
     xs = np.array([-0.275 + 0.02 * -abs(knit), -0.13, 0.03, 0.17, 0.275])
-    up = np.array([0.008 - 0.055 * knit, arch * 0.62 - 0.02 * knit, arch * 0.98, arch * 0.82, -0.055 - 0.035 * cues.sag])
+    up = np.array(
+        [
+            0.008 - 0.055 * knit,
+            arch * 0.62 - 0.02 * knit,
+            arch * 0.98,
+            arch * 0.82,
+            -0.055 - 0.035 * cues.sag,
+        ]
+    )
     z = np.array([0.89, 0.88, 0.83, 0.74, 0.63])
     return np.stack([side * (gap + xs), -(base + lift + up), z], axis=1).astype(np.float32)
 
@@ -123,11 +152,18 @@ def _nose(params: FaceParams, cues: AgeCues, lower: float) -> dict[str, F32]:
     tip, base = 0.525 * long, 0.645 * long
     w = 0.215 * wide
     return {
-        "bridge": np.array([(0, -0.02, 0.86), (0, 0.15 * long, 0.94), (0, 0.34 * long, 0.96 + 0.5 * out)], np.float32),
+        "bridge": np.array(
+            [(0, -0.02, 0.86), (0, 0.15 * long, 0.94), (0, 0.34 * long, 0.96 + 0.5 * out)],
+            np.float32,
+        ),
         "tip": np.array([(0, tip, 0.86 + out)], np.float32),
         "base": np.array([(0, base, 0.83 + 0.68 * out)], np.float32),
-        "alae": np.array([(-w, 0.955 * base - 0.03, 0.9), (w, 0.955 * base - 0.03, 0.9)], np.float32),
-        "nostrils": np.array([(-0.50 * w, base - 0.012, 1.02), (0.50 * w, base - 0.012, 1.02)], np.float32),
+        "alae": np.array(
+            [(-w, 0.955 * base - 0.03, 0.9), (w, 0.955 * base - 0.03, 0.9)], np.float32
+        ),
+        "nostrils": np.array(
+            [(-0.50 * w, base - 0.012, 1.02), (0.50 * w, base - 0.012, 1.02)], np.float32
+        ),
     }
 
 
@@ -137,7 +173,12 @@ def _mouth(params: FaceParams, cues: AgeCues, lower: float, drop: float) -> dict
     smile = face.smile
     pucker = max(0.0, face.jaw - 0.6 * max(0.0, smile))
     half = 0.318 * who.mouth_width * (1.0 - 0.1 * cues.baby + 0.2 * max(0.0, smile) - 0.12 * pucker)
-    full = who.lip_fullness * (1.0 - 0.58 * cues.thin_lips) * (1.0 - 0.18 * max(0.0, smile)) * (1.0 - 0.1 * cues.baby)
+    full = (
+        who.lip_fullness
+        * (1.0 - 0.58 * cues.thin_lips)
+        * (1.0 - 0.18 * max(0.0, smile))
+        * (1.0 - 0.1 * cues.baby)
+    )
     up, low = 0.098 * full, 0.125 * full
     corner = -0.012 - (0.115 if smile > 0 else 0.075) * smile + 0.03 * cues.sag + 0.33 * drop
     lift = 0.02 * max(0.0, smile)
@@ -151,12 +192,22 @@ def _mouth(params: FaceParams, cues: AgeCues, lower: float, drop: float) -> dict
         (0.52 * half, y - 0.62 * up + 0.35 * corner - lift, 0.95),
         (half, y + corner, cz),
     ]
-    bottom = [(0.55 * half, y + 0.78 * low + 0.35 * corner + 0.92 * drop, 0.95), (0.0, y + low + drop, mz)]
+    bottom = [
+        (0.55 * half, y + 0.78 * low + 0.35 * corner + 0.92 * drop, 0.95),
+        (0.0, y + low + drop, mz),
+    ]
     bottom += [(-0.55 * half, bottom[0][1], 0.95)]
     mid = y + 0.006 - lift + 0.02 * max(0.0, smile)
-    upper_in = [(-0.9 * half, y + 0.93 * corner, cz), (-0.45 * half, mid + 0.32 * corner, 0.95), (0.0, mid + 0.008, mz)]
+    upper_in = [
+        (-0.9 * half, y + 0.93 * corner, cz),
+        (-0.45 * half, mid + 0.32 * corner, 0.95),
+        (0.0, mid + 0.008, mz),
+    ]
     upper_in += [(-p[0], p[1], p[2]) for p in upper_in[1::-1]]
-    lower_in = [(p[0], p[1] + 0.9 * drop * (1.0 - (p[0] / half) ** 2) ** 0.6 + 0.002, p[2]) for p in upper_in]
+    lower_in = [
+        (p[0], p[1] + 0.9 * drop * (1.0 - (p[0] / half) ** 2) ** 0.6 + 0.002, p[2])
+        for p in upper_in
+    ]
     return {
         "lips": np.array(top + bottom, np.float32),
         "mouth_top": np.array(upper_in, np.float32),

@@ -17,7 +17,11 @@ _CANDIDATES = 8
 
 
 def _unlike(a: Identity, b: Identity) -> float:
-    return 1.5 * abs(a.skin - b.skin) + 1.0 * (a.hair_style != b.hair_style) + 0.5 * (a.hair_colour != b.hair_colour)
+    return (
+        1.5 * abs(a.skin - b.skin)
+        + 1.0 * (a.hair_style != b.hair_style)
+        + 0.5 * (a.hair_colour != b.hair_colour)
+    )
 
 
 def _people(rng: np.random.Generator, n: int) -> list[Identity]:
@@ -39,7 +43,10 @@ def contact_sheet(rows: int, cols: int, size: int, seed: int) -> U8:
         (rows * size, cols * size, 3) uint8 RGB.
     """
     if rows < 1 or cols < 1:
-        raise ValueError(f"rows and cols are {rows} and {cols}: a sheet needs at least one of each; pass positive numbers.")
+        raise ValueError(
+            f"rows and cols are {rows} and {cols}: a sheet needs at least one of each; pass "
+            "positive numbers."
+        )
     rng = np.random.default_rng(seed)
     sheet = np.zeros((rows * size, cols * size, 3), np.uint8)
     ages = np.linspace(_FIRST_AGE, _LAST_AGE, cols) if cols > 1 else np.array([30.0])

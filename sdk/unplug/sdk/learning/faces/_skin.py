@@ -8,7 +8,20 @@ import numpy as np
 
 from ._lines import age_lines
 from ._palettes import mix, scale, skin_colour
-from ._raster import F32, U8, bounds, curve, dot, fill, mask_of, paint, ramp_table, shaded, soft, strokes
+from ._raster import (
+    F32,
+    U8,
+    bounds,
+    curve,
+    dot,
+    fill,
+    mask_of,
+    paint,
+    ramp_table,
+    shaded,
+    soft,
+    strokes,
+)
 from ._relief import blush, shade_head
 
 if TYPE_CHECKING:
@@ -28,7 +41,16 @@ def skin_table(params: FaceParams, cues: AgeCues) -> U8:
     low = (base[0] * 0.83, base[1] * 0.69, base[2] * 0.64)
     high = mix(base, (255, 244, 230), 0.38 - 0.12 * dark)
     peak = mix(base, (255, 252, 246), 0.8 - 0.3 * dark)
-    return ramp_table([(0.0, scale(deep, 0.7)), (0.18, deep), (0.42, low), (0.68, base), (0.86, high), (1.0, peak)])
+    return ramp_table(
+        [
+            (0.0, scale(deep, 0.7)),
+            (0.18, deep),
+            (0.42, low),
+            (0.68, base),
+            (0.86, high),
+            (1.0, peak),
+        ]
+    )
 
 
 def _pigment(params: FaceParams, cues: AgeCues, view: View) -> U8:
@@ -38,7 +60,9 @@ def _pigment(params: FaceParams, cues: AgeCues, view: View) -> U8:
     rng = np.random.default_rng(who.seed)
     xy = rng.uniform((-0.7, -0.75), (0.7, 1.2), (14, 2))
     size = rng.uniform(0.6, 1.4, 14)
-    spots = np.column_stack([xy * (1.0, view.shape.lower), 0.9 - 0.42 * xy[:, 0] ** 2]).astype(np.float32)
+    spots = np.column_stack([xy * (1.0, view.shape.lower), 0.9 - 0.42 * xy[:, 0] ** 2]).astype(
+        np.float32
+    )
     for i, at in enumerate(view.project(spots)):
         k = min(1.0, max(0.0, 2.2 * cues.spots - 0.2 * i))
         if k > 0.05:
@@ -59,8 +83,12 @@ def _pigment(params: FaceParams, cues: AgeCues, view: View) -> U8:
     return out
 
 
-def _head_shade(params: FaceParams, cues: AgeCues, view: View, hair_shadow: U8, roi: tuple[slice, slice]) -> F32:
-    """Shade of the skin within a region: relief, lines (each with a light lower edge), hair's shadow, pores."""
+def _head_shade(
+    params: FaceParams, cues: AgeCues, view: View, hair_shadow: U8, roi: tuple[slice, slice]
+) -> F32:
+    """Shade of the skin within a region: relief, lines (each with a light lower edge), hair's
+    shadow, pores.
+    """
     bare = shade_head(params, cues, view)[roi]
     lines = soft(age_lines(params, cues, view), 0.017 * view.unit)
     edge = np.roll(lines, max(1, round(0.035 * view.unit)), axis=0)
@@ -69,13 +97,19 @@ def _head_shade(params: FaceParams, cues: AgeCues, view: View, hair_shadow: U8, 
     if cues.rough > 0.02:
         rng = np.random.default_rng(params.identity.seed + 7)
         n = view.size // 2 + 1
-        pores = soft(rng.integers(0, 256, (n, n), dtype=np.uint8), 0.8).repeat(2, axis=0).repeat(2, axis=1)
+        pores = (
+            soft(rng.integers(0, 256, (n, n), dtype=np.uint8), 0.8)
+            .repeat(2, axis=0)
+            .repeat(2, axis=1)
+        )
         h, w = shade.shape
         shade += (pores[:h, :w] - np.float32(127.5)) * np.float32(0.085 / 127 * cues.rough)
     return shade
 
 
-def paint_head(canvas: U8, params: FaceParams, cues: AgeCues, view: View, table: U8, hair_shadow: U8) -> None:
+def paint_head(
+    canvas: U8, params: FaceParams, cues: AgeCues, view: View, table: U8, hair_shadow: U8
+) -> None:
     """Lay the bare head, without features, on the canvas."""
     mask = mask_of(view.size, view.outline)
     roi = bounds(view.outline, view.size)

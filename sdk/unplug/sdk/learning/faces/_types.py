@@ -1,7 +1,7 @@
 """What a synthetic face is made of: frozen descriptions, and nothing that draws.
 
-Lengths are in head units: 1 is half the width of the head at the cheekbones. Multipliers are near 1. Angles are
-degrees. "Right" is the subject's right, which is the left of the image.
+Lengths are in head units: 1 is half the width of the head at the cheekbones. Multipliers are near
+1. Angles are degrees. "Right" is the subject's right, which is the left of the image.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ def check_name(what: str, value: str, known: Iterable[str]) -> None:
     """Raise a ValueError where a name is not one of those that can be drawn."""
     names = tuple(known)
     if value not in names:
-        raise ValueError(f"{what} is {value!r}: nothing of that name can be drawn; pass one of {', '.join(names)}.")
+        raise ValueError(
+            f"{what} is {value!r}: nothing of that name can be drawn; pass one of "
+            f"{', '.join(names)}."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +114,11 @@ class Pose:
         for name in ("yaw", "pitch", "roll"):
             value = float(getattr(self, name))
             check_range(
-                f"Pose.{name}", value, -_MAX_ANGLE, _MAX_ANGLE, "a face seen from further round has no features to draw"
+                f"Pose.{name}",
+                value,
+                -_MAX_ANGLE,
+                _MAX_ANGLE,
+                "a face seen from further round has no features to draw",
             )
 
 
@@ -121,7 +128,8 @@ class Expression:
 
     Args:
         smile: -1 (corners down) to 1. jaw: Mouth opening, 0..1. brow: -1 (lowered) to 1 (raised).
-        knit: Inner brows drawn down and together, -1 (up, sad) to 1 (angry). eyes: Opening, 0.5..1.3 (1 at rest).
+        knit: Inner brows drawn down and together, -1 (up, sad) to 1 (angry). eyes: Opening,
+            0.5..1.3 (1 at rest).
     """
 
     name: str = "neutral"
@@ -150,7 +158,9 @@ class Light:
 
 @dataclass(frozen=True, kw_only=True)
 class Background:
-    """What stands behind: `kind` is plain, gradient, glow, stripes, dots, bokeh or hills; colours are palette names."""
+    """What stands behind: `kind` is plain, gradient, glow, stripes, dots, bokeh or hills; colours
+    are palette names.
+    """
 
     kind: str = "plain"
     colour: str = "sage"
@@ -169,7 +179,8 @@ class Camera:
 
     Args:
         zoom: Head size, 0.9..1.08. shift_x, shift_y: Framing, fraction of the image side, ±0.04.
-        noise: Sensor noise, standard deviation in grey levels, 0..8. blur: Fraction of the image side, 0..0.012.
+        noise: Sensor noise, standard deviation in grey levels, 0..8. blur: Fraction of the image
+            side, 0..0.012.
         seed: Of the noise.
     """
 
@@ -183,7 +194,9 @@ class Camera:
 
 @dataclass(frozen=True, kw_only=True)
 class AgeJitter:
-    """How much older each group of age cues looks in this one image, years at mid-life (good or bad night)."""
+    """How much older each group of age cues looks in this one image, years at mid-life (good or bad
+    night).
+    """
 
     proportions: float = 0.0
     lines: float = 0.0
@@ -214,7 +227,13 @@ class FaceParams:
     collar: str = "crew"
 
     def __post_init__(self) -> None:
-        check_range("FaceParams.age", self.age, 0.0, MAX_AGE, "the ageing cues are defined for a human life span in years")
+        check_range(
+            "FaceParams.age",
+            self.age,
+            0.0,
+            MAX_AGE,
+            "the ageing cues are defined for a human life span in years",
+        )
         check_name("FaceParams.clothes", self.clothes, COLOURS)
         check_name("FaceParams.collar", self.collar, COLLARS)
 
@@ -225,8 +244,8 @@ class RenderedFace:
 
     Args:
         image: (size, size, 3) uint8 RGB, contiguous.
-        landmarks: (K, 2) float32, x and y in pixels (0 is the outer edge of the first pixel), in the order of
-            `LANDMARK_NAMES`.
+        landmarks: (K, 2) float32, x and y in pixels (0 is the outer edge of the first pixel), in
+            the order of `LANDMARK_NAMES`.
     """
 
     image: NDArray[np.uint8]

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ._shape import Shape
     from ._types import Camera, Pose
 
-# Distance of the camera, in head units; where the head turns; canvas pixels per head unit, of the side.
+# Distance of the camera, in head units; where the head turns; canvas pixels per head unit, of the
+# side.
 _DISTANCE = 11.0
 _PIVOT = np.array([0.0, 0.42, -0.05], np.float32)
 _UNIT = 0.246
@@ -34,7 +35,14 @@ class View:
         self.unit = float(size * _UNIT * camera.zoom)
         yaw, pitch, roll = (math.radians(a) for a in (pose.yaw, pose.pitch, pose.roll))
         self.yaw, self.pitch, self.roll = yaw, pitch, roll
-        cy, sy, cp, sp, cr, sr = math.cos(yaw), math.sin(yaw), math.cos(pitch), math.sin(pitch), math.cos(roll), math.sin(roll)
+        cy, sy, cp, sp, cr, sr = (
+            math.cos(yaw),
+            math.sin(yaw),
+            math.cos(pitch),
+            math.sin(pitch),
+            math.cos(roll),
+            math.sin(roll),
+        )
         turn = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
         nod = np.array([[1, 0, 0], [0, cp, -sp], [0, sp, cp]])
         tilt = np.array([[cr, -sr, 0], [sr, cr, 0], [0, 0, 1]])
@@ -42,7 +50,11 @@ class View:
         self.rotation = (tilt @ nod @ turn).astype(np.float32)
         short = 0.5 * (shape.lower - 1.0)
         self.centre = np.array(
-            [size * (0.5 + camera.shift_x), size * (_CENTRE_Y + camera.shift_y) - self.unit * short], np.float32
+            [
+                size * (0.5 + camera.shift_x),
+                size * (_CENTRE_Y + camera.shift_y) - self.unit * short,
+            ],
+            np.float32,
         )
         names = list(shape.points)
         flat = self.project(np.concatenate([shape.points[n] for n in names]))
@@ -61,14 +73,23 @@ class View:
         return self._finish(turned)
 
     def sides(self, rows_K4: F32, grow: float = 0.0) -> tuple[F32, F32]:
-        """Left and right outline (image sides) of elliptic slices, top to bottom, inflated by `grow` head units."""
-        y, w, zc, d = rows_K4[:, 0], rows_K4[:, 1] + grow, rows_K4[:, 2] - _PIVOT[2], rows_K4[:, 3] + grow
+        """Left and right outline (image sides) of elliptic slices, top to bottom, inflated by
+        `grow` head units.
+        """
+        y, w, zc, d = (
+            rows_K4[:, 0],
+            rows_K4[:, 1] + grow,
+            rows_K4[:, 2] - _PIVOT[2],
+            rows_K4[:, 3] + grow,
+        )
         c, s = math.cos(self.yaw), math.sin(self.yaw)
         r = np.sqrt((w * c) ** 2 + (d * s) ** 2)
         bend = (d**2 - w**2) * s * c / r
         both = []
         for sign in (-1.0, 1.0):
-            turned = np.stack([zc * s + sign * r, y - _PIVOT[1], zc * c + sign * bend], axis=1).astype(np.float32)
+            turned = np.stack(
+                [zc * s + sign * r, y - _PIVOT[1], zc * c + sign * bend], axis=1
+            ).astype(np.float32)
             both.append(self._finish(turned @ self._after_yaw.T))
         return both[0], both[1]
 
@@ -78,11 +99,15 @@ class View:
         left, right = self.sides(self.shape.rows)
         chin_half = 0.17 * self.unit * (self.axis(1.0, 0.0))
         top = self.project(self.shape.top[None])
-        loop = np.concatenate([top, right, [self.chin + chin_half], [self.chin - chin_half], left[::-1]])
+        loop = np.concatenate(
+            [top, right, [self.chin + chin_half], [self.chin - chin_half], left[::-1]]
+        )
         return curve(loop.astype(np.float32), 5, closed=True)
 
     def axis(self, x: float, y: float) -> F32:
-        """A direction of the head's own plane on the canvas (only roll turns it), unit length in, unit out."""
+        """A direction of the head's own plane on the canvas (only roll turns it), unit length in,
+        unit out.
+        """
         c, s = math.cos(self.roll), math.sin(self.roll)
         return np.array([x * c - y * s, x * s + y * c], np.float32)
 

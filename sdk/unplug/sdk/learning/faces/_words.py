@@ -25,7 +25,9 @@ def age_word(age: float) -> str:
 
 
 def attributes_of(params: FaceParams) -> dict[str, str]:
-    """Words for a prompt: age, hair, skin, eyes, expression, background, beard, glasses; always with the same keys."""
+    """Words for a prompt: age, hair, skin, eyes, expression, background, beard, glasses; always
+    with the same keys.
+    """
     person = params.identity
     cues = age_cues(person, params.age, params.jitter)
     colour = person.hair_colour

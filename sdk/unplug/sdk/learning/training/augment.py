@@ -25,8 +25,8 @@ def augment(image_BCHW: Tensor, kind: Augment, generator: torch.Generator) -> Te
 
     Args:
         image_BCHW: values in [0, 1].
-        kind: "none"; "flip" (left-right); "standard" (flip, rotation to 8 degrees, shift and scale to 8 %,
-            brightness and contrast).
+        kind: "none"; "flip" (left-right); "standard" (flip, rotation to 8 degrees, shift and scale
+            to 8 %, brightness and contrast).
         generator: a CPU generator, so that the same seed gives the same views on any device.
 
     Returns:
@@ -52,9 +52,9 @@ def augment_as_drawn(image_BCHW: Tensor, kind: Augment, draw_B7: Tensor) -> Tens
     angle_B, scale_B = (draw[:, 1] * 2 - 1) * MAX_ROTATION, 1 + (draw[:, 2] * 2 - 1) * SCALE
     shift_B2 = (draw[:, 3:5] * 2 - 1) * MAX_SHIFT
     cos_B, sin_B = angle_B.cos() * scale_B, angle_B.sin() * scale_B
-    theta_B23 = torch.stack([cos_B * sign_B, -sin_B, shift_B2[:, 0], sin_B * sign_B, cos_B, shift_B2[:, 1]], dim=1).view(
-        batch, 2, 3
-    )
+    theta_B23 = torch.stack(
+        [cos_B * sign_B, -sin_B, shift_B2[:, 0], sin_B * sign_B, cos_B, shift_B2[:, 1]], dim=1
+    ).view(batch, 2, 3)
     grid = F.affine_grid(theta_B23, list(image_BCHW.shape), align_corners=False)
     moved = F.grid_sample(image_BCHW, grid, padding_mode="reflection", align_corners=False)
     gain_B = 1 + (draw[:, 5] * 2 - 1) * CONTRAST
@@ -64,7 +64,9 @@ def augment_as_drawn(image_BCHW: Tensor, kind: Augment, draw_B7: Tensor) -> Tens
 
 
 def through(image_BCHW: Tensor, draws: Sequence[Tensor]) -> Tensor:
-    """One "standard" change after the other: a draw (B, 7) each, or (1, 7) for every image the same; see `draw_augment`."""
+    """One "standard" change after the other: a draw (B, 7) each, or (1, 7) for every image the
+    same; see `draw_augment`.
+    """
     for draw in draws:
         image_BCHW = augment_as_drawn(image_BCHW, "standard", draw.expand(len(image_BCHW), -1))
     return image_BCHW

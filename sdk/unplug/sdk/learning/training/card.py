@@ -1,4 +1,6 @@
-"""The model card that goes with a checkpoint. Plain strings: a training server has no template engine."""
+"""The model card that goes with a checkpoint. Plain strings: a training server has no template
+engine.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def model_card(record: dict[str, Any]) -> str:
         for name, row in record["metrics"].items()
     )
     settings = ", ".join(f"{key} {value}" for key, value in record["recipe"].items())
-    return _CARD.format_map(record | {"rows": "\n".join(rows), "settings": settings, "forgotten": _forgotten(record)})
+    return _CARD.format_map(
+        record | {"rows": "\n".join(rows), "settings": settings, "forgotten": _forgotten(record)}
+    )
 
 
 def _forgotten(record: dict[str, Any]) -> str:
@@ -39,7 +43,12 @@ def _forgotten(record: dict[str, Any]) -> str:
         return ""
     forget = record["forget"]
     share = 100 * forget["cost"]["compute_fraction"]
-    text = f"\nForgotten: {forget['samples']} samples by `{forget['method']}` at {share:.1f} % of retraining.\n"
+    text = (
+        f"\nForgotten: {forget['samples']} samples by `{forget['method']}` at {share:.1f} % of "
+        "retraining.\n"
+    )
     if held_out := forget.get("held_out"):
-        text += f"{held_out} more were held out and never trained on; they are in no set any more.\n"
+        text += (
+            f"{held_out} more were held out and never trained on; they are in no set any more.\n"
+        )
     return text

@@ -25,7 +25,9 @@ def pick_device(name: str = "auto") -> torch.device:
     except RuntimeError as error:
         raise InputError(f"device {name!r}", "no such device", "Use auto, cpu or cuda") from error
     if device.type not in ("cpu", "cuda"):
-        raise InputError(f"device {name!r}", "unplug computes on cpu or cuda", "Use auto, cpu or cuda")
+        raise InputError(
+            f"device {name!r}", "unplug computes on cpu or cuda", "Use auto, cpu or cuda"
+        )
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InputError(f"device {name!r}", "this torch sees no CUDA device", "Use `device=cpu`")
     return device
@@ -49,7 +51,9 @@ def cpu_name() -> str:
 
 
 def autocast(device: torch.device) -> AbstractContextManager[object]:
-    """bfloat16 on CUDA, plain float32 on the CPU (its depthwise backward in bfloat16 was measured slower here)."""
+    """bfloat16 on CUDA, plain float32 on the CPU (its depthwise backward in bfloat16 was measured
+    slower here).
+    """
     if device.type == "cuda":
         return torch.autocast("cuda", dtype=torch.bfloat16)
     return contextlib.nullcontext()

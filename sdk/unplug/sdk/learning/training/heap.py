@@ -1,4 +1,6 @@
-"""Memory that a training on the CPU gives back and takes again at every step is kept in the process until its end."""
+"""Memory that a training on the CPU gives back and takes again at every step is kept in the process
+until its end.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,21 @@ TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
 """Of glibc's malloc.h, what mallopt sets."""
 KEEP = {TRIM_THRESHOLD: 2**31 - 1, MMAP_MAX: 0}
 USUAL = {TRIM_THRESHOLD: 2 * 32 * 2**20, MMAP_THRESHOLD: 32 * 2**20, MMAP_MAX: 65_536}
-"""Where glibc's own thresholds end in a process that frees large tensors; once one was set, they move no more by themselves."""
+"""Where glibc's own thresholds end in a process that frees large tensors; once one was set, they
+move no more by themselves.
+"""
 
 _lock, _inside = threading.Lock(), 0
 
 
 @contextmanager
 def kept_heap(device: torch.device) -> Iterator[bool]:
-    """Lets glibc keep what is freed, instead of asking the kernel for the pages of every large tensor anew.
+    """Lets glibc keep what is freed, instead of asking the kernel for the pages of every large
+    tensor anew.
 
-    A step allocates the same tensors as the step before. glibc maps each large one by itself and unmaps it when it is freed, so
-    that the kernel clears all of their pages again at each step. At the end everything is given back. Numbers do not change:
-    torch aligns its tensors itself.
+    A step allocates the same tensors as the step before. glibc maps each large one by itself and
+    unmaps it when it is freed, so that the kernel clears all of their pages again at each step. At
+    the end everything is given back. Numbers do not change: torch aligns its tensors itself.
 
     Args:
         device: where the training computes; on a GPU nothing is done.

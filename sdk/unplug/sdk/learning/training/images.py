@@ -66,11 +66,16 @@ class ImageSet(LabelledSet):
 
     def holds(self) -> frozenset[str]:
         """Class logits always; labels and ages where every sample has one."""
-        found = {"labels": bool((self.group_N >= 0).all()), "ages": not bool(torch.isnan(self.age_N).any())}
+        found = {
+            "labels": bool((self.group_N >= 0).all()),
+            "ages": not bool(torch.isnan(self.age_N).any()),
+        }
         return frozenset({"class logits", *(name for name, there in found.items() if there)})
 
     def shown(self, *, labels: bool, ages: bool) -> ImageSet:
-        """Without labels every group is -1; without both every age is NaN (a group tells about an age)."""
+        """Without labels every group is -1; without both every age is NaN (a group tells about an
+        age).
+        """
         return replace(
             self,
             group_N=self.group_N if labels else torch.full_like(self.group_N, -1),
@@ -79,8 +84,14 @@ class ImageSet(LabelledSet):
 
     def batch(self, index_B: Tensor) -> ImageBatch:
         """The samples at `index_B`, as floats in [0, 1]."""
-        image_BCHW = self.image_NCHW[index_B].to(torch.float32, memory_format=torch.channels_last).div_(255.0)
-        return ImageBatch(image_BCHW=image_BCHW, age_B=self.age_N[index_B], group_B=self.group_N[index_B])
+        image_BCHW = (
+            self.image_NCHW[index_B]
+            .to(torch.float32, memory_format=torch.channels_last)
+            .div_(255.0)
+        )
+        return ImageBatch(
+            image_BCHW=image_BCHW, age_B=self.age_N[index_B], group_B=self.group_N[index_B]
+        )
 
     def view(self, batch: ImageBatch, kind: Augment, generator: torch.Generator) -> ImageBatch:
         """The batch, augmented at random as the recipe says."""
@@ -100,17 +111,27 @@ class ImageSet(LabelledSet):
 
     def relabelled(self, group_N: Tensor, edges: tuple[float, ...]) -> ImageSet:
         """Other groups; known ages become the middles of them."""
-        middle_G = torch.tensor([(low + high) / 2 for low, high in itertools.pairwise(edges)], device=self.device)
-        age_N = torch.where(torch.isnan(self.age_N), self.age_N, middle_G[group_N].to(self.age_N.dtype))
+        middle_G = torch.tensor(
+            [(low + high) / 2 for low, high in itertools.pairwise(edges)], device=self.device
+        )
+        age_N = torch.where(
+            torch.isnan(self.age_N), self.age_N, middle_G[group_N].to(self.age_N.dtype)
+        )
         return replace(self, group_N=group_N, age_N=age_N)
 
     def predictions(self, model: nn.Module) -> ClassPredictions:
         """Logits, and expected ages of models that say some."""
         logits, ages = [], []
         for batch in self.in_order(self.eval_batch):
-            # Full precision on every device: an audit compares these numbers with those of fp32 artifacts.
+            # Full precision on every device: an audit compares these numbers with those of fp32
+            # artifacts.
             outputs = model(*batch.inputs)
-            logits.append(outputs["age_logits" if "age_logits" in outputs else "logits"].double().cpu().numpy())
+            logits.append(
+                outputs["age_logits" if "age_logits" in outputs else "logits"]
+                .double()
+                .cpu()
+                .numpy()
+            )
             if "expected_age" in outputs:
                 ages.append(outputs["expected_age"].double().cpu().numpy())
         if not ages:  # a model of classes alone is not measured in years, whatever the data knows
@@ -133,18 +154,28 @@ def pictures(part: Batch) -> ImageBatch: ...
 @overload
 def pictures(part: SampleSet) -> ImageSet: ...
 def pictures(part: Batch | SampleSet) -> ImageBatch | ImageSet:
-    """A batch or set of images, for what works on pixels or ages; `InputError` where it holds something else."""
+    """A batch or set of images, for what works on pixels or ages; `InputError` where it holds
+    something else.
+    """
     if not isinstance(part, (ImageBatch, ImageSet)):
-        raise InputError(type(part).__name__, "its samples are no pictures", "Use what works on samples of any kind")
+        raise InputError(
+            type(part).__name__,
+            "its samples are no pictures",
+            "Use what works on samples of any kind",
+        )
     return part
 
 
 def age_groups(ages: np.ndarray, edges: Sequence[float]) -> np.ndarray:
-    """Age group of each age: g with edge_g <= age < edge_{g+1}; ages outside fall into the first or last group."""
+    """Age group of each age: g with edge_g <= age < edge_{g+1}; ages outside fall into the first or
+    last group.
+    """
     return np.clip(np.searchsorted(np.asarray(edges), ages, side="right") - 1, 0, len(edges) - 2)
 
 
-def to_tensors(dataset: Dataset, ids: Sequence[str], edges: Sequence[float], device: torch.device) -> ImageSet:
+def to_tensors(
+    dataset: Dataset, ids: Sequence[str], edges: Sequence[float], device: torch.device
+) -> ImageSet:
     """Loads some samples with their ages onto the device.
 
     Args:
@@ -160,7 +191,9 @@ def to_tensors(dataset: Dataset, ids: Sequence[str], edges: Sequence[float], dev
     if np.isnan(age_N).any():
         missing = ids[int(np.argmax(np.isnan(age_N)))]
         raise DataError(
-            f"data {dataset.spec}", f"sample {missing} has no age", "The age predictor needs ages: use another data spec"
+            f"data {dataset.spec}",
+            f"sample {missing} has no age",
+            "The age predictor needs ages: use another data spec",
         )
     return _resident(dataset, ids, age_N, age_groups(age_N, edges), device)
 
@@ -174,12 +207,22 @@ def to_class_tensors(dataset: Dataset, ids: Sequence[str], device: torch.device)
     labels = [dataset.samples[int(index)].label for index in dataset.indices(ids)]
     if None in labels:
         raise DataError(
-            f"data {dataset.spec}", f"sample {ids[labels.index(None)]} has no class", "Use a data spec with classes"
+            f"data {dataset.spec}",
+            f"sample {ids[labels.index(None)]} has no class",
+            "Use a data spec with classes",
         )
-    return _resident(dataset, ids, np.full(len(ids), np.nan, np.float32), np.array(labels, np.int64), device)
+    return _resident(
+        dataset, ids, np.full(len(ids), np.nan, np.float32), np.array(labels, np.int64), device
+    )
 
 
-def _resident(dataset: Dataset, ids: Sequence[str], age_N: np.ndarray, group_N: np.ndarray, device: torch.device) -> ImageSet:
+def _resident(
+    dataset: Dataset,
+    ids: Sequence[str],
+    age_N: np.ndarray,
+    group_N: np.ndarray,
+    device: torch.device,
+) -> ImageSet:
     index_N = dataset.indices(ids)
     pixels = torch.from_numpy(np.ascontiguousarray(dataset.pixels(index_N).transpose(0, 3, 1, 2)))
     numbers: dict[str, int] = {}

@@ -25,7 +25,9 @@ from .task import Fit, Task
 
 @contextmanager
 def seeded(*key: int) -> Iterator[torch.Generator]:
-    """A CPU generator that follows from integers, with torch's global one (dropout, initial weights) set to match."""
+    """A CPU generator that follows from integers, with torch's global one (dropout, initial
+    weights) set to match.
+    """
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         seed = 0
         for part in key:
@@ -34,21 +36,28 @@ def seeded(*key: int) -> Iterator[torch.Generator]:
         yield torch.Generator().manual_seed(seed)
 
 
-def decay_groups(model: nn.Module, weight_decay: float, *, zero_rate: float = 1.0) -> list[dict[str, Any]]:
+def decay_groups(
+    model: nn.Module, weight_decay: float, *, zero_rate: float = 1.0
+) -> list[dict[str, Any]]:
     """Parameter groups: decay on kernels and matrices, none on norms and biases.
 
     Args:
         model: to train.
         weight_decay: of the kernels and matrices.
-        zero_rate: factor on the learning rate of kernels that are all zero now ("factor" of their group, which the training
-            loop multiplies); 1 puts them with the others.
+        zero_rate: factor on the learning rate of kernels that are all zero now ("factor" of their
+            group, which the training loop multiplies); 1 puts them with the others.
     """
     kernels = [parameter for parameter in model.parameters() if parameter.ndim > 1]
     others = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
-    groups = [{"params": kernels, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    groups = [
+        {"params": kernels, "weight_decay": weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
     if zero_rate == 1.0:
         return groups
-    zero = [parameter for parameter in kernels if parameter.requires_grad and not bool(parameter.any())]
+    zero = [
+        parameter for parameter in kernels if parameter.requires_grad and not bool(parameter.any())
+    ]
     behind = {id(parameter) for parameter in zero}
     groups[0]["params"] = [parameter for parameter in kernels if id(parameter) not in behind]
     return [*groups, {"params": zero, "weight_decay": weight_decay, "factor": zero_rate}]
@@ -56,11 +65,15 @@ def decay_groups(model: nn.Module, weight_decay: float, *, zero_rate: float = 1.
 
 @torch.no_grad()
 def update_average(average: nn.Module, model: nn.Module, decay: float, step: int) -> None:
-    """average <- d average + (1 - d) model, with d = min(decay, (1 + step) / (10 + step)); integers are copied."""
+    """average <- d average + (1 - d) model, with d = min(decay, (1 + step) / (10 + step)); integers
+    are copied.
+    """
     keep = min(decay, (1 + step) / (10 + step))
     ours, theirs = average.state_dict(), model.state_dict()
     floats = [name for name in ours if ours[name].is_floating_point()]
-    torch._foreach_lerp_([ours[name] for name in floats], [theirs[name] for name in floats], 1.0 - keep)
+    torch._foreach_lerp_(
+        [ours[name] for name in floats], [theirs[name] for name in floats], 1.0 - keep
+    )
     for name in ours.keys() - set(floats):
         ours[name].copy_(theirs[name])
 
@@ -72,8 +85,12 @@ def new_model(task: Task, train: SampleSet, seed: int) -> nn.Module:
     return model.to(train.device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
-def fit_new(task: Task, train: SampleSet, validation: SampleSet, *, seed: int, **options: Any) -> Fit:
-    """Trains a model of a task from scratch in epochs, with the options of `fit` (no files but `state`)."""
+def fit_new(
+    task: Task, train: SampleSet, validation: SampleSet, *, seed: int, **options: Any
+) -> Fit:
+    """Trains a model of a task from scratch in epochs, with the options of `fit` (no files but
+    `state`).
+    """
     return fit(new_model(task, train, seed), train, validation, task, seed=seed, **options)
 
 
@@ -96,7 +113,8 @@ def fit(
         model: on the device of `train`, changed in place.
         train, validation: data; validation is only measured.
         task: the loss, and in its recipe everything else that decides the weights.
-        seed: of order, augmentation and dropout; epoch e uses (seed, e), so a resumed run draws the same.
+        seed: of order, augmentation and dropout; epoch e uses (seed, e), so a resumed run draws the
+            same.
         state: where to keep the state of the run; an unfinished one there is continued.
         on_epoch: called with the row of each finished epoch.
         show: progress bar.
@@ -109,7 +127,9 @@ def fit(
         TrainingError: the loss is NaN or infinite.
     """
     if len(train) < 2:
-        raise TrainingError("training", f"{counted(len(train), 'sample')}: too few", "Batch norm needs at least 2")
+        raise TrainingError(
+            "training", f"{counted(len(train), 'sample')}: too few", "Batch norm needs at least 2"
+        )
     recipe, average = task.recipe, copy.deepcopy(model)
     optimizer = torch.optim.AdamW(decay_groups(model, recipe.weight_decay), lr=recipe.lr)
     history: list[dict[str, Any]] = []
@@ -117,14 +137,19 @@ def fit(
         history = kept["history"]
     spent = history[-1]["wall_s"] if history else 0.0
     steps = steps_per_epoch(len(train), recipe.batch_size)
-    bar = progress(total=recipe.epochs * steps, done=len(history) * steps, label=label, unit="step", show=show)
+    bar = progress(
+        total=recipe.epochs * steps, done=len(history) * steps, label=label, unit="step", show=show
+    )
     with bar:
         for epoch in range(len(history), recipe.epochs):
             started = time.perf_counter()
-            loss = fit_epoch(model, average, train, task, optimizer, (seed, epoch), epochs=recipe.epochs, bar=bar)
+            loss = fit_epoch(
+                model, average, train, task, optimizer, (seed, epoch), epochs=recipe.epochs, bar=bar
+            )
             _check_finite("loss", loss, epoch)
             metrics = summarize(predict(average, validation), task.edges)
-            _check_finite("validation loss", metrics["loss"], epoch)  # weights can break in an epoch's last step
+            # weights can break in an epoch's last step
+            _check_finite("validation loss", metrics["loss"], epoch)
             spent += time.perf_counter() - started
             row = {
                 "epoch": epoch + 1,
@@ -141,7 +166,12 @@ def fit(
                 state.save(model, average, optimizer, {"history": history})
             if on_epoch is not None:
                 on_epoch(row)
-    return Fit(model=average.eval(), history=tuple(history), passes=recipe.epochs * len(train), wall_s=spent)
+    return Fit(
+        model=average.eval(),
+        history=tuple(history),
+        passes=recipe.epochs * len(train),
+        wall_s=spent,
+    )
 
 
 def fit_epoch(
@@ -171,7 +201,9 @@ def fit_epoch(
     total = torch.zeros((), device=device)
     model.train()
     with seeded(*key) as generator:
-        for number, index_B in enumerate(train.shuffled(recipe.batch_size, generator), start=epoch * steps):
+        for number, index_B in enumerate(
+            train.shuffled(recipe.batch_size, generator), start=epoch * steps
+        ):
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(number, epochs * steps, recipe.lr, recipe.schedule)
             loss = training_step(model, train, index_B, task, optimizer, generator)
@@ -185,7 +217,11 @@ def fit_epoch(
 
 def _check_finite(name: str, value: float, epoch: int) -> None:
     if not math.isfinite(value):
-        raise TrainingError("training", f"the {name} is {value} in epoch {epoch + 1}", "Lower `lr` or check the data")
+        raise TrainingError(
+            "training",
+            f"the {name} is {value} in epoch {epoch + 1}",
+            "Lower `lr` or check the data",
+        )
 
 
 def training_step(

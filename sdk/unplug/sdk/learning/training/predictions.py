@@ -21,7 +21,9 @@ Array = NDArray[np.float64]
 
 
 class Predictions(ABC):
-    """What a model says of N samples, with the truth beside it: all that attacks and comparisons of two models read."""
+    """What a model says of N samples, with the truth beside it: all that attacks and comparisons of
+    two models read.
+    """
 
     @property
     @abstractmethod
@@ -31,7 +33,8 @@ class Predictions(ABC):
     @property
     @abstractmethod
     def confidence_N(self) -> Array:
-        """phi = ln(p / (1 - p)) of the truth, finite and exact where p rounds to 0 or 1; over many models near Gaussian.
+        """phi = ln(p / (1 - p)) of the truth, finite and exact where p rounds to 0 or 1; over many
+        models near Gaussian.
 
         Reference:
             Carlini et al., Membership Inference Attacks From First Principles, 2022, section IV.C.
@@ -79,7 +82,12 @@ class ClassPredictions(Predictions):
         """Of a model without ages."""
         none_N = np.full(len(logits_NG), np.nan)
         logits_NG = np.asarray(logits_NG, np.float64)
-        return cls(logits_NG=logits_NG, age_N=none_N, true_age_N=none_N, true_group_N=np.asarray(true_group_N, np.int64))
+        return cls(
+            logits_NG=logits_NG,
+            age_N=none_N,
+            true_age_N=none_N,
+            true_group_N=np.asarray(true_group_N, np.int64),
+        )
 
     @property
     def log_prob_N(self) -> Array:
@@ -91,15 +99,21 @@ class ClassPredictions(Predictions):
 
     @property
     def confidence_N(self) -> Array:
-        """ln p_y - ln sum_{k != y} p_k = z_y - logsumexp_{k != y} z_k; `InputError` with one class, where there is no other."""
+        """ln p_y - ln sum_{k != y} p_k = z_y - logsumexp_{k != y} z_k; `InputError` with one class,
+        where there is no other.
+        """
         if self.logits_NG.ndim != 2 or self.logits_NG.shape[1] < 2:
             raise InputError(
-                "confidence", f"logits of shape {self.logits_NG.shape} have no second class", "Use a model with classes"
+                "confidence",
+                f"logits of shape {self.logits_NG.shape} have no second class",
+                "Use a model with classes",
             )
         rows = np.arange(len(self.logits_NG))
         others_NG = self.logits_NG.copy()
         others_NG[rows, self.true_group_N] = -np.inf
-        return np.asarray(self.logits_NG[rows, self.true_group_N] - logsumexp(others_NG, axis=1), np.float64)
+        return np.asarray(
+            self.logits_NG[rows, self.true_group_N] - logsumexp(others_NG, axis=1), np.float64
+        )
 
     @property
     def probability_NG(self) -> Array:
@@ -135,7 +149,8 @@ class LossPredictions(Predictions):
 
     Args:
         loss_N: at least `SMALLEST_LOSS`, see `of`.
-        plain_N: the loss of the same samples without the model (a plugin's: the bare base's), or None.
+        plain_N: the loss of the same samples without the model (a plugin's: the bare base's), or
+            None.
     """
 
     loss_N: Array
@@ -145,7 +160,9 @@ class LossPredictions(Predictions):
     def of(cls, loss_N: NDArray[Any], plain_N: NDArray[Any] | None = None) -> LossPredictions:
         """Predictions from losses (N,), which are held above 0."""
         loss_N = np.maximum(np.asarray(loss_N, np.float64), SMALLEST_LOSS)
-        return cls(loss_N=loss_N, plain_N=None if plain_N is None else np.asarray(plain_N, np.float64))
+        return cls(
+            loss_N=loss_N, plain_N=None if plain_N is None else np.asarray(plain_N, np.float64)
+        )
 
     @property
     def log_prob_N(self) -> Array:
@@ -182,9 +199,13 @@ SMALLEST_LOSS = 1e-12  # below it p would be 1 and its odds infinite
 
 
 def classed(predictions: Predictions) -> ClassPredictions:
-    """Predictions of a model with classes, for what reads logits or ages; `InputError` where it has none."""
+    """Predictions of a model with classes, for what reads logits or ages; `InputError` where it has
+    none.
+    """
     if not isinstance(predictions, ClassPredictions):
-        raise InputError("a model without classes", "it says no class logits", "Use what reads the loss alone")
+        raise InputError(
+            "a model without classes", "it says no class logits", "Use what reads the loss alone"
+        )
     return predictions
 
 
@@ -196,12 +217,19 @@ def summarize(predictions: Predictions, edges: Sequence[float]) -> dict[str, Any
         edges: G + 1 age-group borders.
 
     Returns:
-        ``n``, ``accuracy`` (0 to 1), ``mae`` in years (None where there are no ages), ``loss`` in nats and ``per_group`` rows;
-        a model without classes has ``n`` and ``loss`` alone, the others are None and empty.
+        ``n``, ``accuracy`` (0 to 1), ``mae`` in years (None where there are no ages), ``loss`` in
+        nats and ``per_group`` rows; a model without classes has ``n`` and ``loss`` alone, the
+        others are None and empty.
     """
     loss = float(-predictions.log_prob_N.mean())
     if not isinstance(predictions, ClassPredictions):
-        return {"n": len(predictions.error_N), "accuracy": None, "mae": None, "loss": loss, "per_group": []}
+        return {
+            "n": len(predictions.error_N),
+            "accuracy": None,
+            "mae": None,
+            "loss": loss,
+            "per_group": [],
+        }
     rows = []
     for group, (low, high) in enumerate(itertools.pairwise(edges)):
         inside = predictions.true_group_N == group

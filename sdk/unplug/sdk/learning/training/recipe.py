@@ -23,20 +23,22 @@ class Recipe:
     """Everything that decides the weights, but the data and the seed.
 
     Args:
-        size: of the age predictor (nano, small, base, or "adopted" for a network of others), or "resnet18" for the reference
-            classifier.
+        size: of the age predictor (nano, small, base, or "adopted" for a network of others), or
+            "resnet18" for the reference classifier.
         image_size: side in pixels, 32 to 224.
         epochs: passes over the training set, at least 1.
         batch_size: at least 2 (batch norm).
         lr: peak learning rate of AdamW.
         weight_decay: decoupled, on convolution and linear weights only.
-        schedule: "one-cycle" (linear up over 25 %, cosine down), "cosine" (down only) or "constant".
+        schedule: "one-cycle" (linear up over 25 %, cosine down), "cosine" (down only) or
+            "constant".
         loss: see `AgeTask`.
         smoothing: label smoothing.
         augment: see `augment`.
         dropout: in front of the classifier.
         ema: decay of the averaged weights that are kept, 0 turns averaging off.
-        edges: rising borders of the age groups in years; None takes the data set's own, or else `AGE_EDGES`.
+        edges: rising borders of the age groups in years; None takes the data set's own, or else
+            `AGE_EDGES`.
 
     Raises:
         InputError: a value out of range.
@@ -68,39 +70,66 @@ class Recipe:
     }
 
     def __post_init__(self) -> None:
-        choices = {"size": (*SIZES, ADOPTED, "resnet18"), "schedule": SCHEDULES, "loss": LOSSES, "augment": AUGMENTS}
+        choices = {
+            "size": (*SIZES, ADOPTED, "resnet18"),
+            "schedule": SCHEDULES,
+            "loss": LOSSES,
+            "augment": AUGMENTS,
+        }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
-                raise InputError(f"{name} {getattr(self, name)!r}", "no such choice", f"Use one of {', '.join(allowed)}")
+                raise InputError(
+                    f"{name} {getattr(self, name)!r}",
+                    "no such choice",
+                    f"Use one of {', '.join(allowed)}",
+                )
         if self.edges is not None:
             check_edges(self.edges)
         if self.smoothing and self.loss == "ordinal":
             raise InputError(
-                "smoothing", "the ordinal loss has soft targets of its own", "Use it with `loss=ce` or `loss=ce+l1`"
+                "smoothing",
+                "the ordinal loss has soft targets of its own",
+                "Use it with `loss=ce` or `loss=ce+l1`",
             )
         for name, (low, high) in self.ranges.items():
             if name in WHOLE and not isinstance(getattr(self, name), int):
-                raise InputError(f"{name} {getattr(self, name)!r}", "not a whole number", f"Use {low} to {high}")
+                raise InputError(
+                    f"{name} {getattr(self, name)!r}", "not a whole number", f"Use {low} to {high}"
+                )
             if not low <= getattr(self, name) <= high:
-                raise InputError(f"{name} {getattr(self, name)}", "out of range", f"Use {low} to {high}")
+                raise InputError(
+                    f"{name} {getattr(self, name)}", "out of range", f"Use {low} to {high}"
+                )
 
     def passes(self, samples: int) -> int:
         """Training passes, each forward and backward, over a set of some samples."""
         return self.epochs * samples
 
     def to_dict(self) -> dict[str, Any]:
-        """The recipe's fields, ready for JSON; without edges that nobody chose, as records had it before there was a choice."""
-        return {name: value for name, value in asdict(self).items() if name != "edges" or value is not None}
+        """The recipe's fields, ready for JSON; without edges that nobody chose, as records had it
+        before there was a choice.
+        """
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name != "edges" or value is not None
+        }
 
     @classmethod
     def from_dict(cls, raw: Any) -> Recipe:
         """The inverse of `to_dict`; `InputError` where a field is unknown or of the wrong type."""
         known = {field.name for field in fields(cls)}
         if not isinstance(raw, dict) or not raw.keys() <= known:
-            raise InputError("recipe", "it is not one that this version of unplug wrote", "Train the original again")
+            raise InputError(
+                "recipe",
+                "it is not one that this version of unplug wrote",
+                "Train the original again",
+            )
         edges = raw.get("edges")
         try:
-            return cls(**raw) if edges is None else cls(**{**raw, "edges": tuple(map(float, edges))})
+            return (
+                cls(**raw) if edges is None else cls(**{**raw, "edges": tuple(map(float, edges))})
+            )
         except TypeError as error:
             raise InputError("recipe", str(error), "Train the original again") from error
 

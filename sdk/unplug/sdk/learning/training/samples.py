@@ -1,4 +1,5 @@
-"""What every kind of model is trained on: a set of samples that gives batches, and a batch of named tensors.
+"""What every kind of model is trained on: a set of samples that gives batches, and a batch of named
+tensors.
 
 Shapes: N samples, B batch.
 """
@@ -29,14 +30,17 @@ def _tensors(batch: Any) -> tuple[list[Tensor], tuple[str, ...]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch(ABC):
-    """B samples as named tensors, each with B first. A kind's own batch is a frozen dataclass of tensors.
+    """B samples as named tensors, each with B first. A kind's own batch is a frozen dataclass of
+    tensors.
 
     Every subclass is a pytree, so that `torch.func.vmap` takes a batch apart into samples.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        register_pytree_node(cls, _tensors, lambda values, names: cls(**dict(zip(names, values, strict=True))))
+        register_pytree_node(
+            cls, _tensors, lambda values, names: cls(**dict(zip(names, values, strict=True)))
+        )
 
     @property
     @abstractmethod
@@ -114,7 +118,9 @@ class SampleSet(ABC):
             yield self.batch(index_B)
 
     def shuffled(self, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
-        """Index batches of one epoch in random order; a last batch of one joins the one before (batch norm needs two)."""
+        """Index batches of one epoch in random order; a last batch of one joins the one before
+        (batch norm needs two).
+        """
         order_N = torch.randperm(len(self), generator=generator).to(self.device)
         starts = list(range(0, len(self), batch_size))
         if len(starts) > 1 and len(self) - starts[-1] == 1:
@@ -125,13 +131,17 @@ class SampleSet(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledSet(SampleSet):
-    """Samples with a class each: `group_N`, -1 where labels are not shown. Its batches are `LabelledBatch`."""
+    """Samples with a class each: `group_N`, -1 where labels are not shown. Its batches are
+    `LabelledBatch`.
+    """
 
     group_N: Tensor
 
     @abstractmethod
     def relabelled(self, group_N: Tensor, edges: tuple[float, ...]) -> Self:
-        """The samples with other classes, and whatever else follows from a class with these borders."""
+        """The samples with other classes, and whatever else follows from a class with these
+        borders.
+        """
 
 
 def steps_per_epoch(samples: int, batch_size: int) -> int:
@@ -145,9 +155,13 @@ def labelled(part: Batch) -> LabelledBatch: ...
 @overload
 def labelled(part: SampleSet) -> LabelledSet: ...
 def labelled(part: Batch | SampleSet) -> LabelledBatch | LabelledSet:
-    """A batch or set of samples with classes, for methods that declared to need them; `InputError` where it has none."""
+    """A batch or set of samples with classes, for methods that declared to need them; `InputError`
+    where it has none.
+    """
     if not isinstance(part, (LabelledBatch, LabelledSet)):
-        raise InputError(type(part).__name__, "its samples have no classes", "Choose a method that needs none")
+        raise InputError(
+            type(part).__name__, "its samples have no classes", "Choose a method that needs none"
+        )
     return part
 
 

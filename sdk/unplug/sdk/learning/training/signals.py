@@ -1,4 +1,6 @@
-"""Ctrl-C and SIGTERM wait for the end of a training step, so that its state can be saved before the process ends."""
+"""Ctrl-C and SIGTERM wait for the end of a training step, so that its state can be saved before the
+process ends.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,11 @@ class HeldSignals:
 
 @contextmanager
 def held_signals() -> Iterator[HeldSignals]:
-    """Within it the first Ctrl-C or SIGTERM waits until `HeldSignals.deliver`, or for the end; a second one is not held.
+    """Within it the first Ctrl-C or SIGTERM waits until `HeldSignals.deliver`, or for the end; a
+    second one is not held.
 
-    A signal whose handler is not Python's is left alone (SIGTERM outside of a command ends the process at once, as it should),
-    and so are all of them outside the main thread.
+    A signal whose handler is not Python's is left alone (SIGTERM outside of a command ends the
+    process at once, as it should), and so are all of them outside the main thread.
 
     Yields:
         True in a condition while a signal waits.

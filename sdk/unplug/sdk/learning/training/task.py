@@ -37,17 +37,19 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class Task(ABC):
-    """One kind of model: how it is built and trained, its loss, and what methods and attacks read off its outputs.
+    """One kind of model: how it is built and trained, its loss, and what methods and attacks read
+    off its outputs.
 
-    Its samples are a `SampleSet` and a `Batch` of its own. `unplug.sdk.forgetting.tasks.StoredTask` adds what the command line asks of
-    models that are saved.
+    Its samples are a `SampleSet` and a `Batch` of its own. `unplug.sdk.forgetting.tasks.StoredTask`
+    adds what the command line asks of models that are saved.
 
     Args:
         recipe: how its models are trained.
         edges: G + 1 borders of the classes; for labels without an order 0, 1, ..., G.
 
     Attributes:
-        output: name of the model's output that holds the class logits, or the loss where there are no classes.
+        output: name of the model's output that holds the class logits, or the loss where there are
+            no classes.
     """
 
     recipe: Recipe
@@ -62,15 +64,26 @@ class Task(ABC):
 
     @abstractmethod
     def build(self, train: SampleSet) -> nn.Module:
-        """A new model with random weights (drawn from torch's global generator) for this training data."""
+        """A new model with random weights (drawn from torch's global generator) for this training
+        data.
+        """
 
     @abstractmethod
     def refresh(self, model: nn.Module, retain: SampleSet) -> None:
-        """Counts again, without the forget set, what the model keeps of its training data beside its weights."""
+        """Counts again, without the forget set, what the model keeps of its training data beside
+        its weights.
+        """
 
     @abstractmethod
     def fit(
-        self, train: SampleSet, validation: SampleSet, *, seed: int, state: StateFile | None, show: bool, label: str
+        self,
+        train: SampleSet,
+        validation: SampleSet,
+        *,
+        seed: int,
+        state: StateFile | None,
+        show: bool,
+        label: str,
     ) -> Fit:
         """Trains a model from scratch; `fit_new` does so by epochs."""
 

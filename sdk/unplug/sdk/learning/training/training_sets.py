@@ -1,4 +1,6 @@
-"""What a training reads and leaves: the sets of a split on the device, the place of its state, and its record."""
+"""What a training reads and leaves: the sets of a split on the device, the place of its state, and
+its record.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ RECORD_SCHEMA = "unplug-checkpoint/1"
 
 @dataclass(frozen=True, kw_only=True)
 class Sets:
-    """The sets of a split on the device: `train` is what is trained on, `forget` what a request takes out of it."""
+    """The sets of a split on the device: `train` is what is trained on, `forget` what a request
+    takes out of it.
+    """
 
     train: SampleSet
     forget: SampleSet
@@ -29,15 +33,24 @@ class Sets:
     test: SampleSet
 
 
-def load_sets(dataset: Dataset, split: Split, edges: tuple[float, ...] | None, device: torch.device) -> Sets:
-    """The retain (as `train`), forget, validation and test sets of a split as tensors; `edges` None takes class labels."""
+def load_sets(
+    dataset: Dataset, split: Split, edges: tuple[float, ...] | None, device: torch.device
+) -> Sets:
+    """The retain (as `train`), forget, validation and test sets of a split as tensors; `edges` None
+    takes class labels.
+    """
 
     def load(ids: Sequence[str]) -> ImageSet:
         if edges is None:
             return to_class_tensors(dataset, ids, device)
         return to_tensors(dataset, ids, edges, device)
 
-    return Sets(train=load(split.retain), forget=load(split.forget), validation=load(split.validation), test=load(split.test))
+    return Sets(
+        train=load(split.retain),
+        forget=load(split.forget),
+        validation=load(split.validation),
+        test=load(split.test),
+    )
 
 
 def edges_of(dataset: Dataset, chosen: Sequence[float] | None = None) -> tuple[float, ...]:
@@ -48,7 +61,11 @@ def edges_of(dataset: Dataset, chosen: Sequence[float] | None = None) -> tuple[f
     """
     if chosen is not None and dataset.age_edges is not None:
         own = ", ".join(f"{edge:g}" for edge in dataset.age_edges)
-        raise InputError(f"data {dataset.spec}", f"it knows ages only as groups with the borders {own}", "Leave out `edges`")
+        raise InputError(
+            f"data {dataset.spec}",
+            f"it knows ages only as groups with the borders {own}",
+            "Leave out `edges`",
+        )
     return tuple(map(float, chosen or dataset.age_edges or AGE_EDGES))
 
 
@@ -68,7 +85,9 @@ def parse_edges(text: str) -> tuple[float, ...]:
         edges = tuple(float(part) for part in text.split(","))
     except ValueError as error:
         raise InputError(
-            f"`edges={text[:60]}`", "it is no list of years", "Write yearly, or for example 0,13,18,25,100"
+            f"`edges={text[:60]}`",
+            "it is no list of years",
+            "Write yearly, or for example 0,13,18,25,100",
         ) from error
     check_edges(edges)
     return edges
@@ -98,9 +117,10 @@ def recipe_of(checkpoint: Checkpoint) -> Recipe:
     """
     if "recipe" not in checkpoint.record:
         raise CheckpointError(
-            str(checkpoint.path), "its unplug.json names no recipe, so no budget can be compared with retraining",
+            str(checkpoint.path),
+            "its unplug.json names no recipe, so no budget can be compared with retraining",
             "Use a checkpoint that `unplug train` wrote",
-        )  # fmt: skip
+        )
     return Recipe.from_dict(checkpoint.record["recipe"])
 
 
@@ -109,7 +129,8 @@ def split_of(checkpoint: Checkpoint, dataset: Dataset | None = None) -> Split:
 
     Args:
         checkpoint: with its record.
-        dataset: where somebody was forgotten, the record holds digests for names, and these data the names; None leaves them.
+        dataset: where somebody was forgotten, the record holds digests for names, and these data
+            the names; None leaves them.
 
     Raises:
         CheckpointError: no split is recorded.
@@ -117,7 +138,9 @@ def split_of(checkpoint: Checkpoint, dataset: Dataset | None = None) -> Split:
     """
     if "split" not in checkpoint.record:
         raise CheckpointError(
-            str(checkpoint.path), "its unplug.json names no split", "Use a checkpoint that `unplug train` wrote"
+            str(checkpoint.path),
+            "its unplug.json names no split",
+            "Use a checkpoint that `unplug train` wrote",
         )
     split = Split.from_dict(checkpoint.record["split"], f"{checkpoint.path}/unplug.json")
     return split if dataset is None else opened(split, dataset)

@@ -1,4 +1,5 @@
-"""Plots of an evaluation at age limits: error by year of age, who passes a challenge by year, and error trade-off (DET).
+"""Plots of an evaluation at age limits: error by year of age, who passes a challenge by year, and
+error trade-off (DET).
 
 Shapes: N points of a line.
 """
@@ -14,7 +15,21 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import norm
 
-from .canvas import COLOUR, DASHED, DOTTED, INK, MARK, MUTED, PAPER, Array, canvas, finish, legend_below, thin, to_svg
+from .canvas import (
+    COLOUR,
+    DASHED,
+    DOTTED,
+    INK,
+    MARK,
+    MUTED,
+    PAPER,
+    Array,
+    canvas,
+    finish,
+    legend_below,
+    thin,
+    to_svg,
+)
 
 ADULT = 18
 TICKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
@@ -46,7 +61,14 @@ class Trace:
 
 
 def years_svg(
-    traces: Sequence[Trace], *, name: str, title: str, y: str, width: int, share: bool = False, zero: bool = False
+    traces: Sequence[Trace],
+    *,
+    name: str,
+    title: str,
+    y: str,
+    width: int,
+    share: bool = False,
+    zero: bool = False,
 ) -> str:
     """Draws a quantity by year of age, with its intervals.
 
@@ -65,11 +87,18 @@ def years_svg(
         for trace in traces:
             colour = COLOUR[trace.role]
             if trace.low_N is not None and trace.high_N is not None:
-                axes.fill_between(trace.x_N, trace.low_N, trace.high_N, color=colour, alpha=0.16, linewidth=0)
+                axes.fill_between(
+                    trace.x_N, trace.low_N, trace.high_N, color=colour, alpha=0.16, linewidth=0
+                )
             axes.plot(
-                trace.x_N, trace.y_N, color=colour, linestyle=STYLES[trace.style % len(STYLES)], label=trace.label,
-                marker=MARK[trace.role], markersize=3.5 if len(trace.x_N) < 40 else 1.8,  # a year between gaps is a point
-            )  # fmt: skip
+                trace.x_N,
+                trace.y_N,
+                color=colour,
+                linestyle=STYLES[trace.style % len(STYLES)],
+                label=trace.label,
+                marker=MARK[trace.role],
+                markersize=3.5 if len(trace.x_N) < 40 else 1.8,  # a year between gaps is a point
+            )
         if share:
             axes.set_ylim(-0.02, 1.02)
             axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
@@ -90,11 +119,14 @@ def _spoken(trace: Trace, share: bool) -> str:
         return "too few people at every age"
     scale, unit = (100.0, " %") if share else (1.0, "")
     ends = (known[0], known[-1])
-    return ", ".join(f"{scale * trace.y_N[place]:.1f}{unit} at {trace.x_N[place]:.0f}" for place in ends)
+    return ", ".join(
+        f"{scale * trace.y_N[place]:.1f}{unit} at {trace.x_N[place]:.0f}" for place in ends
+    )
 
 
 def det_svg(traces: Sequence[Trace], *, name: str, title: str, width: int, least: float) -> str:
-    """Draws false positives against false rejections on axes of normal deviates, on which such curves are near straight.
+    """Draws false positives against false rejections on axes of normal deviates, on which such
+    curves are near straight.
 
     Args:
         traces: false positive over x, false rejection over y, as shares.
@@ -111,15 +143,29 @@ def det_svg(traces: Sequence[Trace], *, name: str, title: str, width: int, least
         for trace in traces:
             colour = COLOUR[trace.role]
             x_N, y_N = (_deviate(thin(values), low) for values in (trace.x_N, trace.y_N))
-            axes.plot(x_N, y_N, color=colour, linestyle=STYLES[trace.style % len(STYLES)], label=trace.label)
+            axes.plot(
+                x_N,
+                y_N,
+                color=colour,
+                linestyle=STYLES[trace.style % len(STYLES)],
+                label=trace.label,
+            )
             for x, y, _ in trace.marks:
                 place = _deviate(np.array([x, y]), low)
-                axes.plot(*place, color=colour, marker=MARK[trace.role], markersize=6.5, markeredgecolor=PAPER)
+                axes.plot(
+                    *place,
+                    color=colour,
+                    marker=MARK[trace.role],
+                    markersize=6.5,
+                    markeredgecolor=PAPER,
+                )
         shown = [tick for tick in TICKS if low <= tick <= 0.95]
         axes.set(
-            xlim=_deviate(np.array([low, 0.95]), low), ylim=_deviate(np.array([low, 0.95]), low),
-            xticks=norm.ppf(shown), yticks=norm.ppf(shown),
-        )  # fmt: skip
+            xlim=_deviate(np.array([low, 0.95]), low),
+            ylim=_deviate(np.array([low, 0.95]), low),
+            xticks=norm.ppf(shown),
+            yticks=norm.ppf(shown),
+        )
         named = [f"{100 * tick:g}" for tick in shown]
         axes.set_xticklabels(named)
         axes.set_yticklabels(named)
@@ -128,22 +174,40 @@ def det_svg(traces: Sequence[Trace], *, name: str, title: str, width: int, least
         figure.draw_without_rendering()  # the layout is settled here, and names can be moved apart
         for trace in traces:
             places = [_deviate(np.array([x, y]), low) for x, y, _ in trace.marks]
-            _name_marks(axes, [(float(x), float(y), mark[2]) for (x, y), mark in zip(places, trace.marks, strict=True)])
+            _name_marks(
+                axes,
+                [
+                    (float(x), float(y), mark[2])
+                    for (x, y), mark in zip(places, trace.marks, strict=True)
+                ],
+            )
         spoken = "; ".join(
             f"{trace.label}: "
-            + ", ".join(f"{text} passes {100 * x:.1f} % and rejects {100 * y:.1f} %" for x, y, text in trace.marks)
+            + ", ".join(
+                f"{text} passes {100 * x:.1f} % and rejects {100 * y:.1f} %"
+                for x, y, text in trace.marks
+            )
             for trace in traces
         )
         return to_svg(figure, name, f"{title}. {spoken}.")
 
 
 def _name_marks(axes: Axes, marks: Sequence[tuple[float, float, str]]) -> None:
-    """Names at the right of points of a falling curve, where nothing is drawn, each above the one below it."""
+    """Names at the right of points of a falling curve, where nothing is drawn, each above the one
+    below it.
+    """
     floor = -np.inf
     for x, y, text in sorted(marks, key=lambda mark: mark[1]):
         height = float(axes.transData.transform((x, y))[1]) * 72.0 / axes.figure.dpi
         top = max(height + 5.0, floor)
-        axes.annotate(text, (x, y), xytext=(7, top - height), textcoords="offset points", color=INK, fontsize=10)
+        axes.annotate(
+            text,
+            (x, y),
+            xytext=(7, top - height),
+            textcoords="offset points",
+            color=INK,
+            fontsize=10,
+        )
         floor = top + NAME
 
 

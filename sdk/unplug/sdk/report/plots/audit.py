@@ -1,4 +1,5 @@
-"""Plots of an audit: learning curves, losses, ROC, intervals of every model (a forest plot), error by age group.
+"""Plots of an audit: learning curves, losses, ROC, intervals of every model (a forest plot), error
+by age group.
 
 Shapes: N points of a line, F forget losses, U unseen losses, E bin edges.
 """
@@ -31,12 +32,16 @@ from .canvas import (
 )
 
 BINS = 20
-TAIL_PERCENT = 98.0  # beyond this percentile of all models the losses share the last bin, so that one outlier squeezes nobody
+# beyond this percentile of all models the losses share the last bin, so that one outlier squeezes
+# nobody
+TAIL_PERCENT = 98.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One model's line: its role gives colour and dashes, the label stands in the legend; NaN leaves a gap."""
+    """One model's line: its role gives colour and dashes, the label stands in the legend; NaN
+    leaves a gap.
+    """
 
     role: str
     label: str
@@ -46,7 +51,9 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class ForestRow:
-    """One row of a forest plot: a name, a role for its colour, a value and its interval, where there is one."""
+    """One row of a forest plot: a name, a role for its colour, a value and its interval, where
+    there is one.
+    """
 
     label: str
     role: str
@@ -55,7 +62,9 @@ class ForestRow:
     high: float | None
 
 
-def learning_svg(lines: Sequence[Line], *, name: str, title: str, unit: str, width: int, per: str = "epoch") -> str:
+def learning_svg(
+    lines: Sequence[Line], *, name: str, title: str, unit: str, width: int, per: str = "epoch"
+) -> str:
     """Draws one quantity of training.
 
     Args:
@@ -69,15 +78,22 @@ def learning_svg(lines: Sequence[Line], *, name: str, title: str, unit: str, wid
     with canvas(width, 290) as (figure, axes):
         for line in lines:
             axes.plot(
-                thin(line.x_N), thin(line.y_N), color=COLOUR[line.role], linestyle=LINE[line.role], label=line.label,
+                thin(line.x_N),
+                thin(line.y_N),
+                color=COLOUR[line.role],
+                linestyle=LINE[line.role],
+                label=line.label,
                 marker="o" if len(line.x_N) == 1 else None,
-            )  # fmt: skip
+            )
         axes.set_ylim(0.0, 1.05 * max(float(line.y_N.max()) for line in lines) or 1.0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
         axes.grid(axis="x", visible=False)
         finish(axes, title=f"{title} ({unit})", x=per)
         legend_below(figure, axes)
-        spoken = "; ".join(f"{line.label} ends at {line.y_N[-1]:.2f} after {line.x_N[-1]:.0f} {per}s" for line in lines)
+        spoken = "; ".join(
+            f"{line.label} ends at {line.y_N[-1]:.2f} after {line.x_N[-1]:.0f} {per}s"
+            for line in lines
+        )
         return to_svg(figure, name, f"{title} in {unit} per {per}: {spoken}.")
 
 
@@ -94,21 +110,50 @@ def roc_svg(lines: Sequence[Line], *, name: str, title: str, width: int) -> str:
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1.0, linestyle=DOTTED)
         for line in lines:
             axes.plot(
-                thin(line.x_N), thin(line.y_N), color=COLOUR[line.role], linestyle=LINE[line.role], label=line.label,
+                thin(line.x_N),
+                thin(line.y_N),
+                color=COLOUR[line.role],
+                linestyle=LINE[line.role],
+                label=line.label,
                 drawstyle="steps-post" if len(line.x_N) <= MAX_POINTS else "default",
-            )  # fmt: skip
+            )
         ticks = np.linspace(0, 1, 6)
-        axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal", anchor="W", xticks=ticks, yticks=ticks)
-        finish(axes, title=f"{title}: ROC", x="false-positive rate (unseen)", y="true-positive rate (forget set)")
+        axes.set(
+            xlim=(-0.01, 1.01),
+            ylim=(-0.01, 1.01),
+            aspect="equal",
+            anchor="W",
+            xticks=ticks,
+            yticks=ticks,
+        )
+        finish(
+            axes,
+            title=f"{title}: ROC",
+            x="false-positive rate (unseen)",
+            y="true-positive rate (forget set)",
+        )
         legend_below(figure, axes)
         spoken = "; ".join(line.label for line in lines)
-        return to_svg(figure, name, f"ROC of {title}. Area under the curve: {spoken}. The diagonal is guessing.")
+        return to_svg(
+            figure,
+            name,
+            f"ROC of {title}. Area under the curve: {spoken}. The diagonal is guessing.",
+        )
 
 
 def forest_svg(
-    rows: Sequence[ForestRow], *, name: str, title: str, x: str, spoken: str, width: int, guess: float | None = None,
-    aim: float | None = None, band: Sequence[float] = (), pitch: int = 30,
-) -> str:  # fmt: skip
+    rows: Sequence[ForestRow],
+    *,
+    name: str,
+    title: str,
+    x: str,
+    spoken: str,
+    width: int,
+    guess: float | None = None,
+    aim: float | None = None,
+    band: Sequence[float] = (),
+    pitch: int = 30,
+) -> str:
     """Draws a value and its interval, one row a model.
 
     Args:
@@ -117,14 +162,21 @@ def forest_svg(
         title, x: of the plot and of its axis.
         spoken: what a screen reader says.
         width: CSS pixels.
-        guess: the value of guessing, dotted, where there is one; the axis is then a share, from 0 to 1.
+        guess: the value of guessing, dotted, where there is one; the axis is then a share, from 0
+            to 1.
         aim: the oracle's value, dashed.
         band: values of reference models, drawn as a shaded range.
         pitch: CSS pixels of a row.
     """
     with canvas(width, 76 + pitch * len(rows) + (18 if band else 0)) as (figure, axes):
         if band:
-            axes.axvspan(min(band) - 1e-3, max(band) + 1e-3, color=COLOUR["retrained"], alpha=0.22, linewidth=0)
+            axes.axvspan(
+                min(band) - 1e-3,
+                max(band) + 1e-3,
+                color=COLOUR["retrained"],
+                alpha=0.22,
+                linewidth=0,
+            )
         if guess is not None:
             axes.axvline(guess, color=MUTED, linewidth=1.0, linestyle=DOTTED)
         if aim is not None:
@@ -132,11 +184,25 @@ def forest_svg(
         for place, row in enumerate(rows):
             colour = COLOUR[row.role]
             if row.low is not None and row.high is not None:
-                axes.plot([row.low, row.high], [place, place], color=colour, linewidth=2.2, solid_capstyle="round")
+                axes.plot(
+                    [row.low, row.high],
+                    [place, place],
+                    color=colour,
+                    linewidth=2.2,
+                    solid_capstyle="round",
+                )
             axes.plot([row.value], [place], color=colour, marker=MARK[row.role], markersize=6.5)
-        known = (guess, aim, *band, *(part for row in rows for part in (row.value, row.low, row.high)))
+        known = (
+            guess,
+            aim,
+            *band,
+            *(part for row in rows for part in (row.value, row.low, row.high)),
+        )
         ends = [part for part in known if part is not None]
-        axes.set(ylim=(len(rows) - 0.4, -0.6), xlim=_forest_limits(min(ends), max(ends), share=guess is not None))
+        axes.set(
+            ylim=(len(rows) - 0.4, -0.6),
+            xlim=_forest_limits(min(ends), max(ends), share=guess is not None),
+        )
         axes.set_yticks(np.arange(len(rows)), labels=[row.label for row in rows])
         axes.tick_params(axis="y", labelcolor=INK)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
@@ -147,11 +213,15 @@ def forest_svg(
         return to_svg(figure, name, spoken)
 
 
-def strangers_svg(rows: Sequence[ForestRow], others_R: Array, *, name: str, title: str, x: str, width: int = 520) -> str:
-    """Draws one person among strangers: models that never saw her as dots, and below them each model in question.
+def strangers_svg(
+    rows: Sequence[ForestRow], others_R: Array, *, name: str, title: str, x: str, width: int = 520
+) -> str:
+    """Draws one person among strangers: models that never saw her as dots, and below them each
+    model in question.
 
     Args:
-        rows: the models in question, from top to bottom, with where each would put an unseen person.
+        rows: the models in question, from top to bottom, with where each would put an unseen
+            person.
         others_R: of the models that never saw her.
         name: prefix of ids.
         title, x: of the plot and of its axis.
@@ -159,13 +229,39 @@ def strangers_svg(rows: Sequence[ForestRow], others_R: Array, *, name: str, titl
     """
     labels = [f"never saw her ({len(others_R)})", *(row.label for row in rows)]
     with canvas(width, 76 + 30 * len(labels)) as (figure, axes):
-        axes.plot(others_R, np.zeros(len(others_R)), color=MUTED, linestyle="none", marker="o", markersize=5, alpha=0.55)
+        axes.plot(
+            others_R,
+            np.zeros(len(others_R)),
+            color=MUTED,
+            linestyle="none",
+            marker="o",
+            markersize=5,
+            alpha=0.55,
+        )
         for place, row in enumerate(rows, 1):
             if row.low is not None and row.high is not None:
-                axes.plot([row.low, row.high], [place, place], color=COLOUR[row.role], alpha=0.22, linewidth=9)
-            axes.plot([row.value], [place], color=COLOUR[row.role], linestyle="none", marker=MARK[row.role], markersize=7)
-        known = [*others_R.tolist(), *(part for row in rows for part in (row.value, row.low, row.high) if part is not None)]
-        axes.set(ylim=(len(labels) - 0.4, -0.6), xlim=_forest_limits(min(known), max(known), share=False))
+                axes.plot(
+                    [row.low, row.high],
+                    [place, place],
+                    color=COLOUR[row.role],
+                    alpha=0.22,
+                    linewidth=9,
+                )
+            axes.plot(
+                [row.value],
+                [place],
+                color=COLOUR[row.role],
+                linestyle="none",
+                marker=MARK[row.role],
+                markersize=7,
+            )
+        known = [
+            *others_R.tolist(),
+            *(part for row in rows for part in (row.value, row.low, row.high) if part is not None),
+        ]
+        axes.set(
+            ylim=(len(labels) - 0.4, -0.6), xlim=_forest_limits(min(known), max(known), share=False)
+        )
         axes.set_yticks(np.arange(len(labels)), labels=labels)
         axes.tick_params(axis="y", labelcolor=INK)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
@@ -173,7 +269,10 @@ def strangers_svg(rows: Sequence[ForestRow], others_R: Array, *, name: str, titl
         finish(axes, x=x)
         head(figure, title)
         values = "; ".join(f"{row.label} {row.value:.2f}" for row in rows)
-        spoken = f"{title}: {len(others_R)} models that never saw her lie between {others_R.min():.2f} and {others_R.max():.2f}"
+        spoken = (
+            f"{title}: {len(others_R)} models that never saw her lie between {others_R.min():.2f} "
+            f"and {others_R.max():.2f}"
+        )
         return to_svg(figure, name, f"{spoken}; {values}.")
 
 
@@ -185,8 +284,13 @@ def _forest_limits(low: float, high: float, *, share: bool) -> tuple[float, floa
 
 
 def shared_edges(losses: Sequence[Array]) -> Array:
-    """Bin edges (E,) from 0 to the tail of all losses together; from the lower tail where nothing lies near 0."""
-    low, top = (float(value) for value in np.percentile(np.concatenate(losses), (100.0 - TAIL_PERCENT, TAIL_PERCENT)))
+    """Bin edges (E,) from 0 to the tail of all losses together; from the lower tail where nothing
+    lies near 0.
+    """
+    low, top = (
+        float(value)
+        for value in np.percentile(np.concatenate(losses), (100.0 - TAIL_PERCENT, TAIL_PERCENT))
+    )
     return np.linspace(low if 0.5 * top < low < top else 0.0, max(top, 1e-6), BINS + 1)
 
 
@@ -197,9 +301,18 @@ def shares(losses_N: Array, edges_E: Array) -> Array:
 
 
 def loss_svg(
-    forget_F: Array, unseen_U: Array, edges_E: Array, top: float, *, role: str, name: str, title: str, unit: str = "nats"
+    forget_F: Array,
+    unseen_U: Array,
+    edges_E: Array,
+    top: float,
+    *,
+    role: str,
+    name: str,
+    title: str,
+    unit: str = "nats",
 ) -> str:
-    """Draws one model's losses on axes that all panels share: the forget set filled, unseen samples as an outline.
+    """Draws one model's losses on axes that all panels share: the forget set filled, unseen samples
+    as an outline.
 
     Args:
         forget_F, unseen_U: losses.
@@ -212,19 +325,33 @@ def loss_svg(
     """
     with canvas(340, 250) as (figure, axes):
         forget_E, unseen_E = shares(forget_F, edges_E), shares(unseen_U, edges_E)
-        axes.stairs(forget_E, edges_E, fill=True, color=COLOUR[role], alpha=0.55, label=f"forget set ({len(forget_F):,})")
-        axes.stairs(unseen_E, edges_E, color=INK, linewidth=1.4, label=f"unseen ({len(unseen_U):,})")
+        axes.stairs(
+            forget_E,
+            edges_E,
+            fill=True,
+            color=COLOUR[role],
+            alpha=0.55,
+            label=f"forget set ({len(forget_F):,})",
+        )
+        axes.stairs(
+            unseen_E, edges_E, color=INK, linewidth=1.4, label=f"unseen ({len(unseen_U):,})"
+        )
         axes.set(xlim=(edges_E[0], edges_E[-1]), ylim=(0.0, top))
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value * 100:g} %")
         axes.grid(axis="x", visible=False)
         finish(axes, title=title, x=f"loss ({unit})")
         legend_below(figure, axes)
-        medians = f"{np.median(forget_F):.2f} on the forget set and {np.median(unseen_U):.2f} on unseen samples"
+        medians = (
+            f"{np.median(forget_F):.2f} on the forget set and {np.median(unseen_U):.2f} on unseen "
+            "samples"
+        )
         return to_svg(figure, name, f"Losses of the {title} model: median {medians}.")
 
 
-def groups_svg(ages: Sequence[str], lines: Sequence[Line], top: float, *, name: str, title: str) -> str:
+def groups_svg(
+    ages: Sequence[str], lines: Sequence[Line], top: float, *, name: str, title: str
+) -> str:
     """Draws the mean absolute error per age group on one set.
 
     Args:
@@ -237,11 +364,18 @@ def groups_svg(ages: Sequence[str], lines: Sequence[Line], top: float, *, name: 
     with canvas(340, 250) as (figure, axes):
         for line in lines:
             axes.plot(
-                line.x_N, line.y_N, color=COLOUR[line.role], linestyle=LINE[line.role], marker=MARK[line.role], markersize=4,
+                line.x_N,
+                line.y_N,
+                color=COLOUR[line.role],
+                linestyle=LINE[line.role],
+                marker=MARK[line.role],
+                markersize=4,
                 linewidth=1.4,
-            )  # fmt: skip
+            )
         axes.set(xlim=(-0.4, len(ages) - 0.6), ylim=(0.0, top))
-        axes.set_xticks(range(len(ages)), labels=ages, rotation=45, ha="right", rotation_mode="anchor")
+        axes.set_xticks(
+            range(len(ages)), labels=ages, rotation=45, ha="right", rotation_mode="anchor"
+        )
         axes.grid(axis="x", visible=False)
         finish(axes, title=title, x="age group (years)")
         worst = [
@@ -250,7 +384,9 @@ def groups_svg(ages: Sequence[str], lines: Sequence[Line], top: float, *, name: 
             if (place := _worst(line.y_N)) is not None
         ]
         spoken = "; ".join(worst) or "no group has samples"
-        return to_svg(figure, name, f"Mean absolute error in years per age group, {title}: {spoken}.")
+        return to_svg(
+            figure, name, f"Mean absolute error in years per age group, {title}: {spoken}."
+        )
 
 
 def _worst(years_N: Array) -> int | None:

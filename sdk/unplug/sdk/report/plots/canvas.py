@@ -1,7 +1,8 @@
 """The ground all plots share: matplotlib without pyplot, and SVG text that a page can hold.
 
-Matplotlib draws in placeholder colours; `to_svg` puts CSS variables in their place, so that the same drawing follows
-``prefers-color-scheme``. Ids are made unique to the plot, and everything that names an outside address is dropped.
+Matplotlib draws in placeholder colours; `to_svg` puts CSS variables in their place, so that the
+same drawing follows ``prefers-color-scheme``. Ids are made unique to the plot, and everything that
+names an outside address is dropped.
 """
 
 from __future__ import annotations
@@ -24,11 +25,19 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 INK, MUTED, GRID, PAPER = "#010203", "#010204", "#010205", "#010206"
-COLOUR = {"original": "#010207", "unlearned": "#010208", "retrained": "#010209", "artifact": "#01020a"}
+COLOUR = {
+    "original": "#010207",
+    "unlearned": "#010208",
+    "retrained": "#010209",
+    "artifact": "#01020a",
+}
 _VARIABLES = {
-    INK: "--ink", MUTED: "--muted", GRID: "--line", PAPER: "--paper",
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--line",
+    PAPER: "--paper",
     **{colour: f"--{role}" for role, colour in COLOUR.items()},
-}  # fmt: skip
+}
 LINE: dict[str, Any] = {"original": "-", "unlearned": "-", "retrained": (0, (4, 2))}
 MARK = {"original": "s", "unlearned": "o", "retrained": "D", "artifact": "^"}
 """Line style and marker repeat what the colour says, for readers and printers without colour."""
@@ -80,7 +89,9 @@ _RC: dict[Any, Any] = {
 
 @contextmanager
 def canvas(width: int, height: int) -> Iterator[tuple[Figure, Axes]]:
-    """A figure of that many CSS pixels with one set of axes; one point of matplotlib is one pixel of the page."""
+    """A figure of that many CSS pixels with one set of axes; one point of matplotlib is one pixel
+    of the page.
+    """
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # whatever a user's matplotlibrc says, the page looks the same
         matplotlib.rcParams.update(_RC)
@@ -91,12 +102,20 @@ def canvas(width: int, height: int) -> Iterator[tuple[Figure, Axes]]:
 
 @contextmanager
 def stacked(width: int, heights: Sequence[int]) -> Iterator[tuple[Figure, list[Axes]]]:
-    """`canvas` with several sets of axes, one above the other, of those heights, with one common x axis."""
+    """`canvas` with several sets of axes, one above the other, of those heights, with one common x
+    axis.
+    """
     with canvas(width, sum(heights)) as (figure, lone):
         lone.remove()
         grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
         first = figure.add_subplot(grid[0])
-        yield figure, [first, *(figure.add_subplot(grid[row], sharex=first) for row in range(1, len(heights)))]
+        yield (
+            figure,
+            [
+                first,
+                *(figure.add_subplot(grid[row], sharex=first) for row in range(1, len(heights))),
+            ],
+        )
 
 
 def to_svg(figure: Figure, name: str, label: str) -> str:
@@ -110,7 +129,8 @@ def to_svg(figure: Figure, name: str, label: str) -> str:
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with warnings.catch_warnings():
-        # The browser brings its own fonts; that matplotlib's lacks a letter only makes its estimate of a width rough.
+        # The browser brings its own fonts; that matplotlib's lacks a letter only makes its estimate
+        # of a width rough.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     return _clean(buffer.getvalue(), name, label)
@@ -118,14 +138,22 @@ def to_svg(figure: Figure, name: str, label: str) -> str:
 
 def _clean(svg: str, name: str, label: str) -> str:
     svg = svg[svg.index("<svg") :]
-    for noise in (r"<metadata>.*?</metadata>", r"<style.*?</style>", r"<!--.*?-->", r"<defs>\s*</defs>"):
+    for noise in (
+        r"<metadata>.*?</metadata>",
+        r"<style.*?</style>",
+        r"<!--.*?-->",
+        r"<defs>\s*</defs>",
+    ):
         svg = re.sub(noise, "", svg, flags=re.DOTALL)
     named = frozenset(re.findall(r'(?:href="#|url\(#)([^")]+)', svg))
     box = svg.split('viewBox="', 1)[1].split('"', 1)[0]
     # Inside of tags alone: what stands between them is text that came from a file.
-    body = re.sub(r"<[^>]+>", lambda tag: _clean_tag(tag[0], name, named), svg[svg.index(">") + 1 :])
+    body = re.sub(
+        r"<[^>]+>", lambda tag: _clean_tag(tag[0], name, named), svg[svg.index(">") + 1 :]
+    )
     opening = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" style="max-width: {box.split()[2]}px" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" style="max-width: '
+        f'{box.split()[2]}px" '
         f'role="img" aria-label="{escape(label)}">'
     )
     return re.sub(r"\n\s*", "\n", opening + body).strip()
@@ -133,9 +161,13 @@ def _clean(svg: str, name: str, label: str) -> str:
 
 def _clean_tag(tag: str, name: str, named: frozenset[str]) -> str:
     """One tag with unique ids, CSS variables for colours, the page's font, and two decimals."""
-    tag = re.sub(r' id="([^"]*)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in named else "", tag)
+    tag = re.sub(
+        r' id="([^"]*)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in named else "", tag
+    )
     tag = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', tag).replace("url(#", f"url(#{name}-")
-    tag = re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), tag)
+    tag = re.sub(
+        r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), tag
+    )
     tag = re.sub(r" font-family: [^;\"]*;| transform=\"rotate\(-0 [^\"]*\"", "", tag)
     for placeholder, variable in _VARIABLES.items():
         tag = tag.replace(placeholder, f"var({variable})")
@@ -143,19 +175,25 @@ def _clean_tag(tag: str, name: str, named: frozenset[str]) -> str:
 
 
 def finish(axes: Axes, *, title: str = "", x: str = "", y: str = "") -> None:
-    """Titles and axis names, in the page's manner: the plot's name bold at the left, no box around it."""
+    """Titles and axis names, in the page's manner: the plot's name bold at the left, no box around
+    it.
+    """
     axes.set_title(title)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
 
 
 def head(figure: Figure, title: str) -> None:
-    """A plot's name from the left edge of the drawing on: names of rows leave the axes too little width for it."""
+    """A plot's name from the left edge of the drawing on: names of rows leave the axes too little
+    width for it.
+    """
     figure.suptitle(title, x=0.0, ha="left", fontsize=FONT_PX + 1, fontweight="bold")
 
 
 def legend_below(figure: Figure, axes: Axes) -> None:
-    """What each labelled line or bar means, in rows below the plot, which becomes that much higher: nothing is covered."""
+    """What each labelled line or bar means, in rows below the plot, which becomes that much higher:
+    nothing is covered.
+    """
     handles, labels = axes.get_legend_handles_labels()
     width, height = figure.get_size_inches() * 72
     columns = max(1, min(len(labels), int(width // (LETTER * max(map(len, labels)) + KEY))))
@@ -171,4 +209,8 @@ def log_x(axes: Axes) -> None:
 
 def thin(points: Array, limit: int = MAX_POINTS) -> Array:
     """At most `limit` evenly chosen entries, both ends kept."""
-    return points if len(points) <= limit else points[np.linspace(0, len(points) - 1, limit).round().astype(int)]
+    return (
+        points
+        if len(points) <= limit
+        else points[np.linspace(0, len(points) - 1, limit).round().astype(int)]
+    )

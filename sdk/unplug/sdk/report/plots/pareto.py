@@ -1,4 +1,6 @@
-"""What is worth having of two goods and a price: a scatter plot with its Pareto front, names where there is room for them."""
+"""What is worth having of two goods and a price: a scatter plot with its Pareto front, names where
+there is room for them.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """One axis: what it says, its ends as drawn (reversed where less is better), its ticks' factor, None for plain ticks."""
+    """One axis: what it says, its ends as drawn (reversed where less is better), its ticks' factor,
+    None for plain ticks.
+    """
 
     label: str
     ends: tuple[float, float]
@@ -59,17 +63,25 @@ class Axis:
 
 
 def pareto_front(goods: Sequence[tuple[float, ...]]) -> list[bool]:
-    """Which points no other dominates: as good in everything and better in something. Every coordinate is better when larger.
+    """Which points no other dominates: as good in everything and better in something. Every
+    coordinate is better when larger.
 
     Example:
         >>> pareto_front([(1.0, 1.0), (0.0, 2.0), (0.0, 1.0)])
         [True, True, False]
     """
-    return [not any(all(a >= b for a, b in zip(other, own, strict=True)) and other != own for other in goods) for own in goods]
+    return [
+        not any(
+            all(a >= b for a, b in zip(other, own, strict=True)) and other != own for other in goods
+        )
+        for own in goods
+    ]
 
 
 def latency_axis(times: Sequence[float]) -> Axis:
-    """Milliseconds from 0, or logarithmic where the slowest takes many times as long as the fastest."""
+    """Milliseconds from 0, or logarithmic where the slowest takes many times as long as the
+    fastest.
+    """
     label = "latency, median (ms): left is faster"
     if min(times) > 0.0 and max(times) > LOG_FROM * min(times):
         return Axis(label=label, ends=(min(times) / 1.6, max(times) * 1.9), log=True)
@@ -84,7 +96,9 @@ def quality_axis(values: Sequence[float], name: str, *, higher_is_better: bool) 
 
 
 def robust_limits(values: Sequence[float], always: Sequence[float]) -> tuple[float, float]:
-    """Room for all values but extreme ones (beyond 1.5 times the quartiles' distance), and for those of `always`."""
+    """Room for all values but extreme ones (beyond 1.5 times the quartiles' distance), and for
+    those of `always`.
+    """
     low_quarter, high_quarter = np.percentile(values, [25, 75])
     room = max(1.5 * (high_quarter - low_quarter), 1e-3)
     low = min([max(min(values), low_quarter - room), *always])
@@ -94,9 +108,19 @@ def robust_limits(values: Sequence[float], always: Sequence[float]) -> tuple[flo
 
 
 def pareto_svg(
-    points: Sequence[Point], x: Axis, y: Axis, *, name: str, spoken: str, width: int, height: int, title: str = "",
-    staircase: bool = False, legend: Sequence[tuple[Point, str]] = (), legend_columns: int = 5,
-) -> str:  # fmt: skip
+    points: Sequence[Point],
+    x: Axis,
+    y: Axis,
+    *,
+    name: str,
+    spoken: str,
+    width: int,
+    height: int,
+    title: str = "",
+    staircase: bool = False,
+    legend: Sequence[tuple[Point, str]] = (),
+    legend_columns: int = 5,
+) -> str:
     """Draws every point: filled marks are on the front.
 
     Args:
@@ -121,14 +145,25 @@ def pareto_svg(
         for ticks, axis in ((axes.xaxis, x), (axes.yaxis, y)):
             if (scale := axis.scale) is not None:
                 ticks.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-                ticks.set_major_formatter(FuncFormatter(lambda value, _, scale=scale: f"{value * scale:g}".replace("-", MINUS)))
+                ticks.set_major_formatter(
+                    FuncFormatter(
+                        lambda value, _, scale=scale: f"{value * scale:g}".replace("-", MINUS)
+                    )
+                )
         finish(axes, title=title, x=x.label, y=y.label)
         if legend:
             axes.legend(
-                handles=[_handle(point, text) for point, text in legend], loc="lower center", bbox_to_anchor=(0.5, 1.0),
-                ncols=legend_columns, labelcolor=MUTED, handletextpad=0.3, columnspacing=1.2, borderaxespad=0.2,
-            )  # fmt: skip
-        figure.draw_without_rendering()  # the layout is settled here, and names can be put where there is room
+                handles=[_handle(point, text) for point, text in legend],
+                loc="lower center",
+                bbox_to_anchor=(0.5, 1.0),
+                ncols=legend_columns,
+                labelcolor=MUTED,
+                handletextpad=0.3,
+                columnspacing=1.2,
+                borderaxespad=0.2,
+            )
+        # the layout is settled here, and names can be put where there is room
+        figure.draw_without_rendering()
         _names(axes, points)
         return to_svg(figure, name, spoken)
 
@@ -136,13 +171,23 @@ def pareto_svg(
 def _style(point: Point) -> dict[str, Any]:
     colour = COLOUR[point.role]
     return {
-        "linestyle": "", "marker": point.marker or MARK[point.role], "markersize": point.diameter,
-        "color": colour if point.front else PAPER, "markeredgecolor": colour, "markeredgewidth": 1.6,
-    }  # fmt: skip
+        "linestyle": "",
+        "marker": point.marker or MARK[point.role],
+        "markersize": point.diameter,
+        "color": colour if point.front else PAPER,
+        "markeredgecolor": colour,
+        "markeredgewidth": 1.6,
+    }
 
 
 def _mark(axes: Axes, point: Point) -> None:
-    line: dict[str, Any] = {"color": COLOUR[point.role], "linewidth": 1.0, "alpha": 0.28, "solid_capstyle": "butt", "zorder": 1}
+    line: dict[str, Any] = {
+        "color": COLOUR[point.role],
+        "linewidth": 1.0,
+        "alpha": 0.28,
+        "solid_capstyle": "butt",
+        "zorder": 1,
+    }
     if point.x_ends is not None:
         axes.plot(_within(point.x_ends, axes.get_xlim()), [point.y, point.y], **line)
     if point.y_ends is not None:
@@ -168,11 +213,19 @@ def _staircase(axes: Axes, best: Sequence[Point]) -> None:
     if not steps:
         return
     steps.append((axes.get_xlim()[1], steps[-1][1]))
-    axes.plot(*zip(*steps, strict=True), color=MUTED, linewidth=1.2, drawstyle="steps-post", linestyle=DASHED)
+    axes.plot(
+        *zip(*steps, strict=True),
+        color=MUTED,
+        linewidth=1.2,
+        drawstyle="steps-post",
+        linestyle=DASHED,
+    )
 
 
 def _names(axes: Axes, points: Sequence[Point]) -> None:
-    """Each name beside its mark, on the first side where it meets neither a name, nor a mark, nor the frame."""
+    """Each name beside its mark, on the first side where it meets neither a name, nor a mark, nor
+    the frame.
+    """
     frame, scale = axes.get_window_extent(), 72.0 / axes.figure.dpi
     limits: Box = (frame.x0 * scale, frame.y0 * scale, frame.x1 * scale + 8, frame.y1 * scale)
     centers = [axes.transData.transform((point.x, point.y)) * scale for point in points]
@@ -181,34 +234,56 @@ def _names(axes: Axes, points: Sequence[Point]) -> None:
         radius = point.diameter / 2
         taken.append((x - radius, y - radius, x + radius, y + radius))
     for point, (x, y) in zip(points, centers, strict=True):
-        spots = list(_spots(x, y, point.diameter / 2 + 4, LETTER * len(point.label), far=point.optional))
-        free = (spot for spot in spots if _inside(spot[1], limits) and not any(_meet(spot[1], other) for other in taken))
+        spots = list(
+            _spots(x, y, point.diameter / 2 + 4, LETTER * len(point.label), far=point.optional)
+        )
+        free = (
+            spot
+            for spot in spots
+            if _inside(spot[1], limits) and not any(_meet(spot[1], other) for other in taken)
+        )
         found = next(free, None if point.optional else spots[0])
         if found is None:
             continue
         side, box = found
         taken.append(box)
         note = axes.annotate(
-            point.label, (point.x, point.y), xytext=side[:2], textcoords="offset points", ha=side[2], va="center", fontsize=10,
-            bbox=HALO, color=INK if point.front else MUTED,
-        )  # fmt: skip
+            point.label,
+            (point.x, point.y),
+            xytext=side[:2],
+            textcoords="offset points",
+            ha=side[2],
+            va="center",
+            fontsize=10,
+            bbox=HALO,
+            color=INK if point.front else MUTED,
+        )
         note.set_in_layout(False)  # or the plot would shrink to make room for what fits in it
 
 
-def _spots(x: float, y: float, gap: float, length: float, *, far: bool) -> Iterator[tuple[tuple[float, float, str], Box]]:
-    """Where a name may stand: its offset and alignment, and the box that it takes; `far` adds places further away."""
+def _spots(
+    x: float, y: float, gap: float, length: float, *, far: bool
+) -> Iterator[tuple[tuple[float, float, str], Box]]:
+    """Where a name may stand: its offset and alignment, and the box that it takes; `far` adds
+    places further away.
+    """
     for out in (gap, gap + 7, gap + 17) if far else (gap,):
         sides = {
-            (out, 0.0, "left"): (x + out, y - LINE / 2), (-out, 0.0, "right"): (x - out - length, y - LINE / 2),
-            (0.0, out + 4, "center"): (x - length / 2, y + out), (0.0, -out - 4, "center"): (x - length / 2, y - out - LINE),
-            (out, LINE, "left"): (x + out, y + LINE / 2), (out, -LINE, "left"): (x + out, y - 1.5 * LINE),
-        }  # fmt: skip
+            (out, 0.0, "left"): (x + out, y - LINE / 2),
+            (-out, 0.0, "right"): (x - out - length, y - LINE / 2),
+            (0.0, out + 4, "center"): (x - length / 2, y + out),
+            (0.0, -out - 4, "center"): (x - length / 2, y - out - LINE),
+            (out, LINE, "left"): (x + out, y + LINE / 2),
+            (out, -LINE, "left"): (x + out, y - 1.5 * LINE),
+        }
         for side, (left, low) in sides.items():
             yield side, (left, low, left + length, low + LINE)
 
 
 def _inside(box: Box, limits: Box) -> bool:
-    return box[0] >= limits[0] and box[1] >= limits[1] and box[2] <= limits[2] and box[3] <= limits[3]
+    return (
+        box[0] >= limits[0] and box[1] >= limits[1] and box[2] <= limits[2] and box[3] <= limits[3]
+    )
 
 
 def _meet(one: Box, other: Box) -> bool:

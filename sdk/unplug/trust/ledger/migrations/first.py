@@ -1,4 +1,6 @@
-"""The first version: entries that can be added and nothing else, salts that can be added and deleted."""
+"""The first version: entries that can be added and nothing else, salts that can be added and
+deleted.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ SQLITE = (
         BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END""",
     f"""CREATE TRIGGER ledger_entries_no_delete BEFORE DELETE ON ledger_entries
         BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END""",
-    # INSERT OR REPLACE deletes without asking the trigger above; it cannot where only the next number is taken.
+    # INSERT OR REPLACE deletes without asking the trigger above; it cannot where only the next
+    # number is taken.
     f"""CREATE TRIGGER ledger_entries_in_order BEFORE INSERT ON ledger_entries
         WHEN NEW.sequence IS NOT (SELECT COALESCE(MAX(sequence) + 1, 0) FROM ledger_entries)
         BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END""",

@@ -18,7 +18,10 @@ PERSONAL, CONSENTED = "synth:n=90,subjects=30,seed=1", "synth:n=80,subjects=40,s
 RECIPE = Recipe(size="nano", image_size=32, epochs=1)
 CPU = torch.device("cpu")
 TRUNK = "closed-form-trunk"
-FORMS = {"closed-form": ClosedForm(random_features=48), "shards": Shards(shards=5, slices=2, hidden=4, epochs=3)}
+FORMS = {
+    "closed-form": ClosedForm(random_features=48),
+    "shards": Shards(shards=5, slices=2, hidden=4, epochs=3),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +35,18 @@ class World:
     original: Checkpoint
 
     def without(
-        self, ids: Sequence[str], out: Path, method: str | None = None, *, data: Dataset | None = None,
+        self,
+        ids: Sequence[str],
+        out: Path,
+        method: str | None = None,
+        *,
+        data: Dataset | None = None,
         start: Checkpoint | None = None,
-    ) -> Checkpoint:  # fmt: skip
+    ) -> Checkpoint:
         """The model after forgetting some samples."""
-        return forget(start or self.original, data or self.personal, ids, method, out, device=CPU, show=False)
+        return forget(
+            start or self.original, data or self.personal, ids, method, out, device=CPU, show=False
+        )
 
 
 @pytest.fixture(scope="session")
@@ -50,15 +60,26 @@ def consented() -> Dataset:
 
 
 @pytest.fixture(scope="session")
-def worlds(personal: Dataset, consented: Dataset, tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
+def worlds(
+    personal: Dataset, consented: Dataset, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, World]:
     """By design; the first trains the trunk of all."""
     split, folder, found = make_split(personal, seed=0), tmp_path_factory.mktemp("designs"), {}
     for design, form in FORMS.items():
         trunk = load_checkpoint(folder / TRUNK) if found else None
         original = form.train(
-            personal, split, RECIPE, folder / design, trunk=trunk, trunk_data=consented, device=CPU, show=False
+            personal,
+            split,
+            RECIPE,
+            folder / design,
+            trunk=trunk,
+            trunk_data=consented,
+            device=CPU,
+            show=False,
         )
-        found[design] = World(design=design, form=form, personal=personal, split=split, original=original)
+        found[design] = World(
+            design=design, form=form, personal=personal, split=split, original=original
+        )
     return found
 
 
@@ -69,10 +90,18 @@ def world(request: pytest.FixtureRequest, worlds: dict[str, World]) -> World:
 
 def same(first: Checkpoint, second: Checkpoint) -> bool:
     """Whether two models are equal bit for bit."""
-    return all(torch.equal(value, second.model.state_dict()[name]) for name, value in first.model.state_dict().items())
+    return all(
+        torch.equal(value, second.model.state_dict()[name])
+        for name, value in first.model.state_dict().items()
+    )
 
 
 def only(data: Dataset, ids: Sequence[str]) -> Dataset:
     """What is left of some data."""
     position = [data.ids.index(name) for name in ids]
-    return replace(data, samples=tuple(data.samples[index] for index in position), rows=data.rows[position], digest="0" * 64)
+    return replace(
+        data,
+        samples=tuple(data.samples[index] for index in position),
+        rows=data.rows[position],
+        digest="0" * 64,
+    )

@@ -26,10 +26,14 @@ def closed(worlds: dict[str, World]) -> World:
 
 
 def test_a_thousand_requests_in_a_row_leave_no_trace() -> None:
-    """Adding and removing at random, the sums stay those of the members, and so does the head (a float64 Gram would drift)."""
+    """Adding and removing at random, the sums stay those of the members, and so does the head (a
+    float64 Gram would drift).
+    """
     generator = torch.Generator().manual_seed(0)
     x_ND = torch.randn(60, 12, generator=generator, dtype=torch.float64).relu()
-    y_NK = torch.cat([torch.rand(60, 3, generator=generator), torch.rand(60, 1, generator=generator) * 100], 1).double()
+    y_NK = torch.cat(
+        [torch.rand(60, 3, generator=generator), torch.rand(60, 1, generator=generator) * 100], 1
+    ).double()
 
     def digests(rows: list[int]) -> dict[str, bytes]:
         return {f"s{row:02}": bytes([row] * 32) for row in rows}
@@ -55,7 +59,9 @@ def test_the_head_is_the_ridge_regression_of_its_features(closed: World) -> None
     """Against the textbook's solve in float64; features are rounded to 2^-14, hence the tolerance."""
     form, original = closed.form, closed.original
     assert isinstance(form, ClosedForm)
-    rows = rows_of(original.model, original.record["design"]["grid"], closed.personal, closed.split.retain, CPU)
+    rows = rows_of(
+        original.model, original.record["design"]["grid"], closed.personal, closed.split.retain, CPU
+    )
     feature_ND, target_NK = contribution(original.model, rows)
     x_NP = torch.cat([feature_ND, torch.ones(len(feature_ND), 1, dtype=torch.float64)], 1)
     penalty_P = torch.full((x_NP.shape[1],), form.ridge * len(x_NP), dtype=torch.float64)
@@ -64,13 +70,19 @@ def test_the_head_is_the_ridge_regression_of_its_features(closed: World) -> None
     weight_KD, bias_K = form.load(original).solve(form.ridge)
     answers = feature_ND @ weight_KD.T + bias_K
     assert torch.allclose(answers, x_NP @ expected_PK, atol=2e-2, rtol=1e-3)
-    pixels = torch.from_numpy(closed.personal.pixels(closed.personal.indices(closed.split.retain)).transpose(0, 3, 1, 2))
+    pixels = torch.from_numpy(
+        closed.personal.pixels(closed.personal.indices(closed.split.retain)).transpose(0, 3, 1, 2)
+    )
     says = original.model(pixels / 255.0)["expected_age"][:, 0].double()
     assert torch.allclose(says, answers[:, -1].clamp(0, 100), atol=0.2)
 
 
 def test_a_picture_adds_the_same_in_any_company(closed: World) -> None:
-    model, grid, names = closed.original.model, closed.original.record["design"]["grid"], closed.split.retain
+    model, grid, names = (
+        closed.original.model,
+        closed.original.record["design"]["grid"],
+        closed.split.retain,
+    )
     together = rows_of(model, grid, closed.personal, names, CPU)
     feature_ND, _ = contribution(model, together)
     for name in names[::9]:
@@ -90,23 +102,38 @@ def test_people_are_compared_by_picture_and_by_name(personal: Dataset, consented
 
 
 def test_settings_out_of_range() -> None:
-    for settings in ({"ridge": "0"}, {"ridge": "1e308"}, {"ridge": "1e-320"}, {"random_features": "5000"}):
+    for settings in (
+        {"ridge": "0"},
+        {"ridge": "1e308"},
+        {"ridge": "1e-320"},
+        {"random_features": "5000"},
+    ):
         with pytest.raises(InputError, match="out of range"):
             build_design("closed-form", settings)
 
 
 def test_a_phone_answers_and_forgets_as_the_checkpoint_does(closed: World, tmp_path: Path) -> None:
-    """The NumPy reference over features of the trunk by itself, beside the network and the server's forget step.
+    """The NumPy reference over features of the trunk by itself, beside the network and the server's
+    forget step.
 
-    What the server added is taken out with the server's own features: another machine's rounding gives other commitments.
+    What the server added is taken out with the server's own features: another machine's rounding
+    gives other commitments.
     """
     original, gone = closed.original, list(closed.split.train[:3])
     trunk = AgeTrunk.of(original.model)
     save_checkpoint(trunk, tmp_path / "trunk", record={}, card="")
     trunk = load_checkpoint(tmp_path / "trunk", expect="age-trunk").model
-    images_NCHW = torch.from_numpy(closed.personal.pixels(range(len(closed.personal)))).permute(0, 3, 1, 2).float() / 255
+    images_NCHW = (
+        torch.from_numpy(closed.personal.pixels(range(len(closed.personal))))
+        .permute(0, 3, 1, 2)
+        .float()
+        / 255
+    )
     with torch.no_grad():
-        features_NC, said = trunk(images_NCHW)["features"].double().numpy(), original.model(images_NCHW)
+        features_NC, said = (
+            trunk(images_NCHW)["features"].double().numpy(),
+            original.model(images_NCHW),
+        )
     device_head(original, "0" * 64).save(tmp_path / "head.safetensors")
     head = load_head(tmp_path / "head.safetensors")
     for name, value in head.answer(features_NC).items():

@@ -1,4 +1,6 @@
-"""Shards: people in their places, the tails' mean in one network, prices by hand, many requests in sequence."""
+"""Shards: people in their places, the tails' mean in one network, prices by hand, many requests in
+sequence.
+"""
 
 from __future__ import annotations
 
@@ -48,16 +50,25 @@ def test_the_network_says_the_mean_of_the_tails(sharded: World) -> None:
         said = model(image_BCHW)
     channels, outputs, answers = z_BC.shape[1], model.groups + 1, []
     for tail_P in kept.after_SRP[:, -1]:
-        first, bias, last, final = tail_P.split([hidden * channels, hidden, outputs * hidden, outputs])
-        answers.append((z_BC @ first.view(hidden, channels).T + bias).relu() @ last.view(outputs, hidden).T + final)
+        first, bias, last, final = tail_P.split(
+            [hidden * channels, hidden, outputs * hidden, outputs]
+        )
+        answers.append(
+            (z_BC @ first.view(hidden, channels).T + bias).relu() @ last.view(outputs, hidden).T
+            + final
+        )
     mean_BK = torch.stack(answers).mean(0)
     assert torch.allclose(said["age_logits"], mean_BK[:, :-1], atol=1e-4)
-    assert torch.allclose(said["expected_age"][:, 0], (MIDDLE + SPREAD * mean_BK[:, -1]).clamp(0, 100), atol=1e-2)
+    assert torch.allclose(
+        said["expected_age"][:, 0], (MIDDLE + SPREAD * mean_BK[:, -1]).clamp(0, 100), atol=1e-2
+    )
     assert not torch.equal(kept.after_SRP[0, -1], kept.after_SRP[1, -1])
 
 
 def test_requests_in_sequence_leave_what_training_on_the_rest_gives(sharded: World) -> None:
-    """Person after person until four are left, each step against a fit from scratch: every slice of every tail."""
+    """Person after person until four are left, each step against a fit from scratch: every slice of
+    every tail.
+    """
     form, kept = loaded(sharded)
     model, grid = sharded.original.model, sharded.original.record["design"]["grid"]
     rows = rows_of(model, grid, sharded.personal, sharded.split.retain, CPU)
@@ -66,12 +77,18 @@ def test_requests_in_sequence_leave_what_training_on_the_rest_gives(sharded: Wor
     for person in people[:-4]:
         gone = [name for name, owner in zip(rows.ids, rows.people, strict=True) if owner == person]
         before = kept.after_SRP.clone()
-        kept = form.take(model, kept, gone, rows.part([position[name] for name in form.reads(kept, gone)]), 0)
+        kept = form.take(
+            model, kept, gone, rows.part([position[name] for name in form.reads(kept, gone)]), 0
+        )
         rest = rows.part([position[name] for name in sorted(kept.place)])
         fresh = form.fit(model, kept, rest, 0)
         assert torch.equal(kept.after_SRP, fresh.after_SRP)
         assert kept.place == fresh.place and kept.committed == fresh.committed
-        changed = [shard for shard in range(form.shards) if not torch.equal(before[shard], kept.after_SRP[shard])]
+        changed = [
+            shard
+            for shard in range(form.shards)
+            if not torch.equal(before[shard], kept.after_SRP[shard])
+        ]
         assert len(changed) == 1
         untouched += bool(torch.equal(before[changed[0], 0], kept.after_SRP[changed[0], 0]))
     assert untouched > 0  # people of the second slice left the first as it was
@@ -82,7 +99,11 @@ def test_requests_in_sequence_leave_what_training_on_the_rest_gives(sharded: Wor
 def test_everybody_of_a_shard_leaves_without_any_picture(sharded: World, tmp_path: Path) -> None:
     form, kept = loaded(sharded)
     gone = [name for name, (shard, _) in kept.place.items() if shard == 2]
-    assert gone and form.reads(kept, gone) == [] and form.price(sharded.original, sharded.personal, gone) == 0.0
+    assert (
+        gone
+        and form.reads(kept, gone) == []
+        and form.price(sharded.original, sharded.personal, gone) == 0.0
+    )
     left = sharded.without(gone, tmp_path / "left")
     assert same(left, sharded.without(gone, tmp_path / "refit", "retrain"))
     assert left.record["forget"]["cost"]["compute_fraction"] == 0.0
@@ -94,7 +115,9 @@ def test_other_requests_in_another_order_cost_and_give_the_same(sharded: World) 
     form, kept = loaded(sharded)
     model, grid = sharded.original.model, sharded.original.record["design"]["grid"]
     rows = rows_of(model, grid, sharded.personal, sharded.split.retain, CPU)
-    shuffled = rows.part(torch.randperm(len(rows.ids), generator=torch.Generator().manual_seed(1)).tolist())
+    shuffled = rows.part(
+        torch.randperm(len(rows.ids), generator=torch.Generator().manual_seed(1)).tolist()
+    )
     torch.set_num_threads(2)
     try:
         assert torch.equal(form.fit(model, kept, shuffled, 0).after_SRP, kept.after_SRP)
@@ -104,15 +127,26 @@ def test_other_requests_in_another_order_cost_and_give_the_same(sharded: World) 
 
 
 def test_prices_by_hand() -> None:
-    """Two shards of two slices with 2 samples each, 3 epochs: stages of 2 and 2 epochs over 2 and 4 samples, 12 a shard."""
+    """Two shards of two slices with 2 samples each, 3 epochs: stages of 2 and 2 epochs over 2 and 4
+    samples, 12 a shard.
+    """
     form = Shards(shards=2, slices=2, hidden=1, epochs=3)
     assert ShardPlan(shards=2, slices=2, seed=0).epochs(3) == [2, 2]
-    place = {f"{shard}{number}{index}": (shard, number) for shard in (0, 1) for number in (0, 1) for index in (0, 1)}
+    place = {
+        f"{shard}{number}{index}": (shard, number)
+        for shard in (0, 1)
+        for number in (0, 1)
+        for index in (0, 1)
+    }
     empty = torch.zeros(1)
     kept = Tails(
-        committed=dict.fromkeys(place, b""), place=place, warm_P=empty, mean_C=empty, spread_C=empty,
+        committed=dict.fromkeys(place, b""),
+        place=place,
+        warm_P=empty,
+        mean_C=empty,
+        spread_C=empty,
         after_SRP=torch.zeros(2, 2, 1),
-    )  # fmt: skip
+    )
     assert form.work(kept, []) == (0, 24)
     assert form.work(kept, ["000"]) == (2 * 1 + 2 * 3, 8 + 12)  # first slice: both stages again
     assert form.work(kept, ["010"]) == (2 * 3, 4 + 6 + 12)  # second slice: the last stage alone
@@ -121,29 +155,40 @@ def test_prices_by_hand() -> None:
 
 
 def test_one_person_costs_about_four_percent() -> None:
-    """Of twenty shards, over all people of a large set: one 4 %, five 18 %, twenty 55 % (SISA, section VII)."""
+    """Of twenty shards, over all people of a large set: one 4 %, five 18 %, twenty 55 % (SISA,
+    section VII).
+    """
     form, plan = Shards(), ShardPlan(shards=20, slices=3, seed=0)
     place = {str(number): plan.place(f"sample {number}") for number in range(3000)}
     empty = torch.zeros(1)
     kept = Tails(
-        committed=dict.fromkeys(place, b""), place=place, warm_P=empty, mean_C=empty, spread_C=empty,
+        committed=dict.fromkeys(place, b""),
+        place=place,
+        warm_P=empty,
+        mean_C=empty,
+        spread_C=empty,
         after_SRP=torch.zeros(20, 3, 1),
-    )  # fmt: skip
+    )
     generator = np.random.default_rng(0)
     for people, expected in ((1, 0.04), (5, 0.18), (20, 0.55)):
         prices = []
         for _ in range(200):
-            step, whole = form.work(kept, [str(number) for number in generator.choice(3000, people, replace=False)])
+            step, whole = form.work(
+                kept, [str(number) for number in generator.choice(3000, people, replace=False)]
+            )
             prices.append(step / whole)
         assert np.mean(prices) == pytest.approx(expected, abs=0.015 + 0.03 * (people == 20))
 
 
 def test_settings_out_of_range() -> None:
     for settings, why in (
-        ({"shards": "0"}, "out of range"), ({"shards": "100", "slices": "3"}, "out of range"),
-        ({"hidden": "0"}, "out of range"), ({"hidden": "300"}, "shards x hidden is 6000"), ({"lr": "0"}, "out of range"),
+        ({"shards": "0"}, "out of range"),
+        ({"shards": "100", "slices": "3"}, "out of range"),
+        ({"hidden": "0"}, "out of range"),
+        ({"hidden": "300"}, "shards x hidden is 6000"),
+        ({"lr": "0"}, "out of range"),
         ({"epochs": "1"}, "too few"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InputError, match=why):
             build_design("shards", settings)
 

@@ -1,4 +1,6 @@
-"""Two small worlds for the methods: the age predictor of `world` and a classifier on coloured noise."""
+"""Two small worlds for the methods: the age predictor of `world` and a classifier on coloured
+noise.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,15 @@ from torch import Tensor, nn
 
 from unplug.plugins import AGE_EDGES
 from unplug.sdk.forgetting.tasks import AgeTask, ClassTask
-from unplug.sdk.forgetting.unlearning import Cost, Descent, ForgetProblem, Meter, Method, RetrainCost, apply_method
+from unplug.sdk.forgetting.unlearning import (
+    Cost,
+    Descent,
+    ForgetProblem,
+    Meter,
+    Method,
+    RetrainCost,
+    apply_method,
+)
 from unplug.sdk.learning.training import ImageBatch, ImageSet, Recipe, Sets, Task, fit_new
 
 from ....conftest import RECIPE, World
@@ -23,7 +33,15 @@ from ....conftest import RECIPE, World
 CLASSES, SIDE = 4, 32
 AGES = AgeTask(recipe=RECIPE, edges=tuple(map(float, AGE_EDGES)))
 CLASS_RECIPE = Recipe(
-    size="resnet18", image_size=SIDE, loss="ce", epochs=3, batch_size=16, augment="none", dropout=0.0, lr=3e-3, ema=0.0
+    size="resnet18",
+    image_size=SIDE,
+    loss="ce",
+    epochs=3,
+    batch_size=16,
+    augment="none",
+    dropout=0.0,
+    lr=3e-3,
+    ema=0.0,
 )
 COLOURS = ClassTask.of(CLASS_RECIPE, CLASSES, width=8)
 State = dict[str, Tensor]
@@ -45,23 +63,33 @@ class Poisoned(ImageSet):
 def poisoned(like: ImageSet) -> Poisoned:
     """As many samples as `like` has, without pixels or labels."""
     empty = torch.empty(0)
-    return Poisoned(ids=like.ids, image_NCHW=empty, age_N=empty, group_N=empty, subject_N=np.empty(0))
+    return Poisoned(
+        ids=like.ids, image_NCHW=empty, age_N=empty, group_N=empty, subject_N=np.empty(0)
+    )
 
 
 def unlabelled(data: ImageSet) -> ImageSet:
     """As a method sees a set whose labels it did not declare."""
-    return replace(data, group_N=torch.full_like(data.group_N, -1), age_N=torch.full_like(data.age_N, float("nan")))
+    return replace(
+        data,
+        group_N=torch.full_like(data.group_N, -1),
+        age_N=torch.full_like(data.age_N, float("nan")),
+    )
 
 
 def coloured(count: int, seed: int, classes: int = CLASSES) -> ImageSet:
-    """Noise whose brightness in one quadrant tells the class: learned in a few steps, remembered in some more."""
+    """Noise whose brightness in one quadrant tells the class: learned in a few steps, remembered in
+    some more.
+    """
     draw = torch.Generator().manual_seed(seed)
     image_NCHW = torch.randint(0, 160, (count, 3, SIDE, SIDE), generator=draw)
     group_N = torch.arange(count) % classes
     for group in range(classes):
         row, column = divmod(group % 4, 2)
         half = SIDE // 2
-        image_NCHW[group_N == group, :, row * half : (row + 1) * half, column * half : (column + 1) * half] += 60
+        image_NCHW[
+            group_N == group, :, row * half : (row + 1) * half, column * half : (column + 1) * half
+        ] += 60
     return ImageSet(
         ids=tuple(f"{seed}-{index}" for index in range(count)),
         image_NCHW=image_NCHW.to(torch.uint8).contiguous(memory_format=torch.channels_last),
@@ -103,36 +131,74 @@ class Case:
         Args:
             budget: of retraining.
             seed: of everything random; the caller seeds torch's global generator where it matters.
-            needs: what the method declares: sets beyond it are poisoned and labels withheld. None shows everything.
+            needs: what the method declares: sets beyond it are poisoned and labels withheld. None
+                shows everything.
             recipe: fields of the recipe to change (``weight_decay=0.0``, say).
             compute: samples that may be trained on, in all; in place of `budget`.
             sets: retain, forget or validation to use instead of the case's own.
         """
-        shown = {"retain": self.sets.train, "forget": self.sets.forget, "validation": self.sets.validation, **sets}
+        shown = {
+            "retain": self.sets.train,
+            "forget": self.sets.forget,
+            "validation": self.sets.validation,
+            **sets,
+        }
         if needs is not None:
-            shown = {name: data if f"{name} data" in needs else poisoned(data) for name, data in shown.items()}
+            shown = {
+                name: data if f"{name} data" in needs else poisoned(data)
+                for name, data in shown.items()
+            }
             if "labels" not in needs:
-                hidden = {name: unlabelled(data) for name, data in shown.items() if not isinstance(data, Poisoned)}
+                hidden = {
+                    name: unlabelled(data)
+                    for name, data in shown.items()
+                    if not isinstance(data, Poisoned)
+                }
                 shown |= hidden
         task = replace(self.task, recipe=replace(self.task.recipe, **(recipe or {})))
         meter = Meter(self.whole(), budget)
         if compute is not None:
-            meter = Meter(RetrainCost(cost=Cost(forward=compute, backward=compute, wall_s=1e6), source="test"), None)
+            meter = Meter(
+                RetrainCost(
+                    cost=Cost(forward=compute, backward=compute, wall_s=1e6), source="test"
+                ),
+                None,
+            )
         answers = self.outside(len(self.sets.forget if needs is not None else shown["forget"]))
         return ForgetProblem(
-            **shown, task=task, seed=seed,
+            **shown,
+            task=task,
+            seed=seed,
             outside_FG=answers if needs is None or "out-of-fold answers" in needs else None,
-            meter=meter, generator=torch.Generator().manual_seed(seed),
-        )  # fmt: skip
+            meter=meter,
+            generator=torch.Generator().manual_seed(seed),
+        )
 
-    def apply(self, method: Method, *, budget: float | None = 0.6, seed: int = 0) -> tuple[nn.Module, Cost]:
+    def apply(
+        self, method: Method, *, budget: float | None = 0.6, seed: int = 0
+    ) -> tuple[nn.Module, Cost]:
         """The method as `unplug forget` runs it, on a copy."""
-        outside_FG = self.outside(len(self.sets.forget)) if "out-of-fold answers" in method.needs else None
-        return apply_method(method, self.original, self.sets, self.task, self.whole(), budget, seed=seed, outside_FG=outside_FG)
+        outside_FG = (
+            self.outside(len(self.sets.forget)) if "out-of-fold answers" in method.needs else None
+        )
+        return apply_method(
+            method,
+            self.original,
+            self.sets,
+            self.task,
+            self.whole(),
+            budget,
+            seed=seed,
+            outside_FG=outside_FG,
+        )
 
     def outside(self, count: int) -> Tensor:
-        """Stands for what models that never saw them say of forget samples (F, G): made up, and near the uniform."""
-        return torch.randn(count, len(self.task.edges) - 1, generator=torch.Generator().manual_seed(5))
+        """Stands for what models that never saw them say of forget samples (F, G): made up, and
+        near the uniform.
+        """
+        return torch.randn(
+            count, len(self.task.edges) - 1, generator=torch.Generator().manual_seed(5)
+        )
 
 
 @functools.cache
@@ -141,7 +207,9 @@ def _classifier() -> Case:
     model = fit_new(COLOURS, train, validation, seed=0).model
     forget = train.subset([*range(0, 32, 2)])  # two of the four classes
     kept = [index for index in range(96) if train.ids[index] not in set(forget.ids)]
-    sets = Sets(train=train.subset(kept), forget=forget, validation=validation, test=coloured(24, seed=3))
+    sets = Sets(
+        train=train.subset(kept), forget=forget, validation=validation, test=coloured(24, seed=3)
+    )
     return Case(original=model, sets=sets, task=COLOURS)
 
 
@@ -171,7 +239,9 @@ def snapshot(model: nn.Module) -> State:
 
 def changed(before: nn.Module | State, after: nn.Module | State) -> set[str]:
     """Names of the weights and buffers that are not bit for bit the same."""
-    one, other = (item.state_dict() if isinstance(item, nn.Module) else item for item in (before, after))
+    one, other = (
+        item.state_dict() if isinstance(item, nn.Module) else item for item in (before, after)
+    )
     assert one.keys() == other.keys()
     return {name for name, value in one.items() if not torch.equal(value, other[name])}
 
@@ -222,7 +292,9 @@ def losses(model: nn.Module, data: ImageSet) -> Tensor:
     """-ln p_y (N,) in eval mode."""
     with torch.no_grad():
         outputs = model.eval()(whole_batch(data).image_BCHW)
-    return torch.nn.functional.cross_entropy(outputs.get("age_logits", outputs.get("logits")), data.group_N, reduction="none")
+    return torch.nn.functional.cross_entropy(
+        outputs.get("age_logits", outputs.get("logits")), data.group_N, reduction="none"
+    )
 
 
 PLAIN = {"weight_decay": 0.0, "augment": "none"}
@@ -237,6 +309,9 @@ def assert_weights(model: nn.Module, expected: State, before: nn.Module) -> None
     moved = 0.0
     for name, value in model.named_parameters():
         difference = float((value.detach() - expected[name].detach()).abs().max())
-        assert difference <= STEP_TOLERANCE * (1.0 + float(expected[name].detach().abs().max())), (name, difference)
+        assert difference <= STEP_TOLERANCE * (1.0 + float(expected[name].detach().abs().max())), (
+            name,
+            difference,
+        )
         moved = max(moved, float((expected[name].detach() - start[name].detach()).abs().max()))
     assert moved > 100 * STEP_TOLERANCE

@@ -1,4 +1,6 @@
-"""ACU against refitting: any order of removals, features of any range, and what is left of the network."""
+"""ACU against refitting: any order of removals, features of any range, and what is left of the
+network.
+"""
 
 from __future__ import annotations
 
@@ -17,29 +19,43 @@ from unplug.sdk.forgetting.unlearning.ridge import BITS, RidgeHead
 
 from .conftest import Case, changed, poisoned, snapshot, whole_batch
 
-REFIT = 1e-8  # the contract: removal equals refitting, relative to the largest coefficient in units of its feature
+# the contract: removal equals refitting, relative to the largest coefficient in units of its
+# feature
+REFIT = 1e-8
 SAMPLES, FEATURES, GROUPS = 60, 7, 3
 Head = tuple[Tensor, Tensor]
 
 
 def refit(x_NF: Tensor, y_NG: Tensor, lam: float) -> Head:
-    """Ridge by least squares (QR, not normal equations) on centred data: another formula, another algorithm."""
+    """Ridge by least squares (QR, not normal equations) on centred data: another formula, another
+    algorithm.
+    """
     mean_F, mean_G = x_NF.mean(0), y_NG.mean(0)
     root_FF = math.sqrt(lam) * torch.eye(x_NF.shape[1], dtype=torch.float64)
-    rows, sides = torch.cat([x_NF - mean_F, root_FF]), torch.cat([y_NG - mean_G, torch.zeros(len(mean_F), y_NG.shape[1])])
+    rows, sides = (
+        torch.cat([x_NF - mean_F, root_FF]),
+        torch.cat([y_NG - mean_G, torch.zeros(len(mean_F), y_NG.shape[1])]),
+    )
     weight_FG = torch.linalg.lstsq(rows, sides, driver="gelsy").solution
     return weight_FG.T, mean_G - mean_F @ weight_FG
 
 
 def distance(one: Head, other: Head, x_NF: Tensor) -> float:
-    """Largest difference of what each coefficient does to the scores, relative to the largest effect."""
+    """Largest difference of what each coefficient does to the scores, relative to the largest
+    effect.
+    """
     size_F = x_NF.abs().amax(0)
     effect = torch.cat([other[0] * size_F, other[1][:, None]], dim=1).abs().max()
-    return float(torch.cat([(one[0] - other[0]) * size_F, (one[1] - other[1])[:, None]], dim=1).abs().max() / effect)
+    return float(
+        torch.cat([(one[0] - other[0]) * size_F, (one[1] - other[1])[:, None]], dim=1).abs().max()
+        / effect
+    )
 
 
 def made(seed: int, spread: float = 0.0) -> tuple[Tensor, Tensor, torch.Generator]:
-    """Features whose columns and first ten rows span 10^(-spread) to 10^spread, one-hot targets, and the generator."""
+    """Features whose columns and first ten rows span 10^(-spread) to 10^spread, one-hot targets,
+    and the generator.
+    """
     draw = torch.Generator().manual_seed(seed)
     x_NF = torch.randn(SAMPLES, FEATURES, generator=draw, dtype=torch.float64)
     x_NF *= 10.0 ** ((torch.rand(FEATURES, generator=draw, dtype=torch.float64) * 2 - 1) * spread)
@@ -65,7 +81,9 @@ def test_any_sequence_of_removals_equals_refitting(seed: int, spread: float, gro
 
 
 def test_downdating_a_float64_gram_would_fail_the_same_test() -> None:
-    """Why the statistics are integers: 10^5 times larger samples, once removed, leave their rounding behind."""
+    """Why the statistics are integers: 10^5 times larger samples, once removed, leave their
+    rounding behind.
+    """
     x_NF, y_NG, _ = made(0)
     x_NF[:10] *= 1e5
     gram = x_NF.T @ x_NF - x_NF[:10].T @ x_NF[:10]
@@ -83,7 +101,9 @@ def test_removals_leave_no_trace_in_any_order() -> None:
         other.remove(x_NF[index : index + 1], y_NG[index : index + 1])
     other.remove(x_NF[20:30], y_NG[20:30])
     other.add(x_NF[20:30], y_NG[20:30])
-    assert all(torch.equal(one, two) for one, two in zip(whole.weights(), other.weights(), strict=True))
+    assert all(
+        torch.equal(one, two) for one, two in zip(whole.weights(), other.weights(), strict=True)
+    )
     x_NF, y_NG, _ = made(2)
     head, of_class = RidgeHead.fit(x_NF, y_NG, lam=0.1), y_NG[:, 1] == 1
     head.remove(x_NF[of_class], y_NG[of_class])
@@ -93,7 +113,9 @@ def test_removals_leave_no_trace_in_any_order() -> None:
 
 
 def test_the_published_recursion_agrees() -> None:
-    """R <- R + R X^T (I - X R X^T)^-1 X R, W <- W - R' X^T (Y - X W), on features with a penalized column of ones."""
+    """R <- R + R X^T (I - X R X^T)^-1 X R, W <- W - R' X^T (Y - X W), on features with a penalized
+    column of ones.
+    """
     x_NF, y_NG, _ = made(3)
     x_NP = torch.cat([x_NF, torch.ones(SAMPLES, 1, dtype=torch.float64)], dim=1)
     penalty = 0.2 * torch.eye(FEATURES + 1, dtype=torch.float64)
@@ -111,7 +133,8 @@ def test_the_published_recursion_agrees() -> None:
 
 
 def test_ridge_by_hand_and_without_rounding() -> None:
-    # x = -1, 1, y = -1, 1 and lam = 2: w = sum xy / (sum x^2 + lam) = 1/2; then (5, 3) is added and taken away.
+    # x = -1, 1, y = -1, 1 and lam = 2: w = sum xy / (sum x^2 + lam) = 1/2; then (5, 3) is added and
+    # taken away.
     x_NF, y_NG = torch.tensor([[-1.0], [1.0], [5.0]]), torch.tensor([[-1.0], [1.0], [3.0]])
     head = RidgeHead.fit(x_NF, y_NG, lam=2.0)
     head.remove(x_NF[2:], y_NG[2:])
@@ -141,7 +164,9 @@ def test_what_was_never_there_cannot_be_removed(case: str) -> None:
     x, y = NEVER[case] or (x_NF[:1], y_NG[:1].roll(1, dims=1))
     with pytest.raises(InputError, match=r"never in the statistics|far larger"):
         head.remove(x, y)
-    assert all(torch.equal(one, two) for one, two in zip(before, head.weights(), strict=True)), "a refusal changed it"
+    assert all(torch.equal(one, two) for one, two in zip(before, head.weights(), strict=True)), (
+        "a refusal changed it"
+    )
     head.remove(x_NF[:1], y_NG[:1])
     with pytest.raises(InputError, match="never in the statistics"):
         head.remove(x_NF[:1], y_NG[:1])  # a second time
@@ -167,8 +192,10 @@ def test_bad_statistics_are_refused() -> None:
 # The method
 
 OTHER_BATCHES = 2e-3
-"""Of the largest weight. Float32 features of batches of another size differ in their last digits, which the ridge enlarges
-where features nearly depend on one another: 2e-8 on one make of CPU, 8e-4 on another."""
+"""Of the largest weight. Float32 features of batches of another size differ in their last digits,
+which the ridge enlarges where features nearly depend on one another: 2e-8 on one make of CPU, 8e-4
+on another.
+"""
 
 
 def test_the_head_is_that_of_the_retain_set_and_the_rest_stays(case: Case) -> None:
@@ -185,7 +212,9 @@ def test_the_head_is_that_of_the_retain_set_and_the_rest_stays(case: Case) -> No
     scale = best_scale(RidgeHead.fit(x_NF, y_NG, ACU.ridge * len(x_NF)).left_out(x_NF, y_NG), y_NG)
     layer = classifier(after)
     largest = float(layer.weight.detach().abs().max())
-    assert torch.allclose(layer.weight.double(), scale * weight_GF, rtol=1e-4, atol=OTHER_BATCHES * largest)
+    assert torch.allclose(
+        layer.weight.double(), scale * weight_GF, rtol=1e-4, atol=OTHER_BATCHES * largest
+    )
     assert torch.allclose(layer.bias.double(), scale * bias_G, rtol=1e-4, atol=1e-4)
     assert not after.training
 
@@ -195,11 +224,18 @@ def test_what_is_left_of_the_network_is_useful_and_paid_for(class_case: Case) ->
     with torch.no_grad():
         before = model(test.image_BCHW)["logits"].argmax(1) == test.group_B
         after = ACU()(model, class_case.problem())(test.image_BCHW)["logits"]
-    assert float((after.argmax(1) == test.group_B).float().mean()) >= float(before.float().mean()) - 0.1
-    assert float(F.cross_entropy(after, test.group_B)) < math.log(4)  # better than knowing nothing: the scale is right
+    assert (
+        float((after.argmax(1) == test.group_B).float().mean())
+        >= float(before.float().mean()) - 0.1
+    )
+    # better than knowing nothing: the scale is right
+    assert float(F.cross_entropy(after, test.group_B)) < math.log(4)
     train = class_case.sets.train
     of_class = train.group_N == 1
-    given = class_case.problem(retain=train.subset(torch.where(~of_class)[0]), forget=train.subset(torch.where(of_class)[0]))
+    given = class_case.problem(
+        retain=train.subset(torch.where(~of_class)[0]),
+        forget=train.subset(torch.where(of_class)[0]),
+    )
     model = ACU()(class_case.model(), given)
     with torch.no_grad():
         logits = model(whole_batch(given.forget).image_BCHW)["logits"]
@@ -208,7 +244,9 @@ def test_what_is_left_of_the_network_is_useful_and_paid_for(class_case: Case) ->
     with pytest.raises(BudgetExceeded, match=r"over 0\.1 of retraining"):
         ACU()(class_case.model(), given)
     target = soft_targets(class_case.task, class_case.original, class_case.sets.forget)
-    assert torch.equal(target.argmax(1), class_case.sets.forget.group_N) and torch.equal(target.sum(1), target.amax(1))
+    assert torch.equal(target.argmax(1), class_case.sets.forget.group_N) and torch.equal(
+        target.sum(1), target.amax(1)
+    )
 
 
 @pytest.mark.parametrize("loss", ["ce", "ce+l1", "ordinal"])
@@ -216,19 +254,29 @@ def test_targets_are_those_of_the_loss(age_case: Case, loss: str) -> None:
     """d CE(z, t) / dz = softmax(z) - t: read off the loss itself at z = 0."""
     data = age_case.sets.forget
     batch, model = whole_batch(data), age_case.original
-    task = age_case.problem(recipe={"loss": loss, "smoothing": 0.0 if loss == "ordinal" else 0.2}).task
+    task = age_case.problem(
+        recipe={"loss": loss, "smoothing": 0.0 if loss == "ordinal" else 0.2}
+    ).task
     groups = len(task.edges) - 1
     logits = torch.zeros(len(data), groups, requires_grad=True)
     (gradient,) = torch.autograd.grad(
-        task.loss(model, {"age_logits": logits, "expected_age": batch.age_B[:, None] + AGE_SCALE}, batch).sum(), logits
+        task.loss(
+            model, {"age_logits": logits, "expected_age": batch.age_B[:, None] + AGE_SCALE}, batch
+        ).sum(),
+        logits,
     )
     assert torch.allclose(soft_targets(task, model, data).float(), 1 / groups - gradient, atol=1e-6)
 
 
 def test_the_scale_and_the_left_out_scores_by_their_definitions() -> None:
     y_NG = made(6)[1]
-    score_NG = 0.2 * y_NG + 0.3 * torch.rand(SAMPLES, GROUPS, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    loss = [float(-(y_NG * (scale * score_NG).log_softmax(1)).sum(1).mean()) for scale in torch.linspace(0, 60, 6001)]
+    score_NG = 0.2 * y_NG + 0.3 * torch.rand(
+        SAMPLES, GROUPS, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
+    loss = [
+        float(-(y_NG * (scale * score_NG).log_softmax(1)).sum(1).mean())
+        for scale in torch.linspace(0, 60, 6001)
+    ]
     best = 0.01 * loss.index(min(loss))
     assert 5 < best < 55 and best_scale(score_NG, y_NG) == pytest.approx(best, abs=0.02)
     assert best_scale(-y_NG, y_NG) == 0.0  # worse than nothing: nothing

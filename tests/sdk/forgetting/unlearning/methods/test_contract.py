@@ -26,14 +26,21 @@ AGES_ALONE = ("blindspot", "gaussian-amnesiac")
 NAMES = sorted(set(METHODS) - {"sisa"})  # which needs an original of its own: test_sisa.py
 BOTH = [name for name in NAMES if name not in AGES_ALONE]
 WHOLE_SETS = ("acu", "ssd", "ssd-label-free", "iau")
-"""Closed forms: nothing in them is random while the budget pays for whole sets, and nothing is repeated until it is gone."""
-OPTIONS = {name: {"alpha": "1.4"} for name in ("ssd", "ssd-label-free")}  # so few samples that no weight stands out more
-OPTIONS |= {name: {"batch_size": "16"} for name in ("fcs", "cfw", "prmq", "kde", "rni", "unsir", "laf", *AGES_ALONE)}
+"""Closed forms: nothing in them is random while the budget pays for whole sets, and nothing is
+repeated until it is gone.
+"""
+# so few samples that no weight stands out more
+OPTIONS = {name: {"alpha": "1.4"} for name in ("ssd", "ssd-label-free")}
+OPTIONS |= {
+    name: {"batch_size": "16"}
+    for name in ("fcs", "cfw", "prmq", "kde", "rni", "unsir", "laf", *AGES_ALONE)
+}
 BUDGET = 0.6
 RUNS = [
-    *((name, "class") for name in BOTH), *((name, "age") for name in AGES_ALONE),
+    *((name, "class") for name in BOTH),
+    *((name, "age") for name in AGES_ALONE),
     *(pytest.param(name, "age", marks=pytest.mark.long) for name in BOTH),
-]  # fmt: skip
+]
 
 
 def assert_usable(model: nn.Module) -> None:
@@ -78,19 +85,32 @@ def test_what_is_not_declared_is_not_read_and_one_sample_will_do(
     if name in AGES_ALONE and world_name == "class":
         return
     case, method = of(request, world_name), build_method(name, OPTIONS.get(name, {}))
-    forget = {"forget": case.sets.forget.subset([0])} if name not in OPTIONS or world_name == "age" else {}
+    forget = (
+        {"forget": case.sets.forget.subset([0])}
+        if name not in OPTIONS or world_name == "age"
+        else {}
+    )
     budget = None if name == "retrain" else BUDGET
     assert_usable(method(case.model(), case.problem(needs=method.needs, budget=budget, **forget)))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("cfw", "prmq", "unsir")])  # they read labels first
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name not in ("cfw", "prmq", "unsir")]
+)  # they read labels first
 def test_every_declared_set_is_read(request: pytest.FixtureRequest, name: str) -> None:
-    """So that nothing is declared that the method could do without, and the poison above is known to work."""
-    case, method = of(request, "age" if name in AGES_ALONE else "class"), build_method(name, OPTIONS.get(name, {}))
+    """So that nothing is declared that the method could do without, and the poison above is known
+    to work.
+    """
+    case, method = (
+        of(request, "age" if name in AGES_ALONE else "class"),
+        build_method(name, OPTIONS.get(name, {})),
+    )
     for need in {"retain data", "forget data", "validation data"} & set(method.needs):
         left = tuple(item for item in method.needs if item != need)
         with pytest.raises(AssertionError, match="was read"):
-            method(case.model(), case.problem(needs=left, budget=None if name == "retrain" else BUDGET))
+            method(
+                case.model(), case.problem(needs=left, budget=None if name == "retrain" else BUDGET)
+            )
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -100,7 +120,9 @@ def test_a_budget_below_one_step_is_refused(class_case: Case, name: str) -> None
 
 
 def without_labels(data: ImageSet) -> ImageSet:
-    return replace(data, age_N=torch.full_like(data.age_N, 99.0), group_N=torch.zeros_like(data.group_N))
+    return replace(
+        data, age_N=torch.full_like(data.age_N, 99.0), group_N=torch.zeros_like(data.group_N)
+    )
 
 
 def without_pixels(data: ImageSet) -> ImageSet:
@@ -110,29 +132,57 @@ def without_pixels(data: ImageSet) -> ImageSet:
 @pytest.mark.parametrize(
     ("name", "harm", "parts"),
     [
-        *((name, without_labels, ("forget",)) for name in ("blindspot", "gaussian-amnesiac", "lens", "folds")),
-        ("ssd-label-free", unlabelled, ("retain", "forget")), ("unsir", without_pixels, ("forget",)),
+        *(
+            (name, without_labels, ("forget",))
+            for name in ("blindspot", "gaussian-amnesiac", "lens", "folds")
+        ),
+        ("ssd-label-free", unlabelled, ("retain", "forget")),
+        ("unsir", without_pixels, ("forget",)),
     ],
-)  # fmt: skip
+)
 def test_what_they_leave_unread_makes_no_difference(
-    request: pytest.FixtureRequest, name: str, harm: Callable[[ImageSet], ImageSet], parts: tuple[str, ...]
+    request: pytest.FixtureRequest,
+    name: str,
+    harm: Callable[[ImageSet], ImageSet],
+    parts: tuple[str, ...],
 ) -> None:
-    case, method = of(request, "age" if name in AGES_ALONE else "class"), build_method(name, OPTIONS.get(name, {}))
-    harmed = {part: harm(data) for part, data in (("retain", case.sets.train), ("forget", case.sets.forget)) if part in parts}
-    one, other = (method(case.model(), case.problem(budget=BUDGET, **given)) for given in ({}, harmed))
+    case, method = (
+        of(request, "age" if name in AGES_ALONE else "class"),
+        build_method(name, OPTIONS.get(name, {})),
+    )
+    harmed = {
+        part: harm(data)
+        for part, data in (("retain", case.sets.train), ("forget", case.sets.forget))
+        if part in parts
+    }
+    one, other = (
+        method(case.model(), case.problem(budget=BUDGET, **given)) for given in ({}, harmed)
+    )
     assert not changed(one, other) and changed(case.original, one)
 
 
 def test_at_their_limits_they_are_finetuning_bit_for_bit(case: Case) -> None:
     tuned = Finetune(lr=1e-3)(case.model(), case.problem())
     assert changed(case.original, tuned)
-    for method in (CFk(k=len(layers(case.original)), lr=1e-3), L1Sparse(gamma=0.0, lr=1e-3), NegGradPlus(alpha=1.0, lr=1e-3)):
+    for method in (
+        CFk(k=len(layers(case.original)), lr=1e-3),
+        L1Sparse(gamma=0.0, lr=1e-3),
+        NegGradPlus(alpha=1.0, lr=1e-3),
+    ):
         unread = {"forget": poisoned(case.sets.forget)} if isinstance(method, NegGradPlus) else {}
         assert not changed(tuned, method(case.model(), case.problem(**unread))), method
 
 
 def test_what_the_registry_says_of_needs(class_case: Case) -> None:
-    for name in ("cfw", "prmq", "kde", "rni", "ct", "finetune", "retrain"):  # winners from the third place on among them
+    for name in (
+        "cfw",
+        "prmq",
+        "kde",
+        "rni",
+        "ct",
+        "finetune",
+        "retrain",
+    ):  # winners from the third place on among them
         assert "forget data" not in build_method(name).needs
     for name in AGES_ALONE:
         with pytest.raises(InputError, match="needs ages"):
@@ -141,20 +191,35 @@ def test_what_the_registry_says_of_needs(class_case: Case) -> None:
 
 STEPS = "lr=0 lr=nan lr=-1 batch_size=1 optimizer=lion"
 WRONG = {
-    "cf-k": f"{STEPS} k=0", "eu-k": f"{STEPS} k=0", "neggrad": f"{STEPS} ceiling=0 ceiling=nan",
+    "cf-k": f"{STEPS} k=0",
+    "eu-k": f"{STEPS} k=0",
+    "neggrad": f"{STEPS} ceiling=0 ceiling=nan",
     "rurk": f"{STEPS} epsilon=-0.1 epsilon=nan copies=0",
-    "neggrad+": f"{STEPS} alpha=1.1 alpha=nan ceiling=-1", "scrub": f"{STEPS} alpha=-1 gamma=nan temperature=0 rounds=0",
-    "scrub+r": f"{STEPS} samples=0", "salun": f"{STEPS} ratio=0 ratio=1.5 alpha=-0.1", "l1-sparse": f"{STEPS} gamma=-1e-4",
-    "bad-teacher": f"{STEPS} retain_share=0 temperature=0 batch_size=2", "distil-to-delete": f"{STEPS} alpha=2 features=-1",
+    "neggrad+": f"{STEPS} alpha=1.1 alpha=nan ceiling=-1",
+    "scrub": f"{STEPS} alpha=-1 gamma=nan temperature=0 rounds=0",
+    "scrub+r": f"{STEPS} samples=0",
+    "salun": f"{STEPS} ratio=0 ratio=1.5 alpha=-0.1",
+    "l1-sparse": f"{STEPS} gamma=-1e-4",
+    "bad-teacher": f"{STEPS} retain_share=0 temperature=0 batch_size=2",
+    "distil-to-delete": f"{STEPS} alpha=2 features=-1",
     "folds": f"{STEPS} weight=-1 weight=101 weight=nan forget_size=0",
     "lens": f"{STEPS} lenses=0 lenses=65 strength=0 strength=65 weight=-1 weight=101 weight=nan clear=-0.1 clear=1.1"
     " forget_size=0",
-    **dict.fromkeys(("finetune", "short-retrain", "ct"), "lr=0 lr=-1 lr=nan lr=inf batch_size=0 batch_size=-4"),
-    "msg": "lr=0 lr=-1 lr=nan lr=inf batch_size=0 batch_size=-4 ratio=0 ratio=1 ratio=nan keep=-0.1 keep=1.5",
-    **dict.fromkeys(("fcs", "cfw", "prmq", "kde", "rni", "unsir", "iau", "laf", *AGES_ALONE), "lr=0 lr=nan lr=-1"),
+    **dict.fromkeys(
+        ("finetune", "short-retrain", "ct"), "lr=0 lr=-1 lr=nan lr=inf batch_size=0 batch_size=-4"
+    ),
+    "msg": (
+        "lr=0 lr=-1 lr=nan lr=inf batch_size=0 batch_size=-4 ratio=0 ratio=1 ratio=nan keep=-0.1 "
+        "keep=1.5"
+    ),
+    **dict.fromkeys(
+        ("fcs", "cfw", "prmq", "kde", "rni", "unsir", "iau", "laf", *AGES_ALONE),
+        "lr=0 lr=nan lr=-1",
+    ),
     **dict.fromkeys(("ssd", "ssd-label-free"), "alpha=0 alpha=nan alpha=-1"),
-    "acu": "ridge=0 ridge=1e308 ridge=1e-320 ridge=nan ridge=-1 batch_size=0", "sisa": "shards=0 slices=0 shards=100 slices=-1",
-}  # fmt: skip
+    "acu": "ridge=0 ridge=1e308 ridge=1e-320 ridge=nan ridge=-1 batch_size=0",
+    "sisa": "shards=0 slices=0 shards=100 slices=-1",
+}
 
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"retrain"}))

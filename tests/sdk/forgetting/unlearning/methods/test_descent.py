@@ -1,4 +1,6 @@
-"""Methods that train on what is kept and climb on what is not: CF-k, EU-k, L1-sparse, NegGrad, NegGrad+, RURK and IAU."""
+"""Methods that train on what is kept and climb on what is not: CF-k, EU-k, L1-sparse, NegGrad,
+NegGrad+, RURK and IAU.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,11 @@ def test_one_layer_is_the_classifier_and_more_than_all_are_refused(case: Case) -
 def names_of(model: nn.Module, k: int) -> set[str]:
     """Weights and buffers of the last k layers."""
     kept = last(model, k)
-    named = [(name, module) for name, module in model.named_modules() if any(module is item for item in kept)]
+    named = [
+        (name, module)
+        for name, module in model.named_modules()
+        if any(module is item for item in kept)
+    ]
     return {f"{name}.{key}" for name, module in named for key in module.state_dict()}
 
 
@@ -69,7 +75,9 @@ def test_the_last_layers_are_those_of_an_untrained_network(case: Case) -> None:
 
 
 def test_the_rest_stays_bit_for_bit(case: Case) -> None:
-    """Running statistics included: those of the last layers were counted anew, all others are the original's."""
+    """Running statistics included: those of the last layers were counted anew, all others are the
+    original's.
+    """
     names = names_of(case.original, 2)
     assert any("running_var" in name for name in names)
     model = EUk(k=2)(case.model(), case.problem())
@@ -114,12 +122,17 @@ def test_it_makes_more_weights_tiny(class_case: Case) -> None:
 @pytest.mark.parametrize("quantile", [1.0, 0.5])
 def test_neggrad_one_step_is_the_formula(class_case: Case, quantile: float) -> None:
     """Only samples below the ceiling pull; where none is below, nothing moves."""
-    batch, loss_N = whole_batch(class_case.sets.forget), losses(class_case.model(), class_case.sets.forget)
+    batch, loss_N = (
+        whole_batch(class_case.sets.forget),
+        losses(class_case.model(), class_case.sets.forget),
+    )
     below = loss_N <= loss_N.quantile(quantile)
     assert 0 < int(below.sum()) == pytest.approx(quantile * len(below), abs=1)
 
     def ascent(model: nn.Module) -> Tensor:
-        loss_B = F.cross_entropy(model.eval()(batch.image_BCHW)["logits"], batch.group_B, reduction="none")
+        loss_B = F.cross_entropy(
+            model.eval()(batch.image_BCHW)["logits"], batch.group_B, reduction="none"
+        )
         return -loss_B[below].sum() / len(below)
 
     ceiling = math.inf if quantile == 1.0 else float(loss_N.quantile(quantile) + 1e-6) / math.log(4)
@@ -130,7 +143,10 @@ def test_neggrad_one_step_is_the_formula(class_case: Case, quantile: float) -> N
     if quantile < 1.0:
         still = class_case.sets.forget.subset((~below).nonzero()[:, 0])
         given = class_case.problem(recipe=PLAIN, forget=still, compute=len(still))
-        assert not changed(class_case.original, NegGrad(ceiling=ceiling, optimizer="sgd")(class_case.model(), given))
+        assert not changed(
+            class_case.original,
+            NegGrad(ceiling=ceiling, optimizer="sgd")(class_case.model(), given),
+        )
 
 
 def test_it_raises_the_forget_loss_and_leaves_batch_norm_alone(case: Case) -> None:
@@ -144,8 +160,12 @@ def test_a_long_ascent_ends_near_the_ceiling(class_case: Case) -> None:
     """Momentum carries it past, but not away as it does the published one."""
     compute = 70 * len(class_case.sets.forget)
     held = NegGrad(lr=1e-4)(class_case.model(), class_case.problem(compute=compute))
-    free = NegGrad(lr=1e-4, ceiling=math.inf)(class_case.model(), class_case.problem(compute=compute))
-    bounded, unbounded = (float(losses(model, class_case.sets.forget).mean()) for model in (held, free))
+    free = NegGrad(lr=1e-4, ceiling=math.inf)(
+        class_case.model(), class_case.problem(compute=compute)
+    )
+    bounded, unbounded = (
+        float(losses(model, class_case.sets.forget).mean()) for model in (held, free)
+    )
     assert math.log(4) < bounded < 2 * math.log(4)
     assert unbounded > 4 * math.log(4)
 
@@ -169,7 +189,10 @@ def test_neggrad_plus_one_step_is_the_formula(class_case: Case, alpha: float) ->
     alone = class_case.model().train()
     alone(down.image_BCHW)
     statistics = [name for name in model.state_dict() if "running" in name]
-    assert all(torch.allclose(model.state_dict()[name], alone.state_dict()[name], atol=1e-6) for name in statistics)
+    assert all(
+        torch.allclose(model.state_dict()[name], alone.state_dict()[name], atol=1e-6)
+        for name in statistics
+    )
 
 
 @pytest.mark.long
@@ -188,7 +211,8 @@ def test_neighbours_lie_in_the_cube_and_among_the_images() -> None:
     assert torch.equal(near[:5], image)
     away = near[5:] - image.repeat(3, 1, 1, 1)
     assert float(away.abs().max()) <= 0.1 + 1e-6
-    assert float(away.abs().mean()) == pytest.approx(0.05, rel=0.1)  # of a uniform draw; the edges of [0, 1] cut a little
+    # of a uniform draw; the edges of [0, 1] cut a little
+    assert float(away.abs().mean()) == pytest.approx(0.05, rel=0.1)
     assert float(near.min()) >= 0.0 and float(near.max()) <= 1.0
     assert not torch.equal(near[5:10], near[10:15])
     assert torch.equal(near, neighbourhood(image, 0.1, 3, torch.Generator().manual_seed(1)))
@@ -209,20 +233,30 @@ def test_rurk_one_step_is_the_formula(class_case: Case, epsilon: float, copies: 
         return 0.7 * kept - 0.3 * gone
 
     compute = len(retain) + (1 + copies) * len(forget)
-    method = RURK(epsilon=epsilon, copies=copies, alpha=0.7, lr=0.1, ceiling=math.inf, optimizer="sgd")
-    model = method(class_case.model(), class_case.problem(recipe=PLAIN, retain=retain, compute=compute))
+    method = RURK(
+        epsilon=epsilon, copies=copies, alpha=0.7, lr=0.1, ceiling=math.inf, optimizer="sgd"
+    )
+    model = method(
+        class_case.model(), class_case.problem(recipe=PLAIN, retain=retain, compute=compute)
+    )
     assert_weights(model, sgd_step(class_case.original, loss, 0.1), class_case.original)
     if epsilon == 0.0:  # the copies are the sample itself
         plain = NegGradPlus(alpha=0.7, lr=0.1, ceiling=math.inf, optimizer="sgd")
         given = class_case.problem(recipe=PLAIN, retain=retain, compute=len(retain) + len(forget))
-        assert_weights(model, dict(plain(class_case.model(), given).named_parameters()), class_case.original)
+        assert_weights(
+            model, dict(plain(class_case.model(), given).named_parameters()), class_case.original
+        )
 
 
 @pytest.mark.long
 def test_neighbours_are_unlearned(class_case: Case) -> None:
     forget = class_case.sets.forget
-    noise = torch.randint(-12, 13, forget.image_NCHW.shape, generator=torch.Generator().manual_seed(9))
-    beside = replace(forget, image_NCHW=(forget.image_NCHW.int() + noise).clamp(0, 255).to(torch.uint8))
+    noise = torch.randint(
+        -12, 13, forget.image_NCHW.shape, generator=torch.Generator().manual_seed(9)
+    )
+    beside = replace(
+        forget, image_NCHW=(forget.image_NCHW.int() + noise).clamp(0, 255).to(torch.uint8)
+    )
     model = RURK(alpha=0.8, epsilon=0.05)(class_case.model(), class_case.problem(compute=1200))
     assert losses(model, beside).mean() > 1.2 * losses(class_case.model(), beside).mean()
 
@@ -233,14 +267,19 @@ def test_the_step_equals_autograd(case: Case) -> None:
     unlearned = IAU(lr=0.05)(case.model(), given)
 
     def difference(model: torch.nn.Module) -> torch.Tensor:
-        losses = [given.task.loss(model, model(batch.image_BCHW), batch).mean() for batch in map(whole_batch, (retain, forget))]
+        losses = [
+            given.task.loss(model, model(batch.image_BCHW), batch).mean()
+            for batch in map(whole_batch, (retain, forget))
+        ]
         return losses[0] - losses[1]
 
     assert_weights(unlearned, sgd_step(case.model(), difference, lr=0.05), case.original)
     assert (given.meter.spent.forward, given.meter.spent.backward) == (37, 37)
 
 
-def test_buffers_stay_the_forget_loss_rises_more_and_a_short_budget_reads_less(case: Case, class_case: Case) -> None:
+def test_buffers_stay_the_forget_loss_rises_more_and_a_short_budget_reads_less(
+    case: Case, class_case: Case
+) -> None:
     given = case.problem(budget=None)
     before, after = case.model(), IAU(lr=1e-3)(case.model(), given)
     assert changed(before, after) <= {name for name, _ in after.named_parameters()}
@@ -252,6 +291,7 @@ def test_buffers_stay_the_forget_loss_rises_more_and_a_short_budget_reads_less(c
 
     gap = [loss(model, "forget") - loss(model, "retain") for model in (before, after)]
     assert gap[1] > gap[0]
-    given = class_case.problem(budget=0.1)  # 57.6 passes: 9 of 16 to forget at half of it, then 10 of 80 to keep
+    # 57.6 passes: 9 of 16 to forget at half of it, then 10 of 80 to keep
+    given = class_case.problem(budget=0.1)
     IAU()(class_case.model(), given)
     assert given.meter.spent.forward == pytest.approx(19, abs=1)

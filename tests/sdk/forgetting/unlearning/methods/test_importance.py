@@ -1,4 +1,6 @@
-"""SSD with labels and without, against its formula and a loop over samples; LAF's losses and VAEs by hand."""
+"""SSD with labels and without, against its formula and a loop over samples; LAF's losses and VAEs
+by hand.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,20 @@ def test_dampening_golden() -> None:
     net = nn.Linear(3, 1, bias=False)
     with torch.no_grad():
         net.weight.copy_(torch.tensor([[1.0, 2.0, -4.0]]))
-    forget, everything = {"weight": torch.tensor([[8.0, 1.0, 5.0]])}, {"weight": torch.tensor([[2.0, 1.0, 1.0]])}
+    forget, everything = (
+        {"weight": torch.tensor([[8.0, 1.0, 5.0]])},
+        {"weight": torch.tensor([[2.0, 1.0, 1.0]])},
+    )
     assert dampen(net, forget, everything, alpha=2.0, dampening=1.0) == 2
     assert net.weight.tolist() == [[0.25, 2.0, pytest.approx(-0.8)]]  # 1 * 2/8, kept, -4 * 1/5
     net = nn.Linear(2, 1, bias=False)
     before = net.weight.detach().clone()
-    forget, everything = {"weight": torch.tensor([[3.0, 0.0]])}, {"weight": torch.tensor([[1.0, 0.0]])}
-    dampen(net, forget, everything, alpha=2.0, dampening=5.0)  # lambda F / F_f = 5/3 is held at 1; 0 > 0 is not selected
+    forget, everything = (
+        {"weight": torch.tensor([[3.0, 0.0]])},
+        {"weight": torch.tensor([[1.0, 0.0]])},
+    )
+    # lambda F / F_f = 5/3 is held at 1; 0 > 0 is not selected
+    dampen(net, forget, everything, alpha=2.0, dampening=5.0)
     assert torch.equal(net.weight, before)
 
 
@@ -50,7 +59,9 @@ def test_fisher_equals_a_loop_over_samples(case: Case) -> None:
     slow = {name: torch.zeros_like(value) for name, value in named.items()}
     for index in range(5):
         batch = data.batch(torch.tensor([index]))
-        gradients = torch.autograd.grad(measure(model(batch.image_BCHW), batch)[0], list(named.values()))
+        gradients = torch.autograd.grad(
+            measure(model(batch.image_BCHW), batch)[0], list(named.values())
+        )
         for name, gradient in zip(named, gradients, strict=True):
             slow[name] += gradient.square() / 5
     for name, value in slow.items():
@@ -64,9 +75,13 @@ def test_importance_closed_form_and_over_all_data(class_case: Case) -> None:
     # d ||W x||^2 / dW = 2 (W x) x^T.
     model, data = Linear(), unlabelled(coloured(6, seed=4))
     given = class_case.problem()
-    found = importance(model, given, data, lambda outputs, _: outputs["logits"].square().sum(dim=1), power=1.0)
+    found = importance(
+        model, given, data, lambda outputs, _: outputs["logits"].square().sum(dim=1), power=1.0
+    )
     x_N3 = (data.image_NCHW.float() / 255).mean(dim=(2, 3))
-    expected = torch.stack([(2 * (model.classifier.weight @ x)[:, None] * x[None, :]).abs() for x in x_N3]).mean(dim=0)
+    expected = torch.stack(
+        [(2 * (model.classifier.weight @ x)[:, None] * x[None, :]).abs() for x in x_N3]
+    ).mean(dim=0)
     assert torch.allclose(found["classifier.weight"], expected, rtol=1e-4)
     # F = (n_r F_r + n_f F_f) / n, from one pass over each set.
     forget, retain = class_case.sets.forget.subset(range(4)), class_case.sets.train.subset(range(6))
@@ -76,16 +91,22 @@ def test_importance_closed_form_and_over_all_data(class_case: Case) -> None:
     _, everything = forget_and_all(class_case.model(), given, measure, power=2.0)
     parts = [importance(class_case.model(), given, data, measure) for data in (union, forget)]
     for name, value in everything.items():
-        assert torch.allclose(value, (6 * parts[0][name] + 4 * parts[1][name]) / 10, rtol=1e-4, atol=1e-9), name
+        assert torch.allclose(
+            value, (6 * parts[0][name] + 4 * parts[1][name]) / 10, rtol=1e-4, atol=1e-9
+        ), name
 
 
 @pytest.mark.parametrize("method", [SSD(alpha=1e9), LabelFreeSSD(alpha=1e9)])
-def test_an_alpha_that_selects_nothing_is_refused(class_case: Case, method: SSD | LabelFreeSSD) -> None:
+def test_an_alpha_that_selects_nothing_is_refused(
+    class_case: Case, method: SSD | LabelFreeSSD
+) -> None:
     """The model would be handed back as it came; the advice is an alpha that selects something."""
     with pytest.raises(InputError, match="nothing would be forgotten") as refusal:
         method(class_case.model(), class_case.problem(budget=None))
     most = float(refusal.value.fix.rpartition(" ")[2])
-    changing = replace(method, alpha=0.95 * most)(class_case.model(), class_case.problem(budget=None))
+    changing = replace(method, alpha=0.95 * most)(
+        class_case.model(), class_case.problem(budget=None)
+    )
     assert changed(snapshot(class_case.original), changing)
 
 
@@ -94,14 +115,21 @@ def test_smaller_alphas_shrink_more_and_short_budgets_read_less(class_case: Case
     shrunk = SSD(alpha=1.0)(class_case.model(), class_case.problem(budget=None))
     moved = changed(before, shrunk)
     assert moved and moved <= {name for name, _ in shrunk.named_parameters()}  # no buffer
-    assert all(bool((value.abs() <= before[name].abs()).all()) for name, value in shrunk.named_parameters())
+    assert all(
+        bool((value.abs() <= before[name].abs()).all()) for name, value in shrunk.named_parameters()
+    )
     given = class_case.problem(budget=None)
     forget, everything = forget_and_all(class_case.model(), given, loss_of(class_case), power=2.0)
-    counts = [dampen(class_case.model(), forget, everything, alpha, 1.0) for alpha in (1.0, 2.0, 4.0, 6.01)]
+    counts = [
+        dampen(class_case.model(), forget, everything, alpha, 1.0)
+        for alpha in (1.0, 2.0, 4.0, 6.01)
+    ]
     assert counts == sorted(counts, reverse=True) and counts[0] > counts[2]
     assert counts[3] == 0  # n / n_f = 96 / 16 = 6 cannot be exceeded
     given = class_case.problem(budget=0.1)  # 0.1 * 0.8 * 3 epochs * 80 samples * 3 = 57.6 passes
-    assert sample_within(given, class_case.sets.train, 1.0, 3.0).ids != class_case.sets.train.ids[:19]
+    assert (
+        sample_within(given, class_case.sets.train, 1.0, 3.0).ids != class_case.sets.train.ids[:19]
+    )
     assert len(sample_within(given, class_case.sets.train, 1.0, 3.0)) == 19
     assert len(sample_within(given, class_case.sets.train, 0.5, 3.0)) == 9
     assert len(sample_within(given, class_case.sets.train, 1.0, 0.1)) == 80
@@ -122,7 +150,11 @@ class Linear(nn.Module):
 
 def test_goldens() -> None:
     kept, kept0 = torch.tensor([[1.0, 0.0]]), torch.tensor([[3.0, 3.0]])  # cos = 1 / sqrt 2
-    gone, gone0 = torch.eye(2), torch.tensor([[2.0, 0.0], [5.0, 0.0]])  # cos = 1 and 0, so d = 0 and 1
+    # cos = 1 and 0, so d = 0 and 1
+    gone, gone0 = (
+        torch.eye(2),
+        torch.tensor([[2.0, 0.0], [5.0, 0.0]]),
+    )
     expected = (1 - 0.5**0.5) - math.log(1 + math.exp(1 / 0.5))
     assert float(alignment(kept, kept0, gone, gone0, 0.5)) == pytest.approx(expected, rel=1e-5)
     vae = VAE(3)
@@ -130,7 +162,8 @@ def test_goldens() -> None:
         for parameter in vae.parameters():
             parameter.zero_()  # reconstructs 0
     assert bounded(vae, torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])).tolist() == [0.0, 0.75]
-    # mu = 0, log var = 2 for every latent and a decoder of zeros: ||z||^2 + 0.025 * LATENT * (e^2 - 1 - 2) / 2.
+    # mu = 0, log var = 2 for every latent and a decoder of zeros: ||z||^2 + 0.025 * LATENT * (e^2 -
+    # 1 - 2) / 2.
     vae = VAE(4)
     with torch.no_grad():
         for parameter in vae.parameters():
@@ -145,7 +178,10 @@ def test_goldens() -> None:
 def test_a_vae_knows_what_it_was_fitted_to_and_is_charged_by_operations(class_case: Case) -> None:
     draw = torch.Generator().manual_seed(0)
     basis = torch.randn(2, 20, generator=draw)
-    seen, other = torch.randn(200, 2, generator=draw) @ basis, 3 * torch.randn(200, 20, generator=draw)
+    seen, other = (
+        torch.randn(200, 2, generator=draw) @ basis,
+        3 * torch.randn(200, 20, generator=draw),
+    )
     torch.manual_seed(0)
     vae = fit_vae(seen, class_case.problem(budget=None), class_case.model(), 200, 1.0)
     assert not any(parameter.requires_grad for parameter in vae.parameters())
@@ -159,7 +195,11 @@ def test_a_vae_knows_what_it_was_fitted_to_and_is_charged_by_operations(class_ca
         assert isinstance(module, (nn.Conv2d, nn.Linear))
         macs += output[0].numel() * module.weight[0].numel()
 
-    handles = [m.register_forward_hook(count) for m in model.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
+    handles = [
+        m.register_forward_hook(count)
+        for m in model.modules()
+        if isinstance(m, (nn.Conv2d, nn.Linear))
+    ]
     with torch.no_grad():
         model(torch.zeros(1, 3, 32, 32))
     for handle in handles:
@@ -188,11 +228,15 @@ def test_classifier_and_statistics_stay_and_forget_embeddings_move_most(class_ca
     torch.manual_seed(0)
     model = LAF(batch_size=8, lr=1e-3)(class_case.model(), given)
     moved = changed(class_case.original, model)
-    assert not any(name.startswith("classifier") or "running" in name for name in moved) and len(moved) > 30
+    assert (
+        not any(name.startswith("classifier") or "running" in name for name in moved)
+        and len(moved) > 30
+    )
     distance = {}
     for name in ("retain", "forget"):
         now, before = (
-            embed(net, class_case.problem(budget=None), getattr(given, name)) for net in (model, class_case.original)
+            embed(net, class_case.problem(budget=None), getattr(given, name))
+            for net in (model, class_case.original)
         )
         distance[name] = float((1 - torch.cosine_similarity(now, before)).mean())
     assert distance["forget"] > distance["retain"]

@@ -27,7 +27,9 @@ def distance(student: nn.Module, teacher: nn.Module, data: ImageSet) -> float:
     """Mean KL(teacher || student) in eval mode."""
     image = whole_batch(data).image_BCHW
     with torch.no_grad():
-        return float(divergence(student.eval()(image)["logits"], teacher.eval()(image)["logits"]).mean())
+        return float(
+            divergence(student.eval()(image)["logits"], teacher.eval()(image)["logits"]).mean()
+        )
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,9 @@ def distance(student: nn.Module, teacher: nn.Module, data: ImageSet) -> float:
         (6, 0.0, 2, 2, ["+---", "+---"]),  # a tiny forget set still has its turn
     ],
 )
-def test_turns_golden(steps: int, ratio: float, rounds: int, rising: int, expected: list[str]) -> None:
+def test_turns_golden(
+    steps: int, ratio: float, rounds: int, rising: int, expected: list[str]
+) -> None:
     assert turns(steps, ratio, rounds, rising) == expected
 
 
@@ -57,7 +61,9 @@ def test_longest_fits_and_no_longer_one_does(left: int, price: float) -> None:
 
 
 def test_max_then_min_step_are_the_formula(class_case: Case) -> None:
-    """Student and teacher agree at first: the max step finds no gradient, and the min step is half a cosine on."""
+    """Student and teacher agree at first: the max step finds no gradient, and the min step is half
+    a cosine on.
+    """
     retain = class_case.sets.train.subset(range(24))
     batch = whole_batch(retain)
     teacher = class_case.model()
@@ -120,14 +126,18 @@ def test_the_samples_that_are_compared_and_their_losses(class_case: Case) -> Non
     assert sorted(set(alike.group_N.tolist())) == [0, 2]
     assert len(alike) == int(torch.isin(validation.group_N, torch.tensor([0, 2])).sum())
     assert 1 <= len(SCRUBR(samples=5).some(validation, forget)) <= 5
-    other = class_case.sets.validation.subset((class_case.sets.validation.group_N == 1).nonzero()[:, 0])
+    other = class_case.sets.validation.subset(
+        (class_case.sets.validation.group_N == 1).nonzero()[:, 0]
+    )
     with pytest.raises(InputError, match="no validation sample"):
         SCRUBR()(class_case.model(), class_case.problem(validation=other))
     with pytest.raises(InputError, match="max_rounds=4"):
         build_method("scrub", {"rounds": "3", "max_rounds": "4"})
     problem, model = class_case.problem(), class_case.model().train()
     found = scrub_r.losses(model, problem, class_case.sets.validation)
-    assert torch.allclose(found, slow_losses(class_case.model(), class_case.sets.validation), atol=1e-5)
+    assert torch.allclose(
+        found, slow_losses(class_case.model(), class_case.sets.validation), atol=1e-5
+    )
     assert model.training
     assert (problem.meter.spent.forward, problem.meter.spent.backward) == (24, 0)
 
@@ -138,14 +148,20 @@ def test_goldens_of_the_round() -> None:
     assert closest([3.0], -1.0) == 0
     # Class 0 is 3/4 of the forget set, class 1 a quarter: .75 * mean(1, 3) + .25 * 6.
     loss, group = torch.tensor([1.0, 3.0, 6.0]), torch.tensor([0, 0, 1])
-    assert matched_mean(loss, group, torch.tensor([0, 0, 1, 0])) == pytest.approx(0.75 * 2 + 0.25 * 6)
+    assert matched_mean(loss, group, torch.tensor([0, 0, 1, 0])) == pytest.approx(
+        0.75 * 2 + 0.25 * 6
+    )
     # A class without validation samples leaves its weight to the others.
-    assert matched_mean(loss, group, torch.tensor([0, 0, 1, 1, 5, 5])) == pytest.approx(0.5 * 2 + 0.5 * 6)
+    assert matched_mean(loss, group, torch.tensor([0, 0, 1, 1, 5, 5])) == pytest.approx(
+        0.5 * 2 + 0.5 * 6
+    )
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("reference", [0.1, 0.52, 0.75, 5.0])
-def test_it_goes_back_to_the_closest_round(class_case: Case, monkeypatch: pytest.MonkeyPatch, reference: float) -> None:
+def test_it_goes_back_to_the_closest_round(
+    class_case: Case, monkeypatch: pytest.MonkeyPatch, reference: float
+) -> None:
     scripted = [0.1, 0.4, 0.9, 0.6, 0.7]
     states: list[State] = []
 
@@ -159,7 +175,9 @@ def test_it_goes_back_to_the_closest_round(class_case: Case, monkeypatch: pytest
     model = SCRUBR()(class_case.model(), class_case.problem(budget=3.0))
     right = {0.1: 0, 0.52: 3, 0.75: 4, 5.0: 2}[reference]
     assert len(states) == 5
-    assert [bool(changed(state, model)) for state in states] == [number != right for number in range(5)]
+    assert [bool(changed(state, model)) for state in states] == [
+        number != right for number in range(5)
+    ]
 
 
 def test_the_last_round_is_scrub(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

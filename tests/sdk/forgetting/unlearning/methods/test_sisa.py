@@ -53,7 +53,9 @@ class Small(nn.Module):
 
 
 class SmallTask(ClassTask):
-    """Of `Small`, which keeps a count of its training data beside its weights, as the age predictor does."""
+    """Of `Small`, which keeps a count of its training data beside its weights, as the age predictor
+    does.
+    """
 
     def build(self, train: SampleSet) -> nn.Module:
         model = Small()
@@ -65,7 +67,11 @@ class SmallTask(ClassTask):
         model.counted.copy_(torch.tensor([len(retain), int(labelled(retain).group_N.sum())]))
 
 
-TASK, DATA, METHOD = SmallTask.of(RECIPE, classes=4), coloured(COUNT, seed=1), SISA(shards=SHARDS, slices=SLICES)
+TASK, DATA, METHOD = (
+    SmallTask.of(RECIPE, classes=4),
+    coloured(COUNT, seed=1),
+    SISA(shards=SHARDS, slices=SLICES),
+)
 PLAN = ShardPlan(shards=SHARDS, slices=SLICES, seed=3)
 
 
@@ -73,9 +79,14 @@ def given(retain: ImageSet, seed: int = 3, budget: float | None = None) -> Forge
     passes = RECIPE.epochs * len(retain)
     cost = RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e6), source="test")
     return ForgetProblem(
-        retain=retain, forget=DATA.subset([]), validation=DATA.subset([]), task=TASK,
-        meter=Meter(cost, budget), seed=seed, generator=torch.Generator().manual_seed(seed),
-    )  # fmt: skip
+        retain=retain,
+        forget=DATA.subset([]),
+        validation=DATA.subset([]),
+        task=TASK,
+        meter=Meter(cost, budget),
+        seed=seed,
+        generator=torch.Generator().manual_seed(seed),
+    )
 
 
 def without(ids: set[str]) -> ImageSet:
@@ -89,7 +100,11 @@ def same(one: SisaEnsemble, other: SisaEnsemble) -> bool:
     theirs = [other.state_dict(), *(state for states in other.checkpoints for state in states)]
     assert len(mine) == len(theirs) == 1 + SHARDS * (SLICES - 1)
     assert all(left.keys() == right.keys() for left, right in zip(mine, theirs, strict=True))
-    equal = all(torch.equal(left[name], right[name]) for left, right in zip(mine, theirs, strict=True) for name in left)
+    equal = all(
+        torch.equal(left[name], right[name])
+        for left, right in zip(mine, theirs, strict=True)
+        for name in left
+    )
     return equal and one.parts == other.parts
 
 
@@ -101,7 +116,9 @@ def ensemble() -> SisaEnsemble:
 def in_part(shard: int, number: int | None = None, count: int | None = None) -> set[str]:
     """Ids of one slice of a shard, or of the whole shard."""
     slices = PLAN.parts(DATA.ids)[shard]
-    found = [sample for index, ids in enumerate(slices) if number in (None, index) for sample in ids]
+    found = [
+        sample for index, ids in enumerate(slices) if number in (None, index) for sample in ids
+    ]
     return set(found[:count])
 
 
@@ -119,7 +136,9 @@ REQUESTS = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("request_name", REQUESTS)
-def test_unlearning_equals_training_without_bit_for_bit(ensemble: SisaEnsemble, request_name: str) -> None:
+def test_unlearning_equals_training_without_bit_for_bit(
+    ensemble: SisaEnsemble, request_name: str
+) -> None:
     gone = REQUESTS[request_name]
     assert gone
     problem = given(without(gone), seed=99)  # the seed of the forget step must not matter
@@ -132,7 +151,9 @@ def test_unlearning_equals_training_without_bit_for_bit(ensemble: SisaEnsemble, 
     for sample in gone:
         touched[PLAN.place(sample)[0]].append(PLAN.place(sample)[1])
     parts = PLAN.parts(problem.retain.ids)
-    passes = sum(stage_passes(PLAN, RECIPE, parts[shard], min(slices)) for shard, slices in touched.items())
+    passes = sum(
+        stage_passes(PLAN, RECIPE, parts[shard], min(slices)) for shard, slices in touched.items()
+    )
     assert (problem.meter.spent.forward, problem.meter.spent.backward) == (passes, passes)
     for shard in set(range(SHARDS)) - set(touched):
         one, other = unlearned.members[shard].state_dict(), ensemble.members[shard].state_dict()
@@ -152,13 +173,21 @@ def test_the_training_seed_and_every_part_matter(ensemble: SisaEnsemble) -> None
     first, second = in_part(0, 1, 1), in_part(0, 0, 1) | in_part(2, 2, 1)
     model = METHOD(copy.deepcopy(ensemble), given(without(first)))
     model = METHOD(model, given(without(first | second)))
-    assert isinstance(model, SisaEnsemble) and same(model, METHOD.train(given(without(first | second))))
+    assert isinstance(model, SisaEnsemble) and same(
+        model, METHOD.train(given(without(first | second)))
+    )
 
 
-@pytest.mark.parametrize("missing", [in_part(1, 0), in_part(1)], ids=["an empty first slice", "an empty shard"])
+@pytest.mark.parametrize(
+    "missing", [in_part(1, 0), in_part(1)], ids=["an empty first slice", "an empty shard"]
+)
 def test_shards_without_data_know_nothing_of_other_shards(missing: set[str]) -> None:
-    model = METHOD(METHOD.train(given(without(missing))), given(without(missing | in_part(0, 0, 1))))
-    assert isinstance(model, SisaEnsemble) and same(model, METHOD.train(given(without(missing | in_part(0, 0, 1)))))
+    model = METHOD(
+        METHOD.train(given(without(missing))), given(without(missing | in_part(0, 0, 1)))
+    )
+    assert isinstance(model, SisaEnsemble) and same(
+        model, METHOD.train(given(without(missing | in_part(0, 0, 1))))
+    )
 
 
 def test_ages_are_unlearned_bit_for_bit_too(age_case: Case) -> None:
@@ -172,7 +201,10 @@ def test_ages_are_unlearned_bit_for_bit_too(age_case: Case) -> None:
     kept = train.subset(range(1, 24))
     original, scratch = method.train(problem(train)), method.train(problem(kept))
     unlearned = method(copy.deepcopy(original), problem(kept))
-    assert all(torch.equal(value, scratch.state_dict()[name]) for name, value in unlearned.state_dict().items())
+    assert all(
+        torch.equal(value, scratch.state_dict()[name])
+        for name, value in unlearned.state_dict().items()
+    )
     shard = ShardPlan(shards=2, slices=1, seed=0).place(train.ids[0])[0]
     before, after = (model.members[shard] for model in (original, unlearned))  # type: ignore[index,union-attr]
     assert isinstance(before, AgePredictor) and isinstance(after, AgePredictor)
@@ -181,29 +213,50 @@ def test_ages_are_unlearned_bit_for_bit_too(age_case: Case) -> None:
     assert said.logits_NG.shape == (23, 13) and float(abs(said.age_N).max()) < 100
 
 
-def test_the_ensemble_averages_probabilities_and_an_empty_shard_has_no_say(ensemble: SisaEnsemble) -> None:
+def test_the_ensemble_averages_probabilities_and_an_empty_shard_has_no_say(
+    ensemble: SisaEnsemble,
+) -> None:
     image = DATA.batch(torch.arange(6)).image_BCHW
     with torch.no_grad():
-        mean = torch.stack([member(image)["logits"].softmax(1) for member in ensemble.members]).mean(0)
+        mean = torch.stack(
+            [member(image)["logits"].softmax(1) for member in ensemble.members]
+        ).mean(0)
         said = ensemble(image)["logits"]
-    assert torch.allclose(said.exp(), mean, atol=1e-6) and torch.allclose(said.exp().sum(1), torch.ones(6), atol=1e-6)
+    assert torch.allclose(said.exp(), mean, atol=1e-6) and torch.allclose(
+        said.exp().sum(1), torch.ones(6), atol=1e-6
+    )
     model = METHOD(copy.deepcopy(ensemble), given(without(in_part(1))))
     assert isinstance(model, SisaEnsemble)
     image = DATA.batch(torch.arange(6)).image_BCHW
     with torch.no_grad():
-        mean = torch.stack([model.members[shard](image)["logits"].softmax(1) for shard in (0, 2)]).mean(0)
+        mean = torch.stack(
+            [model.members[shard](image)["logits"].softmax(1) for shard in (0, 2)]
+        ).mean(0)
         assert torch.allclose(model(image)["logits"].exp(), mean, atol=1e-6)
 
 
 def test_places_follow_from_the_id_alone_and_costs_are_those_in_the_docstring() -> None:
     plan = ShardPlan(shards=4, slices=5, seed=0)
-    whole, less = plan.parts(str(number) for number in range(2000)), plan.parts(str(number) for number in range(1, 2000))
+    whole, less = (
+        plan.parts(str(number) for number in range(2000)),
+        plan.parts(str(number) for number in range(1, 2000)),
+    )
     sizes = [len(ids) for slices in whole for ids in slices]
     assert sum(sizes) == 2000 and min(sizes) > 60 and max(sizes) < 150  # about 100 each
-    assert sum(one != two for left, right in zip(whole, less, strict=True) for one, two in zip(left, right, strict=True)) == 1
+    assert (
+        sum(
+            one != two
+            for left, right in zip(whole, less, strict=True)
+            for one, two in zip(left, right, strict=True)
+        )
+        == 1
+    )
     assert ShardPlan(shards=1, slices=1, seed=0).place("a") == (0, 0)
     # SHA-256 of "a" begins with ca978112ca1bbdca.
-    assert ShardPlan(shards=10, slices=7, seed=0).place("a") == (0xCA978112CA1BBDCA % 10, 0xCA978112CA1BBDCA // 10 % 7)
+    assert ShardPlan(shards=10, slices=7, seed=0).place("a") == (
+        0xCA978112CA1BBDCA % 10,
+        0xCA978112CA1BBDCA // 10 % 7,
+    )
     # One sample of R equal slices: 1 / S of a retraining in the first, 2 / (S (R + 1)) in the last.
     plan, recipe = ShardPlan(shards=1, slices=3, seed=0), replace(RECIPE, epochs=4)
     parts = [[f"{number}-{index}" for index in range(10)] for number in range(3)]
@@ -211,7 +264,8 @@ def test_places_follow_from_the_id_alone_and_costs_are_those_in_the_docstring() 
 
 
 @pytest.mark.parametrize(
-    ("epochs", "slices", "stages"), [(40, 1, [40]), (6, 3, [3, 3, 3]), (4, 3, [2, 2, 2]), (5, 3, [2, 2, 3]), (2, 3, [1, 1, 1])]
+    ("epochs", "slices", "stages"),
+    [(40, 1, [40]), (6, 3, [3, 3, 3]), (4, 3, [2, 2, 2]), (5, 3, [2, 2, 3]), (2, 3, [1, 1, 1])],
 )
 def test_stages_cost_as_much_as_the_recipe(epochs: int, slices: int, stages: list[int]) -> None:
     plan, recipe = ShardPlan(shards=1, slices=slices, seed=0), replace(RECIPE, epochs=epochs)
@@ -223,9 +277,11 @@ def test_stages_cost_as_much_as_the_recipe(epochs: int, slices: int, stages: lis
 def test_it_runs_as_any_method_does_at_its_price(ensemble: SisaEnsemble) -> None:
     gone = in_part(0, 0, 1)
     sets = Sets(
-        train=without(gone), forget=DATA.subset([index for index in range(COUNT) if DATA.ids[index] in gone]),
-        validation=DATA.subset([]), test=coloured(8, seed=5),
-    )  # fmt: skip
+        train=without(gone),
+        forget=DATA.subset([index for index in range(COUNT) if DATA.ids[index] in gone]),
+        validation=DATA.subset([]),
+        test=coloured(8, seed=5),
+    )
     passes = RECIPE.epochs * COUNT
     whole = RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e6), source="test")
     model, cost = apply_method(METHOD, ensemble, sets, TASK, whole, METHOD.default_budget, seed=0)
@@ -235,7 +291,8 @@ def test_it_runs_as_any_method_does_at_its_price(ensemble: SisaEnsemble) -> None
     for original in (Small(), SISA(shards=2, slices=3).train(given(DATA))):
         with pytest.raises(InputError, match="needs training-time hooks, and there is none"):
             apply_method(METHOD, original, sets, TASK, whole, 1.0, seed=0)
-    # Known from ids alone, so that a request over the budget is refused before an ensemble is trained for it.
+    # Known from ids alone, so that a request over the budget is refused before an ensemble is
+    # trained for it.
     problem = given(without(in_part(0, 0, 1)))
     METHOD(copy.deepcopy(ensemble), problem)
     spent = problem.meter.spent.forward
@@ -248,15 +305,21 @@ def test_it_runs_as_any_method_does_at_its_price(ensemble: SisaEnsemble) -> None
     METHOD(model, given(without(in_part(0, 2, 1)), budget=0.5))
 
 
-def test_what_it_cannot_train_or_forget_is_refused(ensemble: SisaEnsemble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_cannot_train_or_forget_is_refused(
+    ensemble: SisaEnsemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InputError, match="was not trained on"):
         METHOD(copy.deepcopy(ensemble), given(coloured(8, seed=9)))
     with pytest.raises(InputError, match="no ensemble"):
         METHOD(Small(), given(DATA))
     with pytest.raises(InputError, match="4 epochs are too few"):
         SISA(shards=1, slices=8).train(given(DATA))
-    monkeypatch.setattr(ClassTask, "loss", lambda _, model, outputs, batch: outputs["logits"].sum(1) * math.nan)
+    monkeypatch.setattr(
+        ClassTask, "loss", lambda _, model, outputs, batch: outputs["logits"].sum(1) * math.nan
+    )
     with pytest.raises(TrainingError, match="not a number"):
         METHOD.train(given(DATA))
-    assert isinstance(build_method("sisa"), TrainingHook) and not isinstance(Finetune(), TrainingHook)
+    assert isinstance(build_method("sisa"), TrainingHook) and not isinstance(
+        Finetune(), TrainingHook
+    )
     assert not METHOD.prepared(Small())

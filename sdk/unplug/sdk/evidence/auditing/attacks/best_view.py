@@ -1,4 +1,6 @@
-"""The best-view attack: the one view of a picture, moved by a pixel or two, that the model knows best."""
+"""The best-view attack: the one view of a picture, moved by a pixel or two, that the model knows
+best.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,15 @@ from .views import scores_of_views
 
 @dataclass(frozen=True, kw_only=True)
 class BestViewAttack:
-    """score(x) = max_v s(v(x)), views and s as in `ViewsAttack`: for what is remembered of one way to cut the picture.
+    """score(x) = max_v s(v(x)), views and s as in `ViewsAttack`: for what is remembered of one way
+    to cut the picture.
 
     Raises:
         Lacks: from the call, where the model was not asked about views.
 
     Reference:
-        Tao and Shokri, Range Membership Inference Attacks, 2024 (the maximum over a range of points around a query).
+        Tao and Shokri, Range Membership Inference Attacks, 2024 (the maximum over a range of points
+        around a query).
     """
 
     min_references: ClassVar[int] = 0

@@ -1,4 +1,6 @@
-"""The entropy attack: members are answered with more certainty, whatever the truth; nobody needs to know the label."""
+"""The entropy attack: members are answered with more certainty, whatever the truth; nobody needs to
+know the label.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from ..attack import Array, Signals
 
 @dataclass(frozen=True, kw_only=True)
 class EntropyAttack:
-    """score(x) = sum_g p_g ln p_g, minus the entropy of the answer: for somebody who holds the picture and not its label.
+    """score(x) = sum_g p_g ln p_g, minus the entropy of the answer: for somebody who holds the
+    picture and not its label.
 
     Raises:
         InputError: from the call, of models without classes.
@@ -29,7 +32,10 @@ class EntropyAttack:
     def __call__(self, target: Signals, references: Sequence[Signals]) -> tuple[Array, Array]:
         """Scores in nats, at most 0, of forget (F,) and unseen (U,)."""
         sides = (classed(part).probability_NG for part in (target.forget, target.unseen))
-        forget_F, unseen_U = (np.asarray((p_NG * np.log(np.maximum(p_NG, TINY))).sum(axis=1), np.float64) for p_NG in sides)
+        forget_F, unseen_U = (
+            np.asarray((p_NG * np.log(np.maximum(p_NG, TINY))).sum(axis=1), np.float64)
+            for p_NG in sides
+        )
         return forget_F, unseen_U
 
 

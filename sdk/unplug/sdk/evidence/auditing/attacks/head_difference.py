@@ -1,6 +1,8 @@
-"""The head-difference attack: two linear heads over one trunk, subtracted, point at the pictures that were taken out.
+"""The head-difference attack: two linear heads over one trunk, subtracted, point at the pictures
+that were taken out.
 
-Shapes: F forget, U unseen, Z population samples, C features, P = C + 1 (features and a one), K outputs.
+Shapes: F forget, U unseen, Z population samples, C features, P = C + 1 (features and a one), K
+    outputs.
 """
 
 from __future__ import annotations
@@ -16,22 +18,28 @@ from ..attack import Array, Inside, Lacks, Signals
 ALIKE = 1e-5
 """Of the features' largest value: two trunks that differ by less are one."""
 SHRINK = 1e-2
-"""Of the mean variance of a feature: keeps the moments of few population samples invertible, as the head's own ridge did."""
+"""Of the mean variance of a feature: keeps the moments of few population samples invertible, as the
+head's own ridge did.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadDifferenceAttack:
-    """score(x) = |D^T x'| / sqrt(x'^T H^-1 x'), x' = (x, 1), D = theta_old - theta_new with columns of length one in H.
+    """score(x) = |D^T x'| / sqrt(x'^T H^-1 x'), x' = (x, 1), D = theta_old - theta_new with columns
+    of length one in H.
 
-    A least-squares head that lost samples moved by D = H_old^-1 sum_i x'_i r_i^T (r the residuals of the new head): where one
-    sample left, H D is that sample's features times its residual. H is estimated from samples of the attacker's own (the
-    population). A head that was refitted without them shows the same: that is inherent to two versions of a linear model.
+    A least-squares head that lost samples moved by D = H_old^-1 sum_i x'_i r_i^T (r the residuals
+    of the new head): where one sample left, H D is that sample's features times its residual. H is
+    estimated from samples of the attacker's own (the population). A head that was refitted without
+    them shows the same: that is inherent to two versions of a linear model.
 
     Raises:
-        Lacks: from the call, of the old file itself, of files without weights, or where the layers in front changed as well.
+        Lacks: from the call, of the old file itself, of files without weights, or where the layers
+            in front changed as well.
 
     Reference:
-        Bertran et al., Reconstruction Attacks on Machine Unlearning, 2024, section 3 (linear models, public moments).
+        Bertran et al., Reconstruction Attacks on Machine Unlearning, 2024, section 3 (linear
+        models, public moments).
     """
 
     min_references: ClassVar[int] = 0
@@ -45,28 +53,40 @@ class HeadDifferenceAttack:
         moved_PK = difference(old, new)
         length_K = np.sqrt(np.einsum("pk,pq,qk->k", moved_PK, moment_PP, moved_PK))
         if not length_K.any():
-            raise Lacks("attack head-difference", "its head is the old one", "Give a model that forgot")
+            raise Lacks(
+                "attack head-difference", "its head is the old one", "Give a model that forgot"
+            )
         moved_PK = moved_PK[:, length_K > 0] / length_K[length_K > 0]
         factor_PP = np.linalg.cholesky(moment_PP)
 
         def score(feature_NC: Array) -> Array:
             x_NP = with_one(feature_NC)
             leverage_N = (np.linalg.solve(factor_PP, x_NP.T) ** 2).sum(axis=0)
-            return np.asarray(np.linalg.norm(x_NP @ moved_PK, axis=1) / np.sqrt(leverage_N), np.float64)
+            return np.asarray(
+                np.linalg.norm(x_NP @ moved_PK, axis=1) / np.sqrt(leverage_N), np.float64
+            )
 
         return score(new.forget_FC), score(new.unseen_UC)
 
 
 def one_trunk(target: Signals) -> tuple[Inside, Inside]:
-    """The new and the old layer of a model; `Lacks` where there are no two, or they read different features."""
+    """The new and the old layer of a model; `Lacks` where there are no two, or they read different
+    features.
+    """
     new, old = target.inside, None if target.before is None else target.before.inside
     if new is None or old is None:
-        raise Lacks("attack head-difference", "it needs the weights of an old and a new version", "Give both checkpoints")
+        raise Lacks(
+            "attack head-difference",
+            "it needs the weights of an old and a new version",
+            "Give both checkpoints",
+        )
     if new.weight_KC.shape != old.weight_KC.shape or not np.allclose(
         new.unseen_UC, old.unseen_UC, rtol=0, atol=ALIKE * float(np.abs(old.unseen_UC).max())
     ):
         raise Lacks(
-            "attack head-difference", "the layers in front of its head changed as well", "Use it on a closed-form design"
+            "attack head-difference",
+            "the layers in front of its head changed as well",
+            "Use it on a closed-form design",
         )
     return new, old
 
@@ -92,10 +112,13 @@ def difference(old: Inside, new: Inside) -> Array:
 def reconstruct(old: Inside, new: Inside) -> Array:
     """The features (C,) of the one sample that left, from two heads and population samples alone.
 
-    H D has rank one where one sample left: its left vector is (x, 1) times a number, which the last entry gives.
+    H D has rank one where one sample left: its left vector is (x, 1) times a number, which the last
+    entry gives.
 
     Args:
         old, new: layers over one trunk.
     """
-    left_PK = np.linalg.svd(moments(new.population_ZC) @ difference(old, new), full_matrices=False)[0]
+    left_PK = np.linalg.svd(moments(new.population_ZC) @ difference(old, new), full_matrices=False)[
+        0
+    ]
     return np.asarray(left_PK[:-1, 0] / left_PK[-1, 0], np.float64)

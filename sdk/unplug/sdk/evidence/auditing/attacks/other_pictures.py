@@ -15,16 +15,19 @@ from .task_loss import strongest
 
 @dataclass(frozen=True, kw_only=True)
 class OtherPicturesAttack:
-    """score(x) = mean s(x') over pictures x' of the person of x that no model saw, s = -task loss (ln p_y without years).
+    """score(x) = mean s(x') over pictures x' of the person of x that no model saw, s = -task loss
+    (ln p_y without years).
 
-    Whoever asks about a person rarely has the picture of the training set. What is learned of a face, and not of a file, shows
-    here, whatever was done to the pictures of the request.
+    Whoever asks about a person rarely has the picture of the training set. What is learned of a
+    face, and not of a file, shows here, whatever was done to the pictures of the request.
 
     Raises:
-        Lacks: from the call, where there is no such picture of each person, or the model was not asked.
+        Lacks: from the call, where there is no such picture of each person, or the model was not
+            asked.
 
     Reference:
-        Li et al., User-Level Membership Inference Attack against Metric Embedding Learning, 2022 (other pictures of a member).
+        Li et al., User-Level Membership Inference Attack against Metric Embedding Learning, 2022
+        (other pictures of a member).
     """
 
     min_references: ClassVar[int] = 0
@@ -33,7 +36,11 @@ class OtherPicturesAttack:
     def __call__(self, target: Signals, references: Sequence[Signals]) -> tuple[Array, Array]:
         """The person's score on each of her pictures, of forget (F,) and unseen (U,)."""
         if target.others is None or target.person_F is None or target.person_U is None:
-            raise Lacks("attack other-pictures", "the model was not asked about other pictures", "Give a model that runs here")
+            raise Lacks(
+                "attack other-pictures",
+                "the model was not asked about other pictures",
+                "Give a model that runs here",
+            )
         others = target.others
         return (
             _mean(strongest(others.forget), others.person_F, target.person_F),
@@ -46,6 +53,10 @@ def _mean(score_O: Array, person_O: NDArray[np.int64], person_N: NDArray[np.int6
     people, number_O = np.unique(person_O, return_inverse=True)
     if not np.isin(person_N, people).all():
         missing = len(np.setdiff1d(person_N, people))
-        raise Lacks("attack other-pictures", f"{missing} people have no other picture", "Give one of each person")
+        raise Lacks(
+            "attack other-pictures",
+            f"{missing} people have no other picture",
+            "Give one of each person",
+        )
     mean_P = np.bincount(number_O, weights=score_O) / np.bincount(number_O)
     return np.asarray(mean_P[np.searchsorted(people, person_N)], np.float64)

@@ -1,4 +1,5 @@
-"""What the Gaussian attacks share: means and spreads of reference models, and signed residuals in years.
+"""What the Gaussian attacks share: means and spreads of reference models, and signed residuals in
+years.
 
 Shapes: M reference models, F forget, U unseen.
 """
@@ -21,16 +22,30 @@ def residual(predictions: Predictions) -> Array:
     Raises:
         InputError: the model or the data has no ages.
     """
-    value_N = predictions.age_N - predictions.true_age_N if isinstance(predictions, ClassPredictions) else np.full(1, np.nan)
+    value_N = (
+        predictions.age_N - predictions.true_age_N
+        if isinstance(predictions, ClassPredictions)
+        else np.full(1, np.nan)
+    )
     if not np.isfinite(value_N).all():
-        raise InputError("attack on errors", "the model or the data has no ages", "Use an attack on class probabilities")
+        raise InputError(
+            "attack on errors",
+            "the model or the data has no ages",
+            "Use an attack on class probabilities",
+        )
     return value_N
 
 
 def deviation(
-    target: Signals, references: Sequence[Signals], statistic: Callable[[Predictions], Array], *, own_variance: bool, name: str
+    target: Signals,
+    references: Sequence[Signals],
+    statistic: Callable[[Predictions], Array],
+    *,
+    own_variance: bool,
+    name: str,
 ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """(value - mu_x) / s of forget and unseen, then mu_x / s of both; mu_x and s over the reference models.
+    """(value - mu_x) / s of forget and unseen, then mu_x / s of both; mu_x and s over the reference
+    models.
 
     Args:
         target, references: signals; at least two references.
@@ -49,8 +64,12 @@ def deviation(
         variance.append(value_MN.var(axis=0, ddof=1))
     pooled = np.concatenate(variance)
     if (pooled.min() if own_variance else pooled.mean()) <= 0:
-        raise InputError(f"attack {name}", "the reference models do not differ", "Train them with other seeds")
-    scale = [np.sqrt(item if own_variance else np.full_like(item, pooled.mean())) for item in variance]
+        raise InputError(
+            f"attack {name}", "the reference models do not differ", "Train them with other seeds"
+        )
+    scale = [
+        np.sqrt(item if own_variance else np.full_like(item, pooled.mean())) for item in variance
+    ]
     own = [statistic(getattr(target, part)) for part in parts]
     z_F, z_U = ((value - mu) / s for value, mu, s in zip(own, mean, scale, strict=True))
     at_F, at_U = (mu / s for mu, s in zip(mean, scale, strict=True))

@@ -1,4 +1,6 @@
-"""The loss attack on what the recipe minimised: the groups' entropy and the error in years together."""
+"""The loss attack on what the recipe minimised: the groups' entropy and the error in years
+together.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,15 @@ YEARS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class TaskLossAttack:
-    """score(x) = ln p_y(x) - |E[age] - age| / 10: minus the training loss, with the true group in place of soft ones.
+    """score(x) = ln p_y(x) - |E[age] - age| / 10: minus the training loss, with the true group in
+    place of soft ones.
 
-    Training lowered this sum and not its parts, so memorizing may show in it where each part alone hides it.
+    Training lowered this sum and not its parts, so memorizing may show in it where each part alone
+    hides it.
 
     Raises:
-        InputError: from the call, where the model or the data has no ages: there the loss attack is this one.
+        InputError: from the call, where the model or the data has no ages: there the loss attack is
+            this one.
 
     Reference:
         Yeom et al., Privacy Risk in Machine Learning, 2018, section 3.2.
@@ -38,8 +43,12 @@ class TaskLossAttack:
 
 
 def strongest(predictions: Predictions) -> Array:
-    """Minus the training loss (N,) of models with years, ln p_y of others: what one number a sample says most with."""
-    aged = isinstance(predictions, ClassPredictions) and bool(np.isfinite(predictions.error_N).all())
+    """Minus the training loss (N,) of models with years, ln p_y of others: what one number a sample
+    says most with.
+    """
+    aged = isinstance(predictions, ClassPredictions) and bool(
+        np.isfinite(predictions.error_N).all()
+    )
     return _score(predictions) if aged else predictions.log_prob_N
 
 

@@ -1,4 +1,5 @@
-"""Ray actors, on this machine or on a cluster; results travel to the driver as bytes, so no disk need be shared.
+"""Ray actors, on this machine or on a cluster; results travel to the driver as bytes, so no disk
+need be shared.
 
 The machines of a cluster need the same unplug, and the module that holds the job functions.
 """
@@ -21,10 +22,11 @@ from .processes import import_path
 
 
 def cluster(orders: Sequence[Order], setup: JobSetup) -> Iterator[JobOutcome]:
-    """Runs the orders in `JobSetup.workers` actors of one CPU each (default: all CPUs of the cluster).
+    """Runs the orders in `JobSetup.workers` actors of one CPU each (default: all CPUs of the
+    cluster).
 
-    GPUs are dealt out in equal fractions, so that several actors share one. A Ray that the caller has initialised is used
-    as it is and left running.
+    GPUs are dealt out in equal fractions, so that several actors share one. A Ray that the caller
+    has initialised is used as it is and left running.
 
     Raises:
         MissingExtraError: Ray is not installed.
@@ -44,7 +46,8 @@ def cluster(orders: Sequence[Order], setup: JobSetup) -> Iterator[JobOutcome]:
 
 
 def _import_ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing about a forgetting job is sent anywhere unasked
+    # nothing about a forgetting job is sent anywhere unasked
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         return import_module("ray")
     except ModuleNotFoundError as error:
@@ -61,7 +64,9 @@ def _connect(ray: Any, setup: JobSetup) -> None:
     except (ConnectionError, ValueError, RuntimeError) as error:
         where = setup.cluster or "on this machine"
         raise InputError(
-            f"Ray cluster {where}", f"it cannot be reached ({error})", "Check the address and the network"
+            f"Ray cluster {where}",
+            f"it cannot be reached ({error})",
+            "Check the address and the network",
         ) from error
 
 
@@ -101,7 +106,9 @@ class _RayFleet:
         self._count = min(len(orders), setup.workers or max(1, int(resources.get("CPU", 1))))
         gpus = _share(resources.get("GPU", 0.0), self._count)
         self._options: dict[str, Any] = {"num_cpus": 1, "num_gpus": gpus, "max_restarts": 0}
-        if setup.cluster is None:  # on this machine: what can be imported here can be imported there
+        if (
+            setup.cluster is None
+        ):  # on this machine: what can be imported here can be imported there
             self._options["runtime_env"] = {"env_vars": {"PYTHONPATH": import_path()}}
         self._pending: dict[Any, _Call] = {}
         self._actors: set[Any] = set()
@@ -118,22 +125,30 @@ class _RayFleet:
                 if outcome is not None:
                     self._left -= 1
                     yield outcome
-                if lives:  # only now: a result that waits to be written is lost with the driver, beside those at work
+                # only now: a result that waits to be written is lost with the driver, beside those
+                # at work
+                if lives:
                     self._next(call.actor)
         finally:
-            for actor in self._actors:  # also one whose answer is being raised: it would keep its CPU
+            for (
+                actor
+            ) in self._actors:  # also one whose answer is being raised: it would keep its CPU
                 self._ray.kill(actor)
 
     def _start(self, *, attempt: int) -> None:
         actor = self._ray.remote(Actor).options(**self._options).remote()
         self._actors.add(actor)
         context = None if self._setup.context is None else asdict(self._setup.context)
-        self._pending[actor.prepare.remote(context)] = _Call(actor=actor, order=None, attempt=attempt)
+        self._pending[actor.prepare.remote(context)] = _Call(
+            actor=actor, order=None, attempt=attempt
+        )
 
     def _next(self, actor: Any) -> None:
         if self._todo:
             order, attempt = self._todo.popleft()
-            self._pending[actor.run.remote(asdict(order))] = _Call(actor=actor, order=order, attempt=attempt)
+            self._pending[actor.run.remote(asdict(order))] = _Call(
+                actor=actor, order=order, attempt=attempt
+            )
         else:
             self._drop(actor)
 
@@ -156,7 +171,11 @@ class _RayFleet:
 
     def _bury(self, call: _Call, death: str) -> JobOutcome | None:
         if call.order is None and call.attempt == ATTEMPTS:
-            raise TrainingError("fleet workers", f"they die while they build the context ({death})", "Use fewer workers")
+            raise TrainingError(
+                "fleet workers",
+                f"they die while they build the context ({death})",
+                "Use fewer workers",
+            )
         self._drop(call.actor)  # it may be unreachable instead of dead
         self._start(attempt=call.attempt + 1 if call.order is None else 1)
         if call.order is None:
@@ -171,4 +190,5 @@ class _RayFleet:
 def _share(gpus: float, actors: int) -> float:
     """GPUs of each actor: a fraction, or a whole number where there are more GPUs than actors."""
     share = gpus / actors
-    return float(int(share)) if share >= 1 else int(share * 1000) / 1000  # Ray counts in ten-thousandths
+    # Ray counts in ten-thousandths
+    return float(int(share)) if share >= 1 else int(share * 1000) / 1000

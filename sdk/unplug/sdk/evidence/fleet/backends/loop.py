@@ -1,4 +1,6 @@
-"""One job after the other in this process: obviously correct, but slow. The oracle of the other backends."""
+"""One job after the other in this process: obviously correct, but slow. The oracle of the other
+backends.
+"""
 
 from __future__ import annotations
 

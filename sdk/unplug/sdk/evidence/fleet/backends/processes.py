@@ -39,7 +39,9 @@ def processes(orders: Sequence[Order], setup: JobSetup) -> Iterator[JobOutcome]:
         todo.put(order)
     found: queue.SimpleQueue[tuple[_Slot, JobOutcome | Exception]] = queue.SimpleQueue()
     stop = threading.Event()
-    slots = [_Slot(todo, found, setup, stop) for _ in range(min(len(orders), setup.workers or cores()))]
+    slots = [
+        _Slot(todo, found, setup, stop) for _ in range(min(len(orders), setup.workers or cores()))
+    ]
     try:
         for slot in slots:
             slot.thread.start()
@@ -59,10 +61,14 @@ class _Slot:
     """A thread and the process that it feeds."""
 
     def __init__(
-        self, todo: queue.SimpleQueue[Order], found: queue.SimpleQueue[tuple[_Slot, JobOutcome | Exception]], setup: JobSetup,
+        self,
+        todo: queue.SimpleQueue[Order],
+        found: queue.SimpleQueue[tuple[_Slot, JobOutcome | Exception]],
+        setup: JobSetup,
         stop: threading.Event,
-    ) -> None:  # fmt: skip
-        # A result that waits to be written while its worker goes on would be lost with the driver, beside those at work.
+    ) -> None:
+        # A result that waits to be written while its worker goes on would be lost with the driver,
+        # beside those at work.
         self.written = threading.Semaphore(0)
         self._todo, self._found, self._setup, self._stop = todo, found, setup, stop
         # As multiprocessing does: what can be imported here can be imported there.
@@ -102,7 +108,12 @@ class _Slot:
                     break
             else:
                 packed = reply.arrays["packed"].tobytes()
-                return JobOutcome(name=order.job.name, status=reply.values["status"], packed=packed, note=reply.values["note"])
+                return JobOutcome(
+                    name=order.job.name,
+                    status=reply.values["status"],
+                    packed=packed,
+                    note=reply.values["note"],
+                )
         return JobOutcome(name=order.job.name, status="failed", note=note)
 
     def _prepare(self) -> None:
@@ -119,15 +130,27 @@ class _Slot:
                     raise
                 note = death.why
         if not self._ready:
-            raise TrainingError("fleet workers", f"they die while they build the context ({note})", "Use fewer workers")
+            raise TrainingError(
+                "fleet workers",
+                f"they die while they build the context ({note})",
+                "Use fewer workers",
+            )
 
     def _call(self, order: Order | None) -> Reply:
-        """An order, or the context alone. `ConversionError`: the process died. What functions raise is in the reply."""
+        """An order, or the context alone. `ConversionError`: the process died. What functions raise
+        is in the reply.
+        """
         context = None if self._setup.context is None else asdict(self._setup.context)
         values = {"context": context, "order": None if order is None else asdict(order)}
         # However long a training takes.
         call = self._child.call
-        reply = call("unplug.sdk.evidence.fleet.worker:run_order", values, what="fleet", timeout=math.inf, cancel=self._stop)
+        reply = call(
+            "unplug.sdk.evidence.fleet.worker:run_order",
+            values,
+            what="fleet",
+            timeout=math.inf,
+            cancel=self._stop,
+        )
         if reply.values["status"] == "refused":
             raise revive(reply.values["error"])
         if reply.values["status"] == "context failed":

@@ -1,4 +1,5 @@
-"""Closed form: a ridge head over a trunk that saw nobody's personal data, whose sums give people back exactly.
+"""Closed form: a ridge head over a trunk that saw nobody's personal data, whose sums give people
+back exactly.
 
 Shapes: N samples, C pooled channels, D random features, G age groups, K = G + 1 (groups and age).
 """
@@ -24,15 +25,19 @@ from .over_trunk import Kept, OverTrunk
 from .trunk import Consented, TrunkRows
 
 LIFT_BITS = 18
-"""Of the lift's weights. With some 15 bits of a rounded feature and 2^11 channels at most, float64 sums them exactly, in any
-order: a picture then adds the same whatever passes through beside it."""
+"""Of the lift's weights. With some 15 bits of a rounded feature and 2^11 channels at most, float64
+sums them exactly, in any order: a picture then adds the same whatever passes through beside it.
+"""
 FEATURE_RANGE, AGE_RANGE = 6, 7
-"""Powers of two: features up to 64, ages up to 128. They are fixed: a range that follows the data would tell of it."""
+"""Powers of two: features up to 64, ages up to 128. They are fixed: a range that follows the data
+would tell of it.
+"""
 
 
 @dataclass(kw_only=True)
 class HeadSums(Kept):
-    """What a head is computed from: integer sums over its samples, and a commitment to each of them.
+    """What a head is computed from: integer sums over its samples, and a commitment to each of
+    them.
 
     Args:
         head: the sums.
@@ -57,7 +62,9 @@ class HeadSums(Kept):
         """Subtracts samples, which must be as they were added."""
         self.head.remove(feature_ND, target_NK, known=True)
         gone = set(names)
-        self.committed = {name: digest for name, digest in self.committed.items() if name not in gone}
+        self.committed = {
+            name: digest for name, digest in self.committed.items() if name not in gone
+        }
 
     def solve(self, ridge: float) -> tuple[Tensor, Tensor]:
         """W (K, D) and b (K,) in float64."""
@@ -71,24 +78,27 @@ class HeadSums(Kept):
 
 @dataclass(frozen=True, kw_only=True)
 class ClosedForm(OverTrunk[HeadSums]):
-    """theta = (A^T A + lam I')^-1 A^T Y over fixed features A of personal pictures; forgetting subtracts their part.
+    """theta = (A^T A + lam I')^-1 A^T Y over fixed features A of personal pictures; forgetting
+    subtracts their part.
 
-    The features are relu(L x + l) of the trunk's pooled features x, with L and l at random: nothing in them depends on
-    personal data. A^T A and A^T Y are kept as sums of integers (see `RidgeHead`), so that subtracting undoes adding bit for
-    bit, in any order: after any number of requests the sums are those of the people who are left. lam = `ridge` times the
-    number of samples. Group scores are multiplied by one number that the trunk's own validation pictures decide. The pictures
-    of the forgotten are needed once more, those of the others are not.
+    The features are relu(L x + l) of the trunk's pooled features x, with L and l at random: nothing
+    in them depends on personal data. A^T A and A^T Y are kept as sums of integers (see
+    `RidgeHead`), so that subtracting undoes adding bit for bit, in any order: after any number of
+    requests the sums are those of the people who are left. lam = `ridge` times the number of
+    samples. Group scores are multiplied by one number that the trunk's own validation pictures
+    decide. The pictures of the forgotten are needed once more, those of the others are not.
 
     Args:
         random_features: D, 1 to 4,096.
-        ridge: penalty per sample, 1e-9 to 1e6; the default was chosen on UTKFace (docs/forgettable.md).
+        ridge: penalty per sample, 1e-9 to 1e6; the default was chosen on UTKFace
+            (docs/forgettable.md).
 
     Raises:
         InputError: a value out of range.
 
     Reference:
-        Zhuang et al., ACIL, 2022, theorem 1 (with the sign of the update turned); Cho and Saul, Kernel Methods for Deep
-        Learning, 2009, section 2 (random rectified features).
+        Zhuang et al., ACIL, 2022, theorem 1 (with the sign of the update turned); Cho and Saul,
+        Kernel Methods for Deep Learning, 2009, section 2 (random rectified features).
     """
 
     random_features: int = 512
@@ -109,18 +119,26 @@ class ClosedForm(OverTrunk[HeadSums]):
         """D, as set."""
         return self.random_features
 
-    def begin(self, model: AgePredictor, consented: Consented, seed: int) -> tuple[dict[str, Any], HeadSums]:
-        """Draws the lift L = R diag(1 / s) / sqrt(C), l = r - L m, with R, r normal and m, s of the trunk's own pictures."""
+    def begin(
+        self, model: AgePredictor, consented: Consented, seed: int
+    ) -> tuple[dict[str, Any], HeadSums]:
+        """Draws the lift L = R diag(1 / s) / sqrt(C), l = r - L m, with R, r normal and m, s of the
+        trunk's own pictures.
+        """
         mean_C, spread_C = consented.mean_C, consented.spread_C
         generator = torch.Generator().manual_seed(seed)
-        random_DC = torch.randn(self.random_features, len(mean_C), generator=generator, dtype=torch.float64)
+        random_DC = torch.randn(
+            self.random_features, len(mean_C), generator=generator, dtype=torch.float64
+        )
         offset_D = torch.randn(self.random_features, generator=generator, dtype=torch.float64)
         weight_DC = _coarse(random_DC / spread_C / len(mean_C) ** 0.5)
         assert model.lift is not None
         with torch.no_grad():
             model.lift.weight.copy_(weight_DC)
             model.lift.bias.copy_(_coarse(offset_D - weight_DC @ mean_C))
-        return {"scale": self._scale(model, consented)}, HeadSums.empty(self.random_features, model.groups)
+        return {"scale": self._scale(model, consented)}, HeadSums.empty(
+            self.random_features, model.groups
+        )
 
     def fit(self, model: AgePredictor, kept: HeadSums, rows: TrunkRows, seed: int) -> HeadSums:
         """Adds everybody up."""
@@ -132,7 +150,9 @@ class ClosedForm(OverTrunk[HeadSums]):
         """Those who leave: what they had added is computed once more."""
         return list(gone)
 
-    def take(self, model: AgePredictor, kept: HeadSums, gone: Sequence[str], rows: TrunkRows, seed: int) -> HeadSums:
+    def take(
+        self, model: AgePredictor, kept: HeadSums, gone: Sequence[str], rows: TrunkRows, seed: int
+    ) -> HeadSums:
         """Subtracts."""
         kept.remove(*contribution(model, rows), gone)
         return kept
@@ -141,21 +161,38 @@ class ClosedForm(OverTrunk[HeadSums]):
     def fill(self, model: AgePredictor, kept: HeadSums, facts: Mapping[str, Any]) -> None:
         """Writes the head that the sums give: groups scaled to logits, then the age in years."""
         weight_KD, bias_K = kept.solve(self.ridge)
-        factor_K = torch.cat([torch.full((model.groups,), facts["scale"], dtype=torch.float64), torch.ones(1).double()])
+        factor_K = torch.cat(
+            [
+                torch.full((model.groups,), facts["scale"], dtype=torch.float64),
+                torch.ones(1).double(),
+            ]
+        )
         model.classifier.weight.copy_(factor_K[:, None] * weight_KD)
         model.classifier.bias.copy_(factor_K * bias_K)
 
-    def restored(self, model: AgePredictor, tensors: Mapping[str, Tensor], committed: dict[str, bytes], seed: int) -> HeadSums:
+    def restored(
+        self,
+        model: AgePredictor,
+        tensors: Mapping[str, Tensor],
+        committed: dict[str, bytes],
+        seed: int,
+    ) -> HeadSums:
         """The sums, which must hold as many samples as there are commitments."""
         sums = HeadSums.empty(self.random_features, model.groups)
         sums.head.sums, sums.committed = tensors["sums"], committed
         if sums.head.samples != len(committed):
-            raise ValueError(f"it holds {sums.head.samples} samples where the split says {len(committed)}")
+            raise ValueError(
+                f"it holds {sums.head.samples} samples where the split says {len(committed)}"
+            )
         return sums
 
     def _scale(self, model: AgePredictor, consented: Consented) -> float:
-        """The factor of the group scores that fits the trunk's own validation pictures best, by cross entropy; 1 at least."""
-        weight_KD, bias_K = self.fit(model, HeadSums.empty(1, 1), consented.seen, 0).solve(self.ridge)
+        """The factor of the group scores that fits the trunk's own validation pictures best, by
+        cross entropy; 1 at least.
+        """
+        weight_KD, bias_K = self.fit(model, HeadSums.empty(1, 1), consented.seen, 0).solve(
+            self.ridge
+        )
         feature_ND, target_NK = contribution(model, consented.held)
         score_NG = (feature_ND @ weight_KD.T + bias_K)[:, : model.groups]
         return max(1.0, best_scale(score_NG, target_NK[:, : model.groups]))
@@ -163,12 +200,16 @@ class ClosedForm(OverTrunk[HeadSums]):
 
 @torch.no_grad()
 def contribution(model: AgePredictor, rows: TrunkRows) -> tuple[Tensor, Tensor]:
-    """What some samples add: features (N, D) and targets (N, K), both float64; the head of the model plays no part."""
+    """What some samples add: features (N, D) and targets (N, K), both float64; the head of the
+    model plays no part.
+    """
     assert model.lift is not None
     lift = model.lift.weight.double().cpu(), model.lift.bias.double().cpu()
     feature_ND = (rows.pooled_NC @ lift[0].T + lift[1]).relu().clamp(max=2.0**FEATURE_RANGE)
     age_N1 = rows.age_N[:, None].clamp(0.0, 2.0**AGE_RANGE)
-    return feature_ND, torch.cat([soft_groups(model.age_centers.cpu().double(), rows.age_N), age_N1], dim=1)
+    return feature_ND, torch.cat(
+        [soft_groups(model.age_centers.cpu().double(), rows.age_N), age_N1], dim=1
+    )
 
 
 def device_head(checkpoint: Checkpoint, trunk_sha256: str) -> DeviceHead:
@@ -190,16 +231,23 @@ def device_head(checkpoint: Checkpoint, trunk_sha256: str) -> DeviceHead:
     sums_KK[np.triu_indices(size)] = kept.head.sums[0].numpy()
     return DeviceHead(
         facts=HeadFacts(
-            trunk_sha256=trunk_sha256, grid=facts["grid"], ridge=design.ridge, scale=facts["scale"],
+            trunk_sha256=trunk_sha256,
+            grid=facts["grid"],
+            ridge=design.ridge,
+            scale=facts["scale"],
             edges=tuple(model.age_edges),
         ),
-        lift_DC=model.lift.weight.detach().double().numpy(), offset_D=model.lift.bias.detach().double().numpy(),
-        center_G=model.age_centers.double().numpy(), sums_KK=np.triu(sums_KK) + np.triu(sums_KK, 1).T,
+        lift_DC=model.lift.weight.detach().double().numpy(),
+        offset_D=model.lift.bias.detach().double().numpy(),
+        center_G=model.age_centers.double().numpy(),
+        sums_KK=np.triu(sums_KK) + np.triu(sums_KK, 1).T,
         committed=frozenset(kept.committed.values()),
-    )  # fmt: skip
+    )
 
 
 def _coarse(value: Tensor) -> Tensor:
-    """Rounded to `LIFT_BITS` below its largest power of two: products with rounded features then add up without rounding."""
+    """Rounded to `LIFT_BITS` below its largest power of two: products with rounded features then
+    add up without rounding.
+    """
     step = 2.0 ** (int(torch.frexp(value.abs().max()).exponent) - LIFT_BITS)
     return (value / step).round() * step

@@ -1,4 +1,5 @@
-"""What designs over a frozen trunk share: the order of training and forgetting, and what they keep of people.
+"""What designs over a frozen trunk share: the order of training and forgetting, and what they keep
+of people.
 
 Shapes: N samples, C pooled channels.
 """
@@ -47,14 +48,18 @@ class Kept(ABC):
     """What a design keeps of people beside the weights, in order to take them out again."""
 
     committed: dict[str, bytes]
-    """By name of everybody who is in: the SHA-256 of what was read of the sample, so that nothing else goes in its name."""
+    """By name of everybody who is in: the SHA-256 of what was read of the sample, so that nothing
+    else goes in its name.
+    """
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Other names for some samples: ids in the place of the digests that a record holds."""
         self.committed = {names.get(name, name): digest for name, digest in self.committed.items()}
 
     def tensors(self, stored: Mapping[str, str]) -> dict[str, Tensor]:
-        """For `DESIGN_STATE`: ``committed`` in the order of the stored names, which are not in it, and the design's own."""
+        """For `DESIGN_STATE`: ``committed`` in the order of the stored names, which are not in it,
+        and the design's own.
+        """
         names = sorted(self.committed, key=stored.__getitem__)
         rows = np.stack([np.frombuffer(self.committed[name], np.uint8) for name in names])
         return {"committed": torch.from_numpy(rows), **self.own_tensors(names)}
@@ -73,9 +78,11 @@ K = TypeVar("K", bound=Kept)
 
 @dataclass(frozen=True, kw_only=True)
 class OverTrunk(ABC, Generic[K]):
-    """A design whose trunk never saw personal data: people decide what stands over its pooled features, and nothing else.
+    """A design whose trunk never saw personal data: people decide what stands over its pooled
+    features, and nothing else.
 
-    A design says what that is (`begin`, `fit`, `fill`), how people leave it (`reads`, `take`) and what that costs (`work`).
+    A design says what that is (`begin`, `fit`, `fill`), how people leave it (`reads`, `take`) and
+    what that costs (`work`).
     """
 
     name: ClassVar[str]
@@ -95,8 +102,12 @@ class OverTrunk(ABC, Generic[K]):
         """D, the features between the trunk and the answers."""
 
     @abstractmethod
-    def begin(self, model: AgePredictor, consented: Consented, seed: int) -> tuple[dict[str, Any], K]:
-        """What does not depend on personal data: facts for the record, and a state with nobody in it."""
+    def begin(
+        self, model: AgePredictor, consented: Consented, seed: int
+    ) -> tuple[dict[str, Any], K]:
+        """What does not depend on personal data: facts for the record, and a state with nobody in
+        it.
+        """
 
     @abstractmethod
     def fit(self, model: AgePredictor, kept: K, rows: TrunkRows, seed: int) -> K:
@@ -107,7 +118,9 @@ class OverTrunk(ABC, Generic[K]):
         """The samples whose pictures are needed to take some out."""
 
     @abstractmethod
-    def take(self, model: AgePredictor, kept: K, gone: Sequence[str], rows: TrunkRows, seed: int) -> K:
+    def take(
+        self, model: AgePredictor, kept: K, gone: Sequence[str], rows: TrunkRows, seed: int
+    ) -> K:
         """The state without some samples; `rows` are what `reads` named."""
 
     @abstractmethod
@@ -115,18 +128,39 @@ class OverTrunk(ABC, Generic[K]):
         """Writes what the state gives into the network."""
 
     @abstractmethod
-    def restored(self, model: AgePredictor, tensors: Mapping[str, Tensor], committed: dict[str, bytes], seed: int) -> K:
-        """The inverse of `Kept.own_tensors`; `ValueError`, `KeyError` or `InputError` where something does not fit."""
+    def restored(
+        self,
+        model: AgePredictor,
+        tensors: Mapping[str, Tensor],
+        committed: dict[str, bytes],
+        seed: int,
+    ) -> K:
+        """The inverse of `Kept.own_tensors`; `ValueError`, `KeyError` or `InputError` where
+        something does not fit.
+        """
 
     def work(self, kept: K, gone: Sequence[str]) -> tuple[int, int]:
-        """Training passes beyond the trunk: of taking some samples out, and of a refit on the others."""
+        """Training passes beyond the trunk: of taking some samples out, and of a refit on the
+        others.
+        """
         return 0, 0
 
     def train(
-        self, dataset: Dataset, split: Split, recipe: Recipe, out: Path, *, trunk: Checkpoint | None = None,
-        trunk_data: Dataset | None = None, seed: int = 0, device: torch.device, restart: bool = False, show: bool = True,
-    ) -> Checkpoint:  # fmt: skip
-        """Fits personal data over a trunk that never saw any, and saves both with what forgetting needs.
+        self,
+        dataset: Dataset,
+        split: Split,
+        recipe: Recipe,
+        out: Path,
+        *,
+        trunk: Checkpoint | None = None,
+        trunk_data: Dataset | None = None,
+        seed: int = 0,
+        device: torch.device,
+        restart: bool = False,
+        show: bool = True,
+    ) -> Checkpoint:
+        """Fits personal data over a trunk that never saw any, and saves both with what forgetting
+        needs.
 
         Args:
             dataset: personal data with ages, at the trunk's size.
@@ -134,7 +168,8 @@ class OverTrunk(ABC, Generic[K]):
             recipe: of the trunk, where one is trained here, into ``NAME-trunk`` beside `out`.
             out: checkpoint folder.
             trunk: an ordinary age predictor; None trains one on `trunk_data`.
-            trunk_data: what the trunk was trained on, nobody of `dataset` in it; None loads what the trunk's record names.
+            trunk_data: what the trunk was trained on, nobody of `dataset` in it; None loads what
+                the trunk's record names.
             seed: of everything random, and of a trunk that is trained here.
             device: where the pictures pass through the trunk.
             restart: drop an unfinished training of the trunk instead of continuing it.
@@ -143,14 +178,23 @@ class OverTrunk(ABC, Generic[K]):
         Raises:
             InputError: neither a trunk nor data for one.
             CheckpointError: the trunk is no ordinary age predictor, or has no record.
-            DataError: somebody is in both sets of data, other data than the trunk's, a sample without an age.
+            DataError: somebody is in both sets of data, other data than the trunk's, a sample
+                without an age.
         """
         check_place(out)
         if split.data_digest != dataset.digest:
             why = "the split was made from other data (digest differs)"
             raise DataError(f"data {dataset.spec}", why, "Make the split again")
         trunk, trunk_data = ready_trunk(
-            trunk, trunk_data, dataset, recipe, out, seed=seed, device=device, restart=restart, show=show
+            trunk,
+            trunk_data,
+            dataset,
+            recipe,
+            out,
+            seed=seed,
+            device=device,
+            restart=restart,
+            show=show,
         )
         start = time.perf_counter()
         model, facts, kept = self._begun(trunk, trunk_data, seed, device, show)
@@ -169,22 +213,39 @@ class OverTrunk(ABC, Generic[K]):
             "seed": seed,
             "design": {"name": self.name, "settings": asdict(self), **facts},
             "cost": {
-                "forward": len(rows.ids) + passes, "backward": passes, "wall_s": wall_s, "device": describe_device(device),
+                "forward": len(rows.ids) + passes,
+                "backward": passes,
+                "wall_s": wall_s,
+                "device": describe_device(device),
             },
             "metrics": measured(model, dataset, parts, device),
             "versions": versions(),
-        }  # fmt: skip
-        save_checkpoint(model.cpu(), out, record=record, card=model_card(record), state=kept.tensors(keyed_names(split)))
+        }
+        save_checkpoint(
+            model.cpu(),
+            out,
+            record=record,
+            card=model_card(record),
+            state=kept.tensors(keyed_names(split)),
+        )
         return load_checkpoint(out, expect="age")
 
     def forget(
-        self, original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str], out: Path, *, refit: bool = False,
-        device: torch.device, show: bool = True,
-    ) -> Checkpoint:  # fmt: skip
+        self,
+        original: Checkpoint,
+        dataset: Dataset,
+        forget_ids: Sequence[str],
+        out: Path,
+        *,
+        refit: bool = False,
+        device: torch.device,
+        show: bool = True,
+    ) -> Checkpoint:
         """Takes people out, exactly; requests may follow one another.
 
-        Where this machine's convolutions round otherwise than those of the training, everything is refitted from the
-        pictures of the others, if all of them are there: exact as well, and the record says so.
+        Where this machine's convolutions round otherwise than those of the training, everything is
+        refitted from the pictures of the others, if all of them are there: exact as well, and the
+        record says so.
 
         Args:
             original: from `train`, or from an earlier request.
@@ -196,12 +257,16 @@ class OverTrunk(ABC, Generic[K]):
             show: progress bar.
 
         Raises:
-            DataError: a sample that is not in the model, another picture under a name, a picture that is needed and gone, or
-                nobody would be left.
+            DataError: a sample that is not in the model, another picture under a name, a picture
+                that is needed and gone, or nobody would be left.
             CheckpointError: a state that was edited or belongs to another trunk.
         """
         check_place(out)
-        model, facts, carried = cast(AgePredictor, copy.deepcopy(original.model)), self._facts(original), _carried(original)
+        model, facts, carried = (
+            cast(AgePredictor, copy.deepcopy(original.model)),
+            self._facts(original),
+            _carried(original),
+        )
         before = split_of(original, dataset)
         split = split_for(before, dataset, forget_ids)
         kept = self.load(original)
@@ -231,7 +296,9 @@ class OverTrunk(ABC, Generic[K]):
             same = sum(added[name] == digest for name, digest in kept.committed.items())
             why += f"; {same} of their {len(rest.ids)} pictures are bit for bit as they were added"
         self.fill(model, kept, facts)
-        cost = Cost(forward=spent.forward, backward=spent.backward, wall_s=time.perf_counter() - start)
+        cost = Cost(
+            forward=spent.forward, backward=spent.backward, wall_s=time.perf_counter() - start
+        )
         parts = {"retain": split.retain, "forget": split.forget, "test": split.test}
         stored = keyed(split)
         record = carried | {
@@ -250,13 +317,22 @@ class OverTrunk(ABC, Generic[K]):
                 "cost": summary(cost, _refit_cost(cost, whole, device), None),
             },
             "cost": {
-                "forward": cost.forward, "backward": cost.backward, "wall_s": cost.wall_s, "device": describe_device(device),
+                "forward": cost.forward,
+                "backward": cost.backward,
+                "wall_s": cost.wall_s,
+                "device": describe_device(device),
             },
             "metrics": measured(model, dataset, parts, device),
             "lineage": lineage_of(original),
             "versions": versions(),
-        }  # fmt: skip
-        save_checkpoint(model.cpu(), out, record=record, card=model_card(record), state=kept.tensors(keyed_names(split)))
+        }
+        save_checkpoint(
+            model.cpu(),
+            out,
+            record=record,
+            card=model_card(record),
+            state=kept.tensors(keyed_names(split)),
+        )
         return load_checkpoint(out, expect="age")
 
     def load(self, checkpoint: Checkpoint) -> K:
@@ -267,27 +343,49 @@ class OverTrunk(ABC, Generic[K]):
         """
         place, record = checkpoint.path / DESIGN_STATE, checkpoint.record
         if not place.is_file():
-            raise CheckpointError(str(place), "what the model is computed from is not there", RESTORE)
+            raise CheckpointError(
+                str(place), "what the model is computed from is not there", RESTORE
+            )
         if sha256_file(place) != record.get("state_sha256"):
-            raise CheckpointError(str(place), "it is not the state of this checkpoint (hash differs)", RESTORE)
-        model, facts, names = checkpoint.model, self._facts(checkpoint), sorted(split_of(checkpoint).retain)
+            raise CheckpointError(
+                str(place), "it is not the state of this checkpoint (hash differs)", RESTORE
+            )
+        model, facts, names = (
+            checkpoint.model,
+            self._facts(checkpoint),
+            sorted(split_of(checkpoint).retain),
+        )
         if trunk_sha256(model, self.own) != facts["trunk_sha256"]:
-            raise CheckpointError(str(checkpoint.path), "its trunk is not the one that the features come from", RESTORE)
+            raise CheckpointError(
+                str(checkpoint.path),
+                "its trunk is not the one that the features come from",
+                RESTORE,
+            )
         try:
             tensors = load_file(place)
-            committed = {name: bytes(row.numpy()) for name, row in zip(names, tensors["committed"], strict=True)}
+            committed = {
+                name: bytes(row.numpy())
+                for name, row in zip(names, tensors["committed"], strict=True)
+            }
             kept = self.restored(model, tensors, committed, int(record["seed"]))
         except (SafetensorError, KeyError, ValueError, InputError) as error:
-            raise CheckpointError(str(place), f"it does not belong to this model ({error})", RESTORE) from error
+            raise CheckpointError(
+                str(place), f"it does not belong to this model ({error})", RESTORE
+            ) from error
         expected = copy.deepcopy(model)
         self.fill(expected, kept, facts)
         for name in self.own:
-            if not torch.allclose(expected.state_dict()[name], model.state_dict()[name], rtol=1e-4, atol=1e-4):
-                raise CheckpointError(str(place), f"{name} of the weights is not what it gives", RESTORE)
+            if not torch.allclose(
+                expected.state_dict()[name], model.state_dict()[name], rtol=1e-4, atol=1e-4
+            ):
+                raise CheckpointError(
+                    str(place), f"{name} of the weights is not what it gives", RESTORE
+                )
         return kept
 
     def price(self, original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> float:
-        """What taking some samples out costs, as a fraction of a refit on the others; nothing is computed for it.
+        """What taking some samples out costs, as a fraction of a refit on the others; nothing is
+        computed for it.
 
         Raises:
             DataError: a sample that is not in the model, or nobody would be left.
@@ -307,35 +405,64 @@ class OverTrunk(ABC, Generic[K]):
     def _begun(
         self, trunk: Checkpoint, trunk_data: Dataset, seed: int, device: torch.device, show: bool
     ) -> tuple[AgePredictor, dict[str, Any], K]:
-        """The network with nobody in it, the facts that forgetting needs and the state: of the trunk's data alone."""
+        """The network with nobody in it, the facts that forgetting needs and the state: of the
+        trunk's data alone.
+        """
         own = trunk.model
         if trunk.model_type != "age" or own.lift is not None or own.network is not None:
-            raise CheckpointError(str(trunk.path), "a trunk is an ordinary age predictor, and this is none", "Give another")
+            raise CheckpointError(
+                str(trunk.path),
+                "a trunk is an ordinary age predictor, and this is none",
+                "Give another",
+            )
         model = AgePredictor(
-            size=own.size, image_size=own.image_size, age_edges=own.age_edges, age_centers=own.age_centers.tolist(),
+            size=own.size,
+            image_size=own.image_size,
+            age_edges=own.age_edges,
+            age_centers=own.age_centers.tolist(),
             random_features=self.width,
-        ).eval()  # fmt: skip
-        over = {name: value for name, value in model.state_dict().items() if name.startswith(("lift.", "classifier."))}
+        ).eval()
+        over = {
+            name: value
+            for name, value in model.state_dict().items()
+            if name.startswith(("lift.", "classifier."))
+        }
         model.load_state_dict(own.state_dict() | over)
         model = model.to(device)
         known = consented(model, trunk, trunk_data, device, show=show)
         facts, kept = self.begin(model, known, seed)
         source = {"sha256": trunk.sha256, "data": trunk.record.get("data", {})}
-        return model, {"grid": known.grid, "trunk_sha256": trunk_sha256(model, self.own), "trunk": source, **facts}, kept
+        return (
+            model,
+            {
+                "grid": known.grid,
+                "trunk_sha256": trunk_sha256(model, self.own),
+                "trunk": source,
+                **facts,
+            },
+            kept,
+        )
 
     def _facts(self, checkpoint: Checkpoint) -> dict[str, Any]:
-        """What the record says of the design; `CheckpointError` where something is missing or of another type."""
+        """What the record says of the design; `CheckpointError` where something is missing or of
+        another type.
+        """
         facts = checkpoint.record["design"]
         kinds = {"settings": dict, "grid": float, "trunk_sha256": str, **self.fact_types}
         wrong = [name for name, kind in kinds.items() if not isinstance(facts.get(name), kind)]
         if wrong or not GRIDS[0] <= facts["grid"] <= GRIDS[1]:
-            why = f"its unplug.json does not describe the design {self.name} ({', '.join(wrong) or 'grid'})"
+            why = (
+                f"its unplug.json does not describe the design {self.name} "
+                f"({', '.join(wrong) or 'grid'})"
+            )
             raise CheckpointError(str(checkpoint.path), why, RESTORE)
         return dict(facts)
 
 
 def leaving(before: Split, ids: Sequence[str]) -> list[str]:
-    """Whom of a request the model still holds; where that is nobody, all whom it held, which `check_request` refuses."""
+    """Whom of a request the model still holds; where that is nobody, all whom it held, which
+    `check_request` refuses.
+    """
     asked = {*ids} & {*before.train}
     return sorted(asked - {*before.forget} or asked)
 
@@ -345,8 +472,15 @@ def check_request(kept: Kept, gone: Sequence[str]) -> None:
     for name in gone:
         if name not in kept.committed:
             why = "it is not in this model (any more)"
-            fix = "It was never there, or is forgotten already: then the release that forgot it answers such a request"
-            raise DataError(f"sample {name}", why, f"{fix} (`unplug ledger record release ID --file BUNDLE/manifest.json`)")
+            fix = (
+                "It was never there, or is forgotten already: then the release that forgot it "
+                "answers such a request"
+            )
+            raise DataError(
+                f"sample {name}",
+                why,
+                f"{fix} (`unplug ledger record release ID --file BUNDLE/manifest.json`)",
+            )
     if len(gone) >= len(kept.committed):
         raise DataError("request", "nobody would be left in the model", "Delete the model instead")
 
@@ -355,8 +489,14 @@ def check_there(dataset: Dataset, needed: Sequence[str]) -> None:
     """Refuses data without a picture that is needed; `Changed`, since a refit may do without it."""
     there = set(dataset.ids)
     if missing := [name for name in needed if name not in there]:
-        why = f"its picture is gone, and {len(needed)} pictures are needed ({len(missing)} of them are not there)"
-        fix = "Give the data of the training; with all pictures of the others the model is refitted instead"
+        why = (
+            f"its picture is gone, and {len(needed)} pictures are needed ({len(missing)} of them "
+            "are not there)"
+        )
+        fix = (
+            "Give the data of the training; with all pictures of the others the model is refitted "
+            "instead"
+        )
         raise Changed(f"sample {missing[0]}", why, fix)
 
 
@@ -365,31 +505,44 @@ def check_added(kept: Kept, rows: TrunkRows) -> None:
     for name, digest in rows.committed.items():
         if kept.committed.get(name) != digest:
             raise Changed(
-                f"sample {name}", "its picture, age or features are not those that were added",
-                "Give the picture of the training, on the machine that trained; with all pictures of the rest the model is"
+                f"sample {name}",
+                "its picture, age or features are not those that were added",
+                "Give the picture of the training, on the machine that trained; with all pictures "
+                "of the rest the model is"
                 " refitted instead",
-            )  # fmt: skip
+            )
 
 
 def _refit_cost(step: Cost, whole: Cost, device: torch.device) -> RetrainCost:
-    per_pass = step.wall_s / max(step.compute, 1.0)  # whoever was alone in a shard leaves without a pass
+    # whoever was alone in a shard leaves without a pass
+    per_pass = step.wall_s / max(step.compute, 1.0)
     return RetrainCost(
         cost=Cost(forward=whole.forward, backward=whole.backward, wall_s=per_pass * whole.compute),
-        source=f"a refit on the others at {1e3 * per_pass:.3g} ms a pass, as in this step, on {describe_device(device)}",
+        source=(
+            f"a refit on the others at {1e3 * per_pass:.3g} ms a pass, as in this step, on "
+            f"{describe_device(device)}"
+        ),
     )
 
 
 def _carried(original: Checkpoint) -> dict[str, Any]:
-    """What the record of a forget step takes over from the training's; `CheckpointError` where that lacks something."""
+    """What the record of a forget step takes over from the training's; `CheckpointError` where that
+    lacks something.
+    """
     record = original.record
     missing = [name for name in ("spec", "digest", "samples") if name not in record.get("data", {})]
     if missing or "seed" not in record:
-        why = f"its unplug.json says no {', '.join([f'data.{name}' for name in missing] or ['seed'])}"
+        why = (
+            f"its unplug.json says no {', '.join([f'data.{name}' for name in missing] or ['seed'])}"
+        )
         raise CheckpointError(str(original.path), why, "Restore the folder as it was saved")
     return {
-        "schema": RECORD_SCHEMA, "data": record["data"], "recipe": recipe_of(original).to_dict(), "seed": record["seed"],
+        "schema": RECORD_SCHEMA,
+        "data": record["data"],
+        "recipe": recipe_of(original).to_dict(),
+        "seed": record["seed"],
         "design": record["design"],
-    }  # fmt: skip
+    }
 
 
 def measured(

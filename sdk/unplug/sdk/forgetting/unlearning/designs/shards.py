@@ -1,6 +1,8 @@
-"""Shards: many small tails over a trunk that saw nobody's personal data, each trained on its own share of the people.
+"""Shards: many small tails over a trunk that saw nobody's personal data, each trained on its own
+share of the people.
 
-Shapes: N samples, C pooled channels, H hidden units of a tail, G age groups, P parameters of a tail, S shards, R slices.
+Shapes: N samples, C pooled channels, H hidden units of a tail, G age groups, P parameters of a
+    tail, S shards, R slices.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from .trunk import Consented, TrunkRows
 
 BATCH, WEIGHT_DECAY = 32, 1e-2
 MIDDLE, SPREAD = 40.0, 25.0
-"""Years: a tail's last output o says the age ``MIDDLE + SPREAD o``. They are fixed: what follows the data would tell of it."""
+"""Years: a tail's last output o says the age ``MIDDLE + SPREAD o``. They are fixed: what follows
+the data would tell of it.
+"""
 
 
 @dataclass(kw_only=True)
@@ -58,8 +62,12 @@ class Tails(Kept):
         """``place``, ``warm``, ``mean``, ``spread`` and ``after``."""
         place_N2 = torch.tensor([self.place[name] for name in names], dtype=torch.int32)
         return {
-            "place": place_N2, "warm": self.warm_P, "mean": self.mean_C, "spread": self.spread_C, "after": self.after_SRP,
-        }  # fmt: skip
+            "place": place_N2,
+            "warm": self.warm_P,
+            "mean": self.mean_C,
+            "spread": self.spread_C,
+            "after": self.after_SRP,
+        }
 
     def sizes(self) -> list[list[int]]:
         """Samples of each slice of each shard."""
@@ -71,14 +79,17 @@ class Tails(Kept):
 
 @dataclass(frozen=True, kw_only=True)
 class Shards(OverTrunk[Tails]):
-    """theta_s <- train(warm, D_s[0]), ..., train(D_s[0..R-1]); forgetting trains the touched shards again, from the slice on.
+    """theta_s <- train(warm, D_s[0]), ..., train(D_s[0..R-1]); forgetting trains the touched shards
+    again, from the slice on.
 
-    A tail is relu(W z + b) and a linear layer over it, for the logits of the groups and the age, on the pooled features z of
-    one shared trunk; the model says the mean of all tails, so that together they are one layer of S H features. All start
-    from one tail that was trained on the trunk's pictures. People are put into shards and slices by the hash of their name,
-    all pictures of a person into the same, and each epoch of each stage draws from its own seed: what is trained
-    again is, bit for bit, what training without the forgotten gives on the same machine. The pictures of the forgotten are not
-    needed; those of the others in their shards are. A shard without people says what the tail said that all started from.
+    A tail is relu(W z + b) and a linear layer over it, for the logits of the groups and the age, on
+    the pooled features z of one shared trunk; the model says the mean of all tails, so that
+    together they are one layer of S H features. All start from one tail that was trained on the
+    trunk's pictures. People are put into shards and slices by the hash of their name, all pictures
+    of a person into the same, and each epoch of each stage draws from its own seed: what is trained
+    again is, bit for bit, what training without the forgotten gives on the same machine. The
+    pictures of the forgotten are not needed; those of the others in their shards are. A shard
+    without people says what the tail said that all started from.
 
     Args:
         shards: S, at most 256 parts with the slices.
@@ -91,7 +102,8 @@ class Shards(OverTrunk[Tails]):
         InputError: a value out of range.
 
     Reference:
-        Bourtoule et al., Machine Unlearning, 2021, section IV and algorithm 1 (SISA; here by person, over a shared trunk).
+        Bourtoule et al., Machine Unlearning, 2021, section IV and algorithm 1 (SISA; here by
+        person, over a shared trunk).
     """
 
     shards: int = 20
@@ -102,23 +114,36 @@ class Shards(OverTrunk[Tails]):
 
     name: ClassVar[str] = "shards"
     needs: ClassVar[tuple[str, ...]] = ("retain data", "labels")
-    how: ClassVar[str] = "the shards that had seen the forgotten were trained again from the slice before them"
+    how: ClassVar[str] = (
+        "the shards that had seen the forgotten were trained again from the slice before them"
+    )
     fact_types: ClassVar[Mapping[str, type]] = {}
-    own: ClassVar[tuple[str, ...]] = ("lift.weight", "lift.bias", "classifier.weight", "classifier.bias")
+    own: ClassVar[tuple[str, ...]] = (
+        "lift.weight",
+        "lift.bias",
+        "classifier.weight",
+        "classifier.bias",
+    )
 
     def __post_init__(self) -> None:
         self._plan(0).epochs(self.epochs)
         if not (self.hidden >= 1 and self.width <= MAX_RANDOM_FEATURES and 0.0 < self.lr < 1.0):
             what = f"shards hidden={self.hidden} lr={self.lr:g}"
             why = f"out of range (shards x hidden is {self.width})"
-            raise InputError(what, why, f"Use 1 to {MAX_RANDOM_FEATURES} hidden units in all and a rate between 0 and 1")
+            raise InputError(
+                what,
+                why,
+                f"Use 1 to {MAX_RANDOM_FEATURES} hidden units in all and a rate between 0 and 1",
+            )
 
     @property
     def width(self) -> int:
         """S H."""
         return self.shards * self.hidden
 
-    def begin(self, model: AgePredictor, consented: Consented, seed: int) -> tuple[dict[str, Any], Tails]:
+    def begin(
+        self, model: AgePredictor, consented: Consented, seed: int
+    ) -> tuple[dict[str, Any], Tails]:
         """Trains the tail that all start from, on the trunk's pictures."""
         mean_C, spread_C = consented.mean_C.float(), consented.spread_C.float()
         generator = torch.Generator().manual_seed(seed)
@@ -128,9 +153,13 @@ class Shards(OverTrunk[Tails]):
             nn.init.zeros_(layer.bias)
         start_P = parameters_to_vector(blank.parameters()).detach()
         kept = Tails(
-            committed={}, place={}, warm_P=start_P, mean_C=mean_C, spread_C=spread_C,
+            committed={},
+            place={},
+            warm_P=start_P,
+            mean_C=mean_C,
+            spread_C=spread_C,
             after_SRP=start_P.expand(self.shards, self.slices, -1),
-        )  # fmt: skip
+        )
         with _one_thread():
             keys = [(seed, epoch) for epoch in range(self.epochs)]
             warm_P = self._stage(start_P, *self._inputs(model, kept, consented.seen), keys)
@@ -140,23 +169,37 @@ class Shards(OverTrunk[Tails]):
     def fit(self, model: AgePredictor, kept: Tails, rows: TrunkRows, seed: int) -> Tails:
         """Trains every shard from its first slice."""
         plan = self._plan(seed)
-        place = {name: plan.place(person) for name, person in zip(rows.ids, rows.people, strict=True)}
+        place = {
+            name: plan.place(person) for name, person in zip(rows.ids, rows.people, strict=True)
+        }
         fresh = Tails(
-            committed=dict(rows.committed), place=place, warm_P=kept.warm_P, mean_C=kept.mean_C, spread_C=kept.spread_C,
+            committed=dict(rows.committed),
+            place=place,
+            warm_P=kept.warm_P,
+            mean_C=kept.mean_C,
+            spread_C=kept.spread_C,
             after_SRP=kept.warm_P.repeat(self.shards, self.slices, 1),
-        )  # fmt: skip
+        )
         self._learn(model, fresh, rows, dict.fromkeys(range(self.shards), 0), plan)
         return fresh
 
     def reads(self, kept: Tails, gone: Sequence[str]) -> list[str]:
         """The others of their shards, in the order of their names."""
         touched, leaving = self._touched(kept, gone), set(gone)
-        return sorted(name for name, (shard, _) in kept.place.items() if shard in touched and name not in leaving)
+        return sorted(
+            name
+            for name, (shard, _) in kept.place.items()
+            if shard in touched and name not in leaving
+        )
 
-    def take(self, model: AgePredictor, kept: Tails, gone: Sequence[str], rows: TrunkRows, seed: int) -> Tails:
+    def take(
+        self, model: AgePredictor, kept: Tails, gone: Sequence[str], rows: TrunkRows, seed: int
+    ) -> Tails:
         """Trains the touched shards again from the first slice that somebody left."""
         touched, leaving = self._touched(kept, gone), set(gone)
-        kept.committed = {name: digest for name, digest in kept.committed.items() if name not in leaving}
+        kept.committed = {
+            name: digest for name, digest in kept.committed.items() if name not in leaving
+        }
         kept.place = {name: place for name, place in kept.place.items() if name not in leaving}
         kept.after_SRP = kept.after_SRP.clone()
         self._learn(model, kept, rows, touched, self._plan(seed))
@@ -164,7 +207,9 @@ class Shards(OverTrunk[Tails]):
 
     @torch.no_grad()
     def fill(self, model: AgePredictor, kept: Tails, facts: Mapping[str, Any]) -> None:
-        """Stacks the tails: the first layers on the pooled features as they are, the mean of the last."""
+        """Stacks the tails: the first layers on the pooled features as they are, the mean of the
+        last.
+        """
         tail = _tail(len(kept.mean_C), self.hidden, model.groups)
         weights: dict[str, list[Tensor]] = {name: [] for name in self.own}
         for last_P in kept.after_SRP[:, -1]:
@@ -181,15 +226,31 @@ class Shards(OverTrunk[Tails]):
         own = model.state_dict()
         own["lift.weight"].copy_(torch.cat(weights["lift.weight"]))
         own["lift.bias"].copy_(torch.cat(weights["lift.bias"]))
-        own["classifier.weight"].copy_(scale_K[:, None] * torch.cat(weights["classifier.weight"], dim=1))
-        own["classifier.bias"].copy_(scale_K * torch.stack(weights["classifier.bias"]).sum(0) + middle_K)
+        own["classifier.weight"].copy_(
+            scale_K[:, None] * torch.cat(weights["classifier.weight"], dim=1)
+        )
+        own["classifier.bias"].copy_(
+            scale_K * torch.stack(weights["classifier.bias"]).sum(0) + middle_K
+        )
 
-    def restored(self, model: AgePredictor, tensors: Mapping[str, Tensor], committed: dict[str, bytes], seed: int) -> Tails:
+    def restored(
+        self,
+        model: AgePredictor,
+        tensors: Mapping[str, Tensor],
+        committed: dict[str, bytes],
+        seed: int,
+    ) -> Tails:
         """The tails, whose shapes and places must be those of the settings."""
         assert model.lift is not None
         warm_P, after_SRP, place_N2 = tensors["warm"], tensors["after"], tensors["place"]
-        size = parameters_to_vector(_tail(model.lift.in_features, self.hidden, model.groups).parameters()).shape
-        shapes = {"warm": size, "after": (self.shards, self.slices, *size), "place": (len(committed), 2)}
+        size = parameters_to_vector(
+            _tail(model.lift.in_features, self.hidden, model.groups).parameters()
+        ).shape
+        shapes = {
+            "warm": size,
+            "after": (self.shards, self.slices, *size),
+            "place": (len(committed), 2),
+        }
         shapes |= dict.fromkeys(("mean", "spread"), (model.lift.in_features,))
         for name, shape in shapes.items():
             if tensors[name].shape != shape or not bool(tensors[name].isfinite().all()):
@@ -197,21 +258,33 @@ class Shards(OverTrunk[Tails]):
         limits_2 = torch.tensor([self.shards, self.slices])
         if not bool(((place_N2 >= 0) & (place_N2 < limits_2)).all()):
             raise ValueError("a sample is in a shard that does not exist")
-        place = {name: (int(shard), int(number)) for name, (shard, number) in zip(committed, place_N2.tolist(), strict=True)}
+        place = {
+            name: (int(shard), int(number))
+            for name, (shard, number) in zip(committed, place_N2.tolist(), strict=True)
+        }
         return Tails(
-            committed=committed, place=place, warm_P=warm_P, mean_C=tensors["mean"], spread_C=tensors["spread"],
+            committed=committed,
+            place=place,
+            warm_P=warm_P,
+            mean_C=tensors["mean"],
+            spread_C=tensors["spread"],
             after_SRP=after_SRP,
-        )  # fmt: skip
+        )
 
     def work(self, kept: Tails, gone: Sequence[str]) -> tuple[int, int]:
-        """Samples that tails learn from, of the touched shards from their slices on and of all shards."""
+        """Samples that tails learn from, of the touched shards from their slices on and of all
+        shards.
+        """
         stages, left_SR = self._plan(0).epochs(self.epochs), kept.sizes()
         for name in gone:
             shard, number = kept.place[name]
             left_SR[shard][number] -= 1
 
         def passes(shard: int, first: int) -> int:
-            return sum(stages[number] * sum(left_SR[shard][: number + 1]) for number in range(first, self.slices))
+            return sum(
+                stages[number] * sum(left_SR[shard][: number + 1])
+                for number in range(first, self.slices)
+            )
 
         step = sum(passes(shard, first) for shard, first in self._touched(kept, gone).items())
         return step, sum(passes(shard, 0) for shard in range(self.shards))
@@ -227,9 +300,21 @@ class Shards(OverTrunk[Tails]):
             touched[shard] = min(number, touched.get(shard, number))
         return touched
 
-    def _learn(self, model: AgePredictor, kept: Tails, rows: TrunkRows, shards: Mapping[int, int], plan: ShardPlan) -> None:
-        """Writes the tails of some shards after each slice, from a slice on; `rows` hold all of their samples."""
-        stages, position = plan.epochs(self.epochs), {name: index for index, name in enumerate(rows.ids)}
+    def _learn(
+        self,
+        model: AgePredictor,
+        kept: Tails,
+        rows: TrunkRows,
+        shards: Mapping[int, int],
+        plan: ShardPlan,
+    ) -> None:
+        """Writes the tails of some shards after each slice, from a slice on; `rows` hold all of
+        their samples.
+        """
+        stages, position = (
+            plan.epochs(self.epochs),
+            {name: index for index, name in enumerate(rows.ids)},
+        )
         inside: dict[int, list[str]] = {shard: [] for shard in shards}
         for name, (shard, _) in kept.place.items():
             if shard in inside:
@@ -241,7 +326,9 @@ class Shards(OverTrunk[Tails]):
                     names = sorted(name for name in inside[shard] if kept.place[name][1] <= number)
                     if names:
                         part = rows.part([position[name] for name in names])
-                        keys = [(plan.seed, shard, number, epoch) for epoch in range(stages[number])]
+                        keys = [
+                            (plan.seed, shard, number, epoch) for epoch in range(stages[number])
+                        ]
                         tail_P = self._stage(tail_P, *self._inputs(model, kept, part), keys)
                     kept.after_SRP[shard, number] = tail_P
 
@@ -252,9 +339,16 @@ class Shards(OverTrunk[Tails]):
         return z_NC, target_NG, rows.age_N.float()
 
     def _stage(
-        self, start_P: Tensor, z_NC: Tensor, target_NG: Tensor, age_N: Tensor, keys: Sequence[tuple[int, ...]]
+        self,
+        start_P: Tensor,
+        z_NC: Tensor,
+        target_NG: Tensor,
+        age_N: Tensor,
+        keys: Sequence[tuple[int, ...]],
     ) -> Tensor:
-        """A tail after one epoch a key, by AdamW from a fresh state; cross entropy and a tenth of the error in years."""
+        """A tail after one epoch a key, by AdamW from a fresh state; cross entropy and a tenth of
+        the error in years.
+        """
         tail = _tail(z_NC.shape[1], self.hidden, target_NG.shape[1])
         vector_to_parameters(start_P.clone(), tail.parameters())
         optimizer = torch.optim.AdamW(tail.parameters(), lr=self.lr, weight_decay=WEIGHT_DECAY)
@@ -280,13 +374,17 @@ class Shards(OverTrunk[Tails]):
 def _tail(channels: int, hidden: int, groups: int) -> Any:
     """Linear, relu, linear: without weights worth keeping."""
     return nn.Sequential(
-        nn.utils.skip_init(nn.Linear, channels, hidden), nn.ReLU(), nn.utils.skip_init(nn.Linear, hidden, groups + 1)
+        nn.utils.skip_init(nn.Linear, channels, hidden),
+        nn.ReLU(),
+        nn.utils.skip_init(nn.Linear, hidden, groups + 1),
     )
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """How sums are split among threads decides their last bits, and a refit may run on a busier machine."""
+    """How sums are split among threads decides their last bits, and a refit may run on a busier
+    machine.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

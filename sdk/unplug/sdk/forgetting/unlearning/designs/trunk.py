@@ -1,4 +1,5 @@
-"""A trunk that never saw personal data, and what designs over it read of a picture: pooled features, rounded.
+"""A trunk that never saw personal data, and what designs over it read of a picture: pooled
+features, rounded.
 
 Shapes: N samples, C pooled channels.
 """
@@ -21,13 +22,18 @@ from unplug.sdk.learning.data import Dataset, load_dataset, make_split
 from unplug.sdk.learning.training import ImageSet, Recipe, split_of, to_tensors
 
 BATCH = 64
-"""Pictures a pass, always: the last batch is filled up, since another batch size may round differently."""
+"""Pictures a pass, always: the last batch is filled up, since another batch size may round
+differently.
+"""
 GRID = 256
-"""Pooled features are rounded to this fraction of their spread before anything is fitted, so that the last bits of a
-convolution, which may differ between machines, matter less often. How often was not measured."""
+"""Pooled features are rounded to this fraction of their spread before anything is fitted, so that
+the last bits of a convolution, which may differ between machines, matter less often. How often was
+not measured.
+"""
 MOST_MEANS = 32
-"""A feature's spread is at least this fraction of its mean: what varies less would be amplified until half precision, which
-has 11 bits, shows nothing else."""
+"""A feature's spread is at least this fraction of its mean: what varies less would be amplified
+until half precision, which has 11 bits, shows nothing else.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +58,12 @@ class TrunkRows:
         """Some of them."""
         ids = tuple(self.ids[position] for position in position_M)
         return TrunkRows(
-            ids=ids, people=tuple(self.people[position] for position in position_M), pooled_NC=self.pooled_NC[position_M],
-            age_N=self.age_N[position_M], committed={name: self.committed[name] for name in ids},
-        )  # fmt: skip
+            ids=ids,
+            people=tuple(self.people[position] for position in position_M),
+            pooled_NC=self.pooled_NC[position_M],
+            age_N=self.age_N[position_M],
+            committed={name: self.committed[name] for name in ids},
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,15 +84,28 @@ class Consented:
 
 
 def ready_trunk(
-    trunk: Checkpoint | None, trunk_data: Dataset | None, personal: Dataset, recipe: Recipe, out: Path, *, seed: int,
-    device: torch.device, restart: bool, show: bool,
-) -> tuple[Checkpoint, Dataset]:  # fmt: skip
-    """The trunk and its data, loaded or trained where they are not given, and checked to be apart from `personal`.
+    trunk: Checkpoint | None,
+    trunk_data: Dataset | None,
+    personal: Dataset,
+    recipe: Recipe,
+    out: Path,
+    *,
+    seed: int,
+    device: torch.device,
+    restart: bool,
+    show: bool,
+) -> tuple[Checkpoint, Dataset]:
+    """The trunk and its data, loaded or trained where they are not given, and checked to be apart
+    from `personal`.
 
     A trunk that is trained here goes into ``NAME-trunk`` beside `out`. See `OverTrunk.train`.
     """
     if trunk is None and trunk_data is None:
-        raise InputError("made to forget", "it needs a trunk that never saw personal data", "Give `trunk_data` or `trunk`")
+        raise InputError(
+            "made to forget",
+            "it needs a trunk that never saw personal data",
+            "Give `trunk_data` or `trunk`",
+        )
     side = recipe.image_size if trunk is None else trunk.model.image_size
     if personal.size != side:
         why = f"its images have {personal.size} pixels where the trunk takes {side}"
@@ -92,18 +114,35 @@ def ready_trunk(
         assert trunk is not None
         spec = (trunk.record.get("data") or {}).get("spec")
         if not isinstance(spec, str):
-            raise CheckpointError(str(trunk.path), "its record names no data", "Give `trunk_data` as well")
+            raise CheckpointError(
+                str(trunk.path), "its record names no data", "Give `trunk_data` as well"
+            )
         trunk_data = load_dataset(spec, side, show=show)
     check_apart(personal, trunk_data)
     if trunk is None:
         split = make_split(trunk_data, seed=seed, validation=0.1, test=0.1)
         place = out.parent / f"{out.name}-trunk"
-        trunk = train_age(trunk_data, split, recipe, place, seed=seed, device=device, restart=restart, show=show, label="trunk")
+        trunk = train_age(
+            trunk_data,
+            split,
+            recipe,
+            place,
+            seed=seed,
+            device=device,
+            restart=restart,
+            show=show,
+            label="trunk",
+        )
     return trunk, trunk_data
 
 
 def consented(
-    model: AgePredictor, trunk: Checkpoint, trunk_data: Dataset, device: torch.device, *, show: bool = False
+    model: AgePredictor,
+    trunk: Checkpoint,
+    trunk_data: Dataset,
+    device: torch.device,
+    *,
+    show: bool = False,
 ) -> Consented:
     """The trunk's own pictures as a design sees them, with the grid that they decide.
 
@@ -112,20 +151,33 @@ def consented(
     """
     split = split_of(trunk)
     if split.data_digest != trunk_data.digest:
-        raise DataError(f"data {trunk_data.spec}", "it is not what the trunk was trained on (digest differs)", "Give that data")
+        raise DataError(
+            f"data {trunk_data.spec}",
+            "it is not what the trunk was trained on (digest differs)",
+            "Give that data",
+        )
     seen = to_tensors(trunk_data, split.retain, model.age_edges, device)
     pooled_NC = pooled(model, seen, show=show)
     mean_C = pooled_NC.mean(0)
     spread_C = pooled_NC.std(0).maximum(mean_C.abs() / MOST_MEANS) + 1e-3
     grid = 2.0 ** round(float(spread_C.median().log2())) / GRID
     return Consented(
-        seen=_rows(trunk_data, seen, pooled_NC, grid), held=rows_of(model, grid, trunk_data, split.validation, device),
-        mean_C=mean_C, spread_C=spread_C, grid=grid,
-    )  # fmt: skip
+        seen=_rows(trunk_data, seen, pooled_NC, grid),
+        held=rows_of(model, grid, trunk_data, split.validation, device),
+        mean_C=mean_C,
+        spread_C=spread_C,
+        grid=grid,
+    )
 
 
 def rows_of(
-    model: AgePredictor, grid: float, dataset: Dataset, ids: Sequence[str], device: torch.device, *, show: bool = False
+    model: AgePredictor,
+    grid: float,
+    dataset: Dataset,
+    ids: Sequence[str],
+    device: torch.device,
+    *,
+    show: bool = False,
 ) -> TrunkRows:
     """What a design sees of some samples.
 
@@ -148,18 +200,25 @@ def _rows(dataset: Dataset, data: ImageSet, pooled_NC: Tensor, grid: float) -> T
     steps_NC, age_N = (pooled_NC / grid).round(), data.age_N.cpu().double()
     people = {sample.id: sample.person for sample in dataset.samples}
     committed = {
-        name: hashlib.sha256(name.encode() + b"\0" + steps.astype("<i4").tobytes() + age.tobytes()).digest()
+        name: hashlib.sha256(
+            name.encode() + b"\0" + steps.astype("<i4").tobytes() + age.tobytes()
+        ).digest()
         for name, steps, age in zip(data.ids, steps_NC.numpy(), age_N[:, None].numpy(), strict=True)
     }
     return TrunkRows(
-        ids=data.ids, people=tuple(people[name] for name in data.ids), pooled_NC=steps_NC * grid, age_N=age_N,
+        ids=data.ids,
+        people=tuple(people[name] for name in data.ids),
+        pooled_NC=steps_NC * grid,
+        age_N=age_N,
         committed=committed,
-    )  # fmt: skip
+    )
 
 
 @torch.no_grad()
 def pooled(model: AgePredictor, data: ImageSet, *, show: bool = False) -> Tensor:
-    """Pooled features (N, C) in float64 on the CPU, `BATCH` pictures a pass; `show` draws a progress bar."""
+    """Pooled features (N, C) in float64 on the CPU, `BATCH` pictures a pass; `show` draws a
+    progress bar.
+    """
     assert model.lift is not None
     rows = [torch.empty(0, model.lift.in_features, dtype=torch.float64)]
     for start in progress(range(0, len(data), BATCH), label="features", unit="batch", show=show):
@@ -178,10 +237,11 @@ def trunk_sha256(model: AgePredictor, own: Sequence[str]) -> str:
 
 
 def check_apart(personal: Dataset, consented: Dataset) -> None:
-    """Refuses personal data with a picture or a person of the trunk's: what the trunk has seen is never forgotten.
+    """Refuses personal data with a picture or a person of the trunk's: what the trunk has seen is
+    never forgotten.
 
-    People are compared by name where both specs are of one kind (procedural faces: of one seed), since another source may
-    use the same numbers for other people.
+    People are compared by name where both specs are of one kind (procedural faces: of one seed),
+    since another source may use the same numbers for other people.
 
     Raises:
         DataError: says which picture or person.
@@ -193,16 +253,24 @@ def check_apart(personal: Dataset, consented: Dataset) -> None:
     if both:
         shown = ", ".join(f"{name} (there: {theirs[mine[name]]})" for name in both[:3])
         more = f" and {len(both) - 3} more" if len(both) > 3 else ""
-        raise DataError("trunk's data", f"{len(both)} personal pictures are in it too: {shown}{more}", fix)
+        raise DataError(
+            "trunk's data", f"{len(both)} personal pictures are in it too: {shown}{more}", fix
+        )
     if _namespace(personal.spec) == _namespace(consented.spec):
         known = {sample.subject for sample in consented.samples if sample.subject}
         people = sorted({sample.subject for sample in personal.samples if sample.subject} & known)
         if people:
-            raise DataError("trunk's data", f"{len(people)} of the people are in it too (first: {people[0]})", fix)
+            raise DataError(
+                "trunk's data",
+                f"{len(people)} of the people are in it too (first: {people[0]})",
+                fix,
+            )
 
 
 def _digest(dataset: Dataset, position: int) -> bytes:
-    return hashlib.sha256(np.ascontiguousarray(dataset.images[dataset.rows[position]]).tobytes()).digest()
+    return hashlib.sha256(
+        np.ascontiguousarray(dataset.images[dataset.rows[position]]).tobytes()
+    ).digest()
 
 
 def _namespace(spec: str) -> str:

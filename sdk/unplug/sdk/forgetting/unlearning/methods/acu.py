@@ -1,4 +1,6 @@
-"""ACU: frozen features under a ridge classifier, from which samples are taken out in closed form; exact for the head."""
+"""ACU: frozen features under a ridge classifier, from which samples are taken out in closed form;
+exact for the head.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,24 @@ from ..settings import check_range
 
 @dataclass(frozen=True, kw_only=True)
 class ACU:
-    """Analytic class unlearning: G <- G - X_f^T X_f, C <- C - X_f^T Y_f, (W, b) = (G + lam I')^-1 C; then z = s (W x + b).
+    """Analytic class unlearning: G <- G - X_f^T X_f, C <- C - X_f^T Y_f, (W, b) = (G + lam I')^-1
+    C; then z = s (W x + b).
 
-    The head equals the one fitted without the forget set; the features under it were trained with it and stay as they are,
-    so what they remember stays too. Each retain and forget sample is run once, without gradients: 1 / (3 epochs) of
-    retraining. lam = `ridge` times the number of retain samples. s has the least cross entropy of the leave-one-out scores
-    on the retain set (closed form on features that are there already, then a convex search in one number; fitted scores
-    would be far too sure). Both depend on the retain set alone, and nothing is random: the seed does nothing.
+    The head equals the one fitted without the forget set; the features under it were trained with
+    it and stay as they are, so what they remember stays too. Each retain and forget sample is run
+    once, without gradients: 1 / (3 epochs) of retraining. lam = `ridge` times the number of retain
+    samples. s has the least cross entropy of the leave-one-out scores on the retain set (closed
+    form on features that are there already, then a convex search in one number; fitted scores would
+    be far too sure). Both depend on the retain set alone, and nothing is random: the seed does
+    nothing.
 
     Args:
         ridge: penalty per retain sample, 1e-9 to 1e6.
         batch_size: of the forward passes.
 
     Reference:
-        Zhuang et al., ACIL: Analytic class-incremental learning, 2022, theorem 1, with the sign of the update turned.
+        Zhuang et al., ACIL: Analytic class-incremental learning, 2022, theorem 1, with the sign of
+        the update turned.
     """
 
     ridge: float = 1e-2
@@ -53,12 +59,21 @@ class ACU:
         """Replaces the classifier's weights of `model` in place."""
         layer = classifier(model.eval())
         if layer.bias is None:
-            raise InputError(type(model).__name__, "its classifier has no bias", "Choose another method")
-        problem.meter.charge(forward=len(problem.retain) + len(problem.forget), backward=0)  # refused before the first pass
-        retain_NF, forget_MF = (features(model, data, self.batch_size) for data in (problem.retain, problem.forget))
-        retain_NG, forget_MG = (soft_targets(problem.task, model, data) for data in (problem.retain, problem.forget))
+            raise InputError(
+                type(model).__name__, "its classifier has no bias", "Choose another method"
+            )
+        # refused before the first pass
+        problem.meter.charge(forward=len(problem.retain) + len(problem.forget), backward=0)
+        retain_NF, forget_MF = (
+            features(model, data, self.batch_size) for data in (problem.retain, problem.forget)
+        )
+        retain_NG, forget_MG = (
+            soft_targets(problem.task, model, data) for data in (problem.retain, problem.forget)
+        )
         lam = self.ridge * len(problem.retain)
-        head = RidgeHead.fit(torch.cat([retain_NF, forget_MF]), torch.cat([retain_NG, forget_MG]), lam)
+        head = RidgeHead.fit(
+            torch.cat([retain_NF, forget_MF]), torch.cat([retain_NG, forget_MG]), lam
+        )
         head.remove(forget_MF, forget_MG)
         weight_GF, bias_G = head.weights()
         scale = best_scale(head.left_out(retain_NF, retain_NG), retain_NG)
@@ -70,7 +85,9 @@ class ACU:
 
 @torch.no_grad()
 def features(model: nn.Module, data: SampleSet, batch_size: int) -> Tensor:
-    """What the classifier is given for each sample (N, F), in full precision, unaugmented: as the model will be used."""
+    """What the classifier is given for each sample (N, F), in full precision, unaugmented: as the
+    model will be used.
+    """
     with embeddings(model) as seen:
         for batch in data.in_order(batch_size):
             model(*batch.inputs)

@@ -1,4 +1,6 @@
-"""Bad teacher: the original teaches the retain samples, a network that knows nothing teaches the forget samples."""
+"""Bad teacher: the original teaches the retain samples, a network that knows nothing teaches the
+forget samples.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ from ..settings import Stepped, check_range
 
 @dataclass(frozen=True, kw_only=True)
 class BadTeacher(Stepped):
-    """L = mean over a mixed batch of KL(original || theta) for retain and KL(random || theta) for forget samples.
+    """L = mean over a mixed batch of KL(original || theta) for retain and KL(random || theta) for
+    forget samples.
 
-    Labels are not needed. A batch mixes the sets as |D_f| : retain_share |D_r|; forget samples leave the running
-    statistics of batch norm alone.
+    Labels are not needed. A batch mixes the sets as |D_f| : retain_share |D_r|; forget samples
+    leave the running statistics of batch norm alone.
 
     Args:
         retain_share: of the retain set that counts in the mixture, above 0 to 1. Published: .3.
@@ -45,7 +48,8 @@ class BadTeacher(Stepped):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("bad-teacher", 3, 65_536, batch_size=self.batch_size)  # two for batch norm, one to forget
+        # two for batch norm, one to forget
+        check_range("bad-teacher", 3, 65_536, batch_size=self.batch_size)
         check_range("bad-teacher", 1e-3, 1.0, retain_share=self.retain_share)
         check_range("bad-teacher", 1e-3, 1e3, temperature=self.temperature)
 
@@ -53,11 +57,16 @@ class BadTeacher(Stepped):
         """Unlearns in place."""
         good, bad = frozen(model), frozen(random_network(problem))
         retain_size, forget_size = self.mixture(len(problem.retain), len(problem.forget))
-        retain, forget = problem.batches(problem.retain, retain_size), problem.batches(problem.forget, forget_size)
+        retain, forget = (
+            problem.batches(problem.retain, retain_size),
+            problem.batches(problem.forget, forget_size),
+        )
 
         def loss() -> Tensor:
             kept, gone = next(retain), next(forget)
-            kept_B = divergence(problem.logits(model, kept), teach(problem, good, kept), self.temperature)
+            kept_B = divergence(
+                problem.logits(model, kept), teach(problem, good, kept), self.temperature
+            )
             with norms_fixed(model):
                 student_BG = problem.logits(model, gone)
             gone_B = divergence(student_BG, teach(problem, bad, gone), self.temperature)

@@ -26,11 +26,12 @@ class Blindspot(Stepped):
     """A partly trained blind model guides on the forget set. For age regression.
 
     1. blind <- new weights, trained on D_r for a share of the budget, with the recipe's rate;
-    2. minimise (1 - c) L(D_r batch) + c [ mean |E[age] - E[age]_blind| / 10 + attention * A(D_f batch) ]
+    2. minimise (1 - c) L(D_r batch) + c [ mean |E[age] - E[age]_blind| / 10 + attention * A(D_f
+        batch) ]
 
-    Both halves of a step are one batch, for both models. c = share of forget samples in it; A = mean squared difference
-    of the attention maps (channel mean of squares of the last convolution, scaled to length one) of model and blind
-    model; the paper sums A over all blocks.
+    Both halves of a step are one batch, for both models. c = share of forget samples in it; A =
+    mean squared difference of the attention maps (channel mean of squares of the last convolution,
+    scaled to length one) of model and blind model; the paper sums A over all blocks.
 
     Args:
         blind_share: of the budget for 1., 0 to 1. Published: 2 epochs of a training of 100.
@@ -48,7 +49,13 @@ class Blindspot(Stepped):
     attention: float = 50.0
     lr: float = 5e-4
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "ages", "class logits")
+    needs: ClassVar[tuple[Need, ...]] = (
+        "retain data",
+        "forget data",
+        "labels",
+        "ages",
+        "class logits",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,12 +67,21 @@ class Blindspot(Stepped):
         size = min(self.batch_size, len(problem.retain))
         forget_size = max(1, min(size // 2, len(problem.forget)))
         blind_steps, steps = plan_phases(
-            problem, (3.0 * size, 4.0 * (size + forget_size)), (self.blind_share, 1.0 - self.blind_share)
+            problem,
+            (3.0 * size, 4.0 * (size + forget_size)),
+            (self.blind_share, 1.0 - self.blind_share),
         )
-        retain, forget = problem.batches(problem.retain, size), problem.batches(problem.forget, forget_size)
+        retain, forget = (
+            problem.batches(problem.retain, size),
+            problem.batches(problem.forget, forget_size),
+        )
         blind = random_network(problem)
-        Descent(lr=problem.recipe.lr)(blind, problem, lambda: problem.loss(blind, next(retain)), steps=blind_steps)
-        blind.train()  # few steps leave the running statistics of batch norm half-way: it sees each batch by its own
+        Descent(lr=problem.recipe.lr)(
+            blind, problem, lambda: problem.loss(blind, next(retain)), steps=blind_steps
+        )
+        # few steps leave the running statistics of batch norm half-way: it sees each batch by its
+        # own
+        blind.train()
         share = forget_size / (size + forget_size)
 
         def loss() -> Tensor:
@@ -76,10 +92,14 @@ class Blindspot(Stepped):
                 their_age_B1 = problem.outputs(blind, both)["expected_age"].float()
             with last_features(model) as ours:
                 outputs = problem.outputs(model, both)
-            kept_loss = problem.task.loss(model, {name: value[:size] for name, value in outputs.items()}, kept).mean()
+            kept_loss = problem.task.loss(
+                model, {name: value[:size] for name, value in outputs.items()}, kept
+            ).mean()
             age_B1 = outputs["expected_age"].float()
             guided = F.l1_loss(age_B1[size:], their_age_B1[size:]) / AGE_SCALE
-            guided = guided + self.attention * attention_difference(ours[0][size:], theirs[0][size:])
+            guided = guided + self.attention * attention_difference(
+                ours[0][size:], theirs[0][size:]
+            )
             return (1.0 - share) * kept_loss + share * guided
 
         return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
@@ -97,7 +117,9 @@ def attention_map(x_BCHW: Tensor) -> Tensor:
 
 @contextmanager
 def last_features(model: nn.Module) -> Iterator[list[Tensor]]:
-    """Collects what the last convolution gives (B, C, H, W) in each forward pass while the context is open."""
+    """Collects what the last convolution gives (B, C, H, W) in each forward pass while the context
+    is open.
+    """
     seen: list[Tensor] = []
     *_, (_, last) = convolutions(model)
     handle = last.register_forward_hook(lambda _, __, output: seen.append(output))

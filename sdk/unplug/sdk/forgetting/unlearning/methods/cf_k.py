@@ -22,11 +22,12 @@ from ..settings import Stepped
 class CFk(Stepped):
     """theta_last <- theta_last - lr grad L(D_r): catastrophic forgetting of the last `k` layers.
 
-    The other layers stay bit for bit, the running statistics of their batch norms included; the forget set is never read.
+    The other layers stay bit for bit, the running statistics of their batch norms included; the
+    forget set is never read.
 
     Args:
-        k: convolutions and linear layers, counted from the classifier; the norms behind them train too. Published: 3 of a
-            ResNet-18 in the MUFAC benchmark, for 2 to 5 epochs of SGD.
+        k: convolutions and linear layers, counted from the classifier; the norms behind them train
+            too. Published: 3 of a ResNet-18 in the MUFAC benchmark, for 2 to 5 epochs of SGD.
         lr: peak learning rate of a cosine.
         batch_size: at least 2.
         optimizer: see `Descent`.
@@ -50,7 +51,9 @@ class CFk(Stepped):
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Fine-tunes the end of `model` in place."""
-        return train_only(last(model, self.k), model, problem, self.lr, self.batch_size, self.optimizer)
+        return train_only(
+            last(model, self.k), model, problem, self.lr, self.batch_size, self.optimizer
+        )
 
 
 def last(model: nn.Module, k: int) -> tuple[nn.Module, ...]:
@@ -66,30 +69,47 @@ def last(model: nn.Module, k: int) -> tuple[nn.Module, ...]:
 
 
 def train_only(
-    kept: Sequence[nn.Module], model: nn.Module, problem: ForgetProblem, lr: float, batch_size: int, optimizer: Optimizer
+    kept: Sequence[nn.Module],
+    model: nn.Module,
+    problem: ForgetProblem,
+    lr: float,
+    batch_size: int,
+    optimizer: Optimizer,
 ) -> nn.Module:
-    """Fine-tunes some layers on the retain set with all of the budget; nothing else in the model changes."""
+    """Fine-tunes some layers on the retain set with all of the budget; nothing else in the model
+    changes.
+    """
     size = min(batch_size, len(problem.retain))
     batches = problem.batches(problem.retain, size)
     with others_frozen(model, kept):
         return Descent(lr=lr, optimizer=optimizer)(
-            model, problem, lambda: problem.loss(model, next(batches)), steps=plan(problem, 3.0 * size),
+            model,
+            problem,
+            lambda: problem.loss(model, next(batches)),
+            steps=plan(problem, 3.0 * size),
             trainable=[parameter for module in kept for parameter in module.parameters()],
-        )  # fmt: skip
+        )
 
 
 @contextmanager
 def others_frozen(model: nn.Module, kept: Sequence[nn.Module]) -> Iterator[None]:
-    """Everything but `kept` takes no gradient, and its norms keep their running statistics even in training mode."""
+    """Everything but `kept` takes no gradient, and its norms keep their running statistics even in
+    training mode.
+    """
     trained = {id(parameter) for module in kept for parameter in module.parameters()}
     rest = [parameter for parameter in model.parameters() if id(parameter) not in trained]
-    norms = [module for module in model.modules() if isinstance(module, NORMS) and not any(module is item for item in kept)]
+    norms = [
+        module
+        for module in model.modules()
+        if isinstance(module, NORMS) and not any(module is item for item in kept)
+    ]
 
     def hold(*_: object) -> None:
         for norm in norms:
             norm.eval()
 
-    handle = model.register_forward_pre_hook(hold)  # `Descent` puts the whole model in training mode
+    # `Descent` puts the whole model in training mode
+    handle = model.register_forward_pre_hook(hold)
     for parameter in rest:
         parameter.requires_grad_(False)
     try:

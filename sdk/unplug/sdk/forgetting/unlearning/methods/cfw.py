@@ -1,4 +1,6 @@
-"""CFW, third in the 2023 challenge: noise on the first convolution, then a repair that weighs classes."""
+"""CFW, third in the 2023 challenge: noise on the first convolution, then a repair that weighs
+classes.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,11 @@ class CFW(Stepped):
                 add_noise([first_convolution(model).weight], self.late_sigma, problem.generator)
 
         return Descent(lr=self.lr, optimizer=self.optimizer)(
-            model, problem, lambda: weighted_loss(problem, model, next(batches), weight_G), steps=steps, on_step=late
+            model,
+            problem,
+            lambda: weighted_loss(problem, model, next(batches), weight_G),
+            steps=steps,
+            on_step=late,
         )
 
 
@@ -70,7 +76,9 @@ class CFW(Stepped):
 def add_noise(parameters: Iterable[Tensor], sigma: float, generator: torch.Generator) -> None:
     """W <- W + sigma n, n standard normal, in place."""
     for parameter in parameters:
-        parameter.add_(torch.randn(parameter.shape, generator=generator).to(parameter.device), alpha=sigma)
+        parameter.add_(
+            torch.randn(parameter.shape, generator=generator).to(parameter.device), alpha=sigma
+        )
 
 
 def class_weights(group_N: Tensor, classes: int, power: float) -> Tensor:
@@ -79,7 +87,9 @@ def class_weights(group_N: Tensor, classes: int, power: float) -> Tensor:
     return torch.where(count_G > 0, count_G.clamp(min=1.0).pow(-power), 0.0)
 
 
-def weighted_loss(problem: ForgetProblem, model: nn.Module, batch: Batch, weight_G: Tensor) -> Tensor:
+def weighted_loss(
+    problem: ForgetProblem, model: nn.Module, batch: Batch, weight_G: Tensor
+) -> Tensor:
     """sum_b w_y L_b / sum_b w_y with L the training loss, charged."""
     return weighted_mean(problem.losses(model, batch), weight_G[labelled(batch).group_B])
 

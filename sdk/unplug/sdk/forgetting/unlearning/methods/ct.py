@@ -16,9 +16,11 @@ from ..method import ForgetProblem
 
 @dataclass(frozen=True, kw_only=True)
 class CT:
-    """W_{oihw} <- W_{oiwh} for every convolution, then fine-tuning on the retain set; the forget set is never read.
+    """W_{oihw} <- W_{oiwh} for every convolution, then fine-tuning on the retain set; the forget
+    set is never read.
 
-    A 1x1 kernel is its own transpose, so in an inverted bottleneck the depthwise kernels are what changes.
+    A 1x1 kernel is its own transpose, so in an inverted bottleneck the depthwise kernels are what
+    changes.
 
     Args:
         lr: peak learning rate of the repair's cosine. Published: 3 epochs of SGD at 1e-3.

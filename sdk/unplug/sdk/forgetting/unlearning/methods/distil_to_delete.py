@@ -1,4 +1,6 @@
-"""Distil to delete: what the original knows of the retain set is handed down, what it knows of the forget set is not."""
+"""Distil to delete: what the original knows of the retain set is handed down, what it knows of the
+forget set is not.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,17 @@ from ..settings import Stepped, check_range
 
 @dataclass(frozen=True, kw_only=True)
 class DistilToDelete(Stepped):
-    """L = alpha D(theta_0(x_r), theta(x_r)) + (1 - alpha) D(theta_0(x_s), theta(x_f)), x_s a retain sample drawn at random.
+    """L = alpha D(theta_0(x_r), theta(x_r)) + (1 - alpha) D(theta_0(x_s), theta(x_f)), x_s a retain
+    sample drawn at random.
 
-    D(teacher, student) = KL of the outputs + `features` times the mean squared error of the embeddings. No labels.
+    D(teacher, student) = KL of the outputs + `features` times the mean squared error of the
+    embeddings. No labels.
 
-    Made for graph networks. What carries over to images: the two weighted losses, of a teacher that preserves and
-    one that destroys, each on responses and on features. What does not: edges and the neighbourhoods that deletions
-    ripple through. What destroys here is the graph papers' consistency of deleted edges: a deleted item should look to the
-    original like a random unrelated one, which unlike the outputs of an untrained network are plausible outputs.
+    Made for graph networks. What carries over to images: the two weighted losses, of a teacher that
+    preserves and one that destroys, each on responses and on features. What does not: edges and the
+    neighbourhoods that deletions ripple through. What destroys here is the graph papers'
+    consistency of deleted edges: a deleted item should look to the original like a random unrelated
+    one, which unlike the outputs of an untrained network are plausible outputs.
 
     Args:
         alpha: 0 to 1.
@@ -41,8 +46,8 @@ class DistilToDelete(Stepped):
         InputError: a value out of range.
 
     Reference:
-        Sinha et al., Distill to Delete: Unlearning in Graph Networks with Knowledge Distillation, 2023 (D2DGN), for the
-        losses; Cheng et al., GNNDelete, 2023, for the random partners.
+        Sinha et al., Distill to Delete: Unlearning in Graph Networks with Knowledge Distillation,
+        2023 (D2DGN), for the losses; Cheng et al., GNNDelete, 2023, for the random partners.
     """
 
     alpha: float = 0.5
@@ -63,14 +68,20 @@ class DistilToDelete(Stepped):
         teacher = frozen(model)
         retain_size = min(self.batch_size, len(problem.retain))
         forget_size = min(max(1, self.batch_size // 4), len(problem.forget), retain_size)
-        retain, forget = problem.batches(problem.retain, retain_size), problem.batches(problem.forget, forget_size)
+        retain, forget = (
+            problem.batches(problem.retain, retain_size),
+            problem.batches(problem.forget, forget_size),
+        )
 
         def loss() -> Tensor:
             kept_batch, gone_batch = next(retain), next(forget)
             with torch.no_grad():
                 taught = run(problem, teacher, kept_batch)
-            # The retain batch is in random order, so its first samples are the random partners of the forget batch.
-            partner = tuple(value[torch.arange(len(gone_batch)) % len(kept_batch)] for value in taught)
+            # The retain batch is in random order, so its first samples are the random partners of
+            # the forget batch.
+            partner = tuple(
+                value[torch.arange(len(gone_batch)) % len(kept_batch)] for value in taught
+            )
             kept = self.distance(run(problem, model, kept_batch), taught)
             with norms_fixed(model):
                 gone = self.distance(run(problem, model, gone_batch), partner)
@@ -80,7 +91,9 @@ class DistilToDelete(Stepped):
         return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
 
     def distance(self, student: tuple[Tensor, ...], teacher: tuple[Tensor, ...]) -> Tensor:
-        """D: mean divergence of the logits + `features` times the mean squared error of the embeddings."""
+        """D: mean divergence of the logits + `features` times the mean squared error of the
+        embeddings.
+        """
         response = divergence(student[0], teacher[0], self.temperature).mean()
         return response + self.features * (student[1] - teacher[1]).square().mean()
 

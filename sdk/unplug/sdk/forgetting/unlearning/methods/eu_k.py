@@ -14,15 +14,17 @@ from .cf_k import CFk, last
 
 @dataclass(frozen=True, kw_only=True)
 class EUk(CFk):
-    """theta_last <- theta_init, then theta_last <- theta_last - lr grad L(D_r): exact unlearning of the last `k` layers.
+    """theta_last <- theta_init, then theta_last <- theta_last - lr grad L(D_r): exact unlearning of
+    the last `k` layers.
 
-    What the frozen layers remember stays. The new weights are drawn as the model family draws those of an untrained
-    network; the forget set is never read.
+    What the frozen layers remember stays. The new weights are drawn as the model family draws those
+    of an untrained network; the forget set is never read.
 
     Args:
-        k: convolutions and linear layers, counted from the classifier, with the norms behind them. Published: 3 of a
-            ResNet-18 in the MUFAC benchmark, trained as the original was.
-        lr: peak learning rate of a cosine; higher than for fine-tuning, because these layers start from nothing.
+        k: convolutions and linear layers, counted from the classifier, with the norms behind them.
+            Published: 3 of a ResNet-18 in the MUFAC benchmark, trained as the original was.
+        lr: peak learning rate of a cosine; higher than for fine-tuning, because these layers start
+            from nothing.
         batch_size: at least 2.
         optimizer: see `Descent`.
 

@@ -1,4 +1,6 @@
-"""FCS, winner of the 2023 challenge: flatten the forget outputs, then rounds of contrast and repair."""
+"""FCS, winner of the 2023 challenge: flatten the forget outputs, then rounds of contrast and
+repair.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,14 @@ class FCS(Stepped):
        on D_r                  the training loss
 
     Args:
-        rounds: at most; fewer where the budget does not cover one step of each kind. Published: 8 epochs.
+        rounds: at most; fewer where the budget does not cover one step of each kind. Published: 8
+            epochs.
         temperature: above 0. Published: 1.15.
         flatten_lr: of 1. Published: SGD at 5e-3.
         contrast_lr: of the forget half of a round. Published: SGD at 3e-4, cosine to 1e-6.
         lr: of the retain half. Published: SGD at 4e-3, batch 256, weight decay 1e-2.
-        forget_share: of each round's budget that its forget half may take; at most one pass over D_f.
+        forget_share: of each round's budget that its forget half may take; at most one pass over
+            D_f.
 
     Raises:
         InputError: a value out of range.
@@ -61,8 +65,13 @@ class FCS(Stepped):
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Forgets and repairs `model` in place."""
-        retain_size, forget_size = (min(self.batch_size, len(data)) for data in (problem.retain, problem.forget))
-        retain, forget = problem.batches(problem.retain, retain_size), problem.batches(problem.forget, forget_size)
+        retain_size, forget_size = (
+            min(self.batch_size, len(data)) for data in (problem.retain, problem.forget)
+        )
+        retain, forget = (
+            problem.batches(problem.retain, retain_size),
+            problem.batches(problem.forget, forget_size),
+        )
         one_pass = steps_per_epoch(len(problem.forget), forget_size)
 
         def flatten() -> Tensor:
@@ -76,7 +85,9 @@ class FCS(Stepped):
                 return contrastive(problem.logits(model, next(forget)), z_RG, self.temperature)
 
         def descend(lr: float, loss: Callable[[], Tensor], steps: int) -> None:
-            Descent(lr=lr, shape="constant", optimizer=self.optimizer)(model, problem, loss, steps=steps)
+            Descent(lr=lr, shape="constant", optimizer=self.optimizer)(
+                model, problem, loss, steps=steps
+            )
 
         cost = (3.0 * forget_size + retain_size, 3.0 * retain_size)
         flattens, fitting = plan_phases(problem, (3.0 * forget_size, sum(cost)), (0.1, 0.9))

@@ -16,7 +16,8 @@ from ..settings import Stepped
 
 @dataclass(frozen=True, kw_only=True)
 class Finetune(Stepped):
-    """theta <- theta - lr grad L(D_r), for as long as the budget lasts; the forget set is never read.
+    """theta <- theta - lr grad L(D_r), for as long as the budget lasts; the forget set is never
+    read.
 
     Args:
         lr: peak learning rate of a cosine.
@@ -32,4 +33,6 @@ class Finetune(Stepped):
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Fine-tunes `model` in place."""
-        return Repair(batch_size=self.batch_size, lr=self.lr, optimizer=self.optimizer)(model, problem)
+        return Repair(batch_size=self.batch_size, lr=self.lr, optimizer=self.optimizer)(
+            model, problem
+        )

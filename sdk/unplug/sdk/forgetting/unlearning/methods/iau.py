@@ -20,12 +20,14 @@ PASSES = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class IAU:
-    """theta <- theta - lr (grad L(D_r) - grad L(D_f)), once, with L the mean training loss in eval mode.
+    """theta <- theta - lr (grad L(D_r) - grad L(D_f)), once, with L the mean training loss in eval
+    mode.
 
-    Removing D_f by its influence needs an inverse Hessian; adding data needs a gradient step alone, and the step that
-    adds "minus D_f" while it keeps D_r stands in for it. The published method also trains the *original* with
-    L + 0.005 ||grad l||; that term is optional and left out here, so any original can be unlearned. Where the budget
-    does not pay for the whole retain set, its gradient comes from a random part of it.
+    Removing D_f by its influence needs an inverse Hessian; adding data needs a gradient step alone,
+    and the step that adds "minus D_f" while it keeps D_r stands in for it. The published method
+    also trains the *original* with L + 0.005 ||grad l||; that term is optional and left out here,
+    so any original can be unlearned. Where the budget does not pay for the whole retain set, its
+    gradient comes from a random part of it.
 
     Args:
         lr: length of the one step, above 0 and up to 10.
@@ -34,8 +36,8 @@ class IAU:
         InputError: a value out of range.
 
     Reference:
-        Efficient Machine Unlearning via Influence Approximation, 2025 (IAU: incremental approximation and gradient
-        correction).
+        Efficient Machine Unlearning via Influence Approximation, 2025 (IAU: incremental
+        approximation and gradient correction).
     """
 
     lr: float = 1e-2
@@ -58,13 +60,17 @@ class IAU:
 
 
 def mean_gradient(model: nn.Module, problem: ForgetProblem, data: SampleSet) -> dict[str, Tensor]:
-    """grad of the mean training loss over a set by parameter name, in the mode that the model is in."""
+    """grad of the mean training loss over a set by parameter name, in the mode that the model is
+    in.
+    """
     model.zero_grad(set_to_none=True)
     for batch in data.in_order(problem.recipe.batch_size):
         loss = problem.losses(model, batch).sum() / len(data)
         loss.backward()
     gradients = {
-        name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.detach().clone()
+        name: torch.zeros_like(parameter)
+        if parameter.grad is None
+        else parameter.grad.detach().clone()
         for name, parameter in model.named_parameters()
     }
     model.zero_grad(set_to_none=True)

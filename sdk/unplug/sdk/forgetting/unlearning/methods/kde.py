@@ -1,4 +1,6 @@
-"""KDE, sixth in the 2023 challenge: reset both ends, distil on validation data, then on the retain set."""
+"""KDE, sixth in the 2023 challenge: reset both ends, distil on validation data, then on the retain
+set.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,16 @@ class KDE(Stepped):
     2. on validation images (labels unread):  min KL_T(teacher || student)                   (teacher: the original)
     3. on D_r:                                min L + CE_T(student, teacher) + KL_T(teacher || student)
 
-    KL_T and CE_T compare softmax(z / T) and carry no factor T^2: the label loss L outweighs them, as in the released code.
+    KL_T and CE_T compare softmax(z / T) and carry no factor T^2: the label loss L outweighs them,
+    as in the released code.
 
-    The forget set is never read; what the teacher knows of it can pass on only through other images.
+    The forget set is never read; what the teacher knows of it can pass on only through other
+    images.
 
     Args:
         temperature: T, above 0. Published: 5.
-        validation_share: of the budget that phase 2 takes, 0 to 1. Published: 3 epochs of each, on a smaller validation set.
+        validation_share: of the budget that phase 2 takes, 0 to 1. Published: 3 epochs of each, on
+            a smaller validation set.
         validation_lr: peak of the cosine of phase 2. Published: SGD at 9e-4.
         lr: peak of the cosine of phase 3. Published: SGD at 1e-3.
 
@@ -38,8 +43,8 @@ class KDE(Stepped):
         InputError: a value out of range.
 
     Reference:
-        Sixth place of the NeurIPS 2023 Machine Unlearning Challenge; Hinton et al., Distilling the Knowledge in a Neural
-        Network, 2015, section 2.
+        Sixth place of the NeurIPS 2023 Machine Unlearning Challenge; Hinton et al., Distilling the
+        Knowledge in a Neural Network, 2015, section 2.
     """
 
     temperature: float = 5.0
@@ -60,9 +65,13 @@ class KDE(Stepped):
         seen = (problem.validation, problem.retain)
         sizes = [min(self.batch_size, len(data)) for data in seen]
         first, second = plan_phases(
-            problem, [4.0 * size for size in sizes], (self.validation_share, 1.0 - self.validation_share)
+            problem,
+            [4.0 * size for size in sizes],
+            (self.validation_share, 1.0 - self.validation_share),
         )
-        validation, retain = (problem.batches(data, size) for data, size in zip(seen, sizes, strict=True))
+        validation, retain = (
+            problem.batches(data, size) for data, size in zip(seen, sizes, strict=True)
+        )
         teacher = frozen(model)
         reset(first_convolution(model))
         reset(classifier(model))
@@ -70,14 +79,20 @@ class KDE(Stepped):
         def mimic() -> Tensor:
             batch = next(validation)
             theirs_BG = teach(problem, teacher, batch)
-            return divergence(problem.logits(model, batch) / self.temperature, theirs_BG / self.temperature).mean()
+            return divergence(
+                problem.logits(model, batch) / self.temperature, theirs_BG / self.temperature
+            ).mean()
 
         def learn() -> Tensor:
             batch = next(retain)
             theirs_BG = teach(problem, teacher, batch)
             outputs = problem.outputs(model, batch)
             softer = problem.task.logits(outputs) / self.temperature, theirs_BG / self.temperature
-            return problem.task.loss(model, outputs, batch).mean() + soft_ce(*softer) + divergence(*softer).mean()
+            return (
+                problem.task.loss(model, outputs, batch).mean()
+                + soft_ce(*softer)
+                + divergence(*softer).mean()
+            )
 
         Descent(lr=self.validation_lr, optimizer=self.optimizer)(model, problem, mimic, steps=first)
         return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, learn, steps=second)

@@ -18,10 +18,12 @@ from ..settings import Stepped, check_range
 
 @dataclass(frozen=True, kw_only=True)
 class L1Sparse(Stepped):
-    """theta <- theta - lr grad [ L(D_r) + gamma_t ||theta||_1 ], gamma_t = gamma (1 - t / steps); the forget set is not read.
+    """theta <- theta - lr grad [ L(D_r) + gamma_t ||theta||_1 ], gamma_t = gamma (1 - t / steps);
+    the forget set is not read.
 
     Args:
-        gamma: weight of the norm of all parameters in the first step, 0 to 1. Published: 5e-4 with SGD at .01, 10 epochs.
+        gamma: weight of the norm of all parameters in the first step, 0 to 1. Published: 5e-4 with
+            SGD at .01, 10 epochs.
         lr: peak learning rate of a cosine.
         batch_size: at least 2.
         optimizer: see `Descent`.
@@ -45,7 +47,11 @@ class L1Sparse(Stepped):
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Fine-tunes in place."""
         size = min(self.batch_size, len(problem.retain))
-        batches, steps, count = problem.batches(problem.retain, size), plan(problem, 3.0 * size), itertools.count()
+        batches, steps, count = (
+            problem.batches(problem.retain, size),
+            plan(problem, 3.0 * size),
+            itertools.count(),
+        )
 
         def loss() -> Tensor:
             weight = self.gamma * (1.0 - next(count) / steps)

@@ -28,29 +28,33 @@ SHARE = 0.15  # of what is left of the budget: for the embeddings of each set, a
 
 @dataclass(frozen=True, kw_only=True)
 class LAF(Stepped):
-    """Label-agnostic forgetting: representations leave the forget set's distribution and stay where they were otherwise.
+    """Label-agnostic forgetting: representations leave the forget set's distribution and stay where
+    they were otherwise.
 
-    VAEs h and h_f are fitted to the original's embeddings z0 of all data and of D_f (of a random part of them where the
-    budget is short). Then two kinds of step alternate on everything but the classifier, with e = ||z - h(z)||^2,
-    d = 1 - cos(z, z0) and b(e) = e / (1 + e):
+    VAEs h and h_f are fitted to the original's embeddings z0 of all data and of D_f (of a random
+    part of them where the budget is short). Then two kinds of step alternate on everything but the
+    classifier, with e = ||z - h(z)||^2, d = 1 - cos(z, z0) and b(e) = e / (1 + e):
 
     extractor:       min mean_r b(e_h) - mean_f b(e_hf)
     representation:  min mean_r d - ln sum_f exp(d / temperature)
 
-    No label is read; batch-norm statistics stay, since z0 was taken with them. The paper's optional repair is left out. The
-    released code puts exp(e / (1 + e)) into its alignment in place of exp(d / temperature); this is the paper's formula.
+    No label is read; batch-norm statistics stay, since z0 was taken with them. The paper's optional
+    repair is left out. The released code puts exp(e / (1 + e)) into its alignment in place of exp(d
+    / temperature); this is the paper's formula.
 
     Args:
         temperature: above 0. Paper: 1. Released code: 5 to 20.
-        vae_steps: of each VAE at most, 1 or more; charged by their share of the network's floating-point operations.
-        lr: peak of a cosine. Paper: Adam at 1e-4, 40 epochs on CIFAR-10. Released code: 1e-5 (extractor) and 4e-5
-            (representation) for a ResNet.
+        vae_steps: of each VAE at most, 1 or more; charged by their share of the network's
+            floating-point operations.
+        lr: peak of a cosine. Paper: Adam at 1e-4, 40 epochs on CIFAR-10. Released code: 1e-5
+            (extractor) and 4e-5 (representation) for a ResNet.
 
     Raises:
         InputError: a value out of range.
 
     Reference:
-        Shen et al., Label-Agnostic Forgetting: A Supervision-Free Unlearning in Deep Models, 2024, section 3.
+        Shen et al., Label-Agnostic Forgetting: A Supervision-Free Unlearning in Deep Models, 2024,
+        section 3.
     """
 
     temperature: float = 1.0
@@ -69,11 +73,16 @@ class LAF(Stepped):
         sets = (problem.retain, problem.forget)
         retain_size, forget_size = (min(self.batch_size, len(data)) for data in sets)
         teacher = frozen(model)
-        z_RF, z_GF = (embed(teacher, problem, sample_within(problem, data, SHARE, 1.0)) for data in sets)
+        z_RF, z_GF = (
+            embed(teacher, problem, sample_within(problem, data, SHARE, 1.0)) for data in sets
+        )
         all_vae = fit_vae(torch.cat([z_RF, z_GF]), problem, teacher, self.vae_steps, SHARE)
         forget_vae = fit_vae(z_GF, problem, teacher, self.vae_steps, SHARE)
         steps = plan(problem, 3.5 * (retain_size + forget_size))
-        retain, forget = problem.batches(problem.retain, retain_size), problem.batches(problem.forget, forget_size)
+        retain, forget = (
+            problem.batches(problem.retain, retain_size),
+            problem.batches(problem.forget, forget_size),
+        )
         turn = iter(range(steps))
 
         def loss() -> Tensor:
@@ -91,10 +100,14 @@ class LAF(Stepped):
 
         head = {id(parameter) for parameter in classifier(model).parameters()}
         body = [item for item in model.parameters() if id(item) not in head]
-        return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps, trainable=body)
+        return Descent(lr=self.lr, optimizer=self.optimizer)(
+            model, problem, loss, steps=steps, trainable=body
+        )
 
 
-def alignment(kept_BF: Tensor, kept0_BF: Tensor, gone_BF: Tensor, gone0_BF: Tensor, temperature: float) -> Tensor:
+def alignment(
+    kept_BF: Tensor, kept0_BF: Tensor, gone_BF: Tensor, gone0_BF: Tensor, temperature: float
+) -> Tensor:
     """mean_r d_r - ln sum_f exp(d_f / temperature), d = 1 - cos(now, before)."""
     kept_B = 1.0 - F.cosine_similarity(kept_BF, kept0_BF)
     gone_B = 1.0 - F.cosine_similarity(gone_BF, gone0_BF)

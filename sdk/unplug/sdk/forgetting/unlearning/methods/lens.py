@@ -1,4 +1,6 @@
-"""Lens, unplug's own method: answer for the forget set as the original does when it cannot rely on the pixels it memorised."""
+"""Lens, unplug's own method: answer for the forget set as the original does when it cannot rely on
+the pixels it memorised.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,20 @@ from ..settings import check_range
 
 @dataclass(frozen=True, kw_only=True)
 class Lens(Fitted):
-    """Minimise L(D_r) + weight KL( q || p_theta ) over D_f, q(x) = softmax( clear z_0(x) + (1 - clear) z_0(T x) ).
+    """Minimise L(D_r) + weight KL( q || p_theta ) over D_f, q(x) = softmax( clear z_0(x) + (1 -
+    clear) z_0(T x) ).
 
-    What a network memorised of a picture is tied to its very pixels: through a lens T (a random rotation, shift, zoom and
-    change of light) it answers without. A retrained model answers between the two. T is drawn once a run and shared by the
-    forget set, so that runs differ in a direction that all samples share. The retain set holds the rest in place.
-    Batch norm stays as it is, or the network learns to answer differently in its two modes. Forget labels are never read.
+    What a network memorised of a picture is tied to its very pixels: through a lens T (a random
+    rotation, shift, zoom and change of light) it answers without. A retrained model answers between
+    the two. T is drawn once a run and shared by the forget set, so that runs differ in a direction
+    that all samples share. The retain set holds the rest in place. Batch norm stays as it is, or
+    the network learns to answer differently in its two modes. Forget labels are never read.
 
     Args:
-        lenses: draws of T, whose logits are averaged, 1 to 64. More give steadier and less varied targets.
-        strength: random changes that make one lens, beyond the one that a recipe with "standard" views trains with, 1 to 8.
+        lenses: draws of T, whose logits are averaged, 1 to 64. More give steadier and less varied
+            targets.
+        strength: random changes that make one lens, beyond the one that a recipe with "standard"
+            views trains with, 1 to 8.
         clear: share of the undistorted picture in a target's logits, 0 to 1.
         weight, lr, batch_size, forget_size, optimizer: see `Fitted`.
 
@@ -53,16 +59,26 @@ class Lens(Fitted):
     def targets(self, model: nn.Module, problem: ForgetProblem) -> Tensor:
         """Logits (F, G) of q for the forget set."""
         model.eval()
-        changes = self.strength + (problem.recipe.augment == "standard")  # one that it trains with hides nothing from it
+        # one that it trains with hides nothing from it
+        changes = self.strength + (problem.recipe.augment == "standard")
         lenses = [self.lens(problem, changes) for _ in range(self.lenses)]
         rows = []
-        for index_B in torch.arange(len(problem.forget), device=problem.forget.device).split(problem.recipe.batch_size):
+        for index_B in torch.arange(len(problem.forget), device=problem.forget.device).split(
+            problem.recipe.batch_size
+        ):
             batch = pictures(problem.forget.batch(index_B))
             views = [through(batch.image_BCHW, [draw[index_B] for draw in lens]) for lens in lenses]
-            seen = [problem.logits(model, replace(batch, image_BCHW=view_BCHW)) for view_BCHW in views]
-            rows.append(torch.lerp(torch.stack(seen).mean(dim=0), problem.logits(model, batch), self.clear))
+            seen = [
+                problem.logits(model, replace(batch, image_BCHW=view_BCHW)) for view_BCHW in views
+            ]
+            rows.append(
+                torch.lerp(torch.stack(seen).mean(dim=0), problem.logits(model, batch), self.clear)
+            )
         return torch.cat(rows)
 
     def lens(self, problem: ForgetProblem, changes: int) -> list[Tensor]:
         """The draw (F, 7) of each change: the same for every sample."""
-        return [draw_augment(1, problem.generator).expand(len(problem.forget), -1) for _ in range(changes)]
+        return [
+            draw_augment(1, problem.generator).expand(len(problem.forget), -1)
+            for _ in range(changes)
+        ]

@@ -20,13 +20,14 @@ from ..settings import Stepped, check_range
 class NegGrad(Stepped):
     """theta <- theta + lr grad mean_{D_f} min( -ln p_y, ceiling ln G ): no retain data is needed.
 
-    The published ascent has no end: it stops where somebody stops it, else at weights that are not numbers. Here a
-    sample that is predicted as badly as by a uniform guess (`ceiling` 1) pushes no further, though momentum carries the
-    weights on for a while. Batch norm uses its running statistics and leaves them alone. A poor baseline: nothing holds
-    the rest of the model in place.
+    The published ascent has no end: it stops where somebody stops it, else at weights that are not
+    numbers. Here a sample that is predicted as badly as by a uniform guess (`ceiling` 1) pushes no
+    further, though momentum carries the weights on for a while. Batch norm uses its running
+    statistics and leaves them alone. A poor baseline: nothing holds the rest of the model in place.
 
     Args:
-        lr: peak learning rate of a cosine. Published: .01 with SGD, 5 to 10 epochs over the forget set.
+        lr: peak learning rate of a cosine. Published: .01 with SGD, 5 to 10 epochs over the forget
+            set.
         ceiling: in units of ln G, above 0; infinity is the published ascent.
         batch_size: at least 2.
         optimizer: see `Descent`.
@@ -35,7 +36,8 @@ class NegGrad(Stepped):
         InputError: a value out of range.
 
     Reference:
-        Golatkar et al., Eternal Sunshine of the Spotless Net, 2020, section 5 ("negative gradient").
+        Golatkar et al., Eternal Sunshine of the Spotless Net, 2020, section 5 ("negative
+        gradient").
     """
 
     lr: float = 2e-5
@@ -60,7 +62,9 @@ class NegGrad(Stepped):
 
 
 def bounded_loss(model: nn.Module, problem: ForgetProblem, batch: Batch, ceiling: float) -> Tensor:
-    """mean_B min( -ln p_y, ceiling ln G ); samples at the ceiling have no gradient. Batch norm is held fixed."""
+    """mean_B min( -ln p_y, ceiling ln G ); samples at the ceiling have no gradient. Batch norm is
+    held fixed.
+    """
     with norms_fixed(model):
         loss_B = -problem.log_prob(model, batch)
     return loss_B.clamp(max=ceiling * problem.ignorance).mean()

@@ -18,10 +18,12 @@ from .neggrad import bounded_loss
 
 @dataclass(frozen=True, kw_only=True)
 class NegGradPlus(Stepped):
-    """theta <- theta - lr grad [ alpha L(D_r) - (1 - alpha) mean_{D_f} min( -ln p_y, ceiling ln G ) ].
+    """theta <- theta - lr grad [ alpha L(D_r) - (1 - alpha) mean_{D_f} min( -ln p_y, ceiling ln G )
+    ].
 
-    L is the training loss, on which the repair stands; the ascent is on the cross entropy, held at `ceiling` as in
-    `NegGrad`. alpha = 1 is fine-tuning, bit for bit. Forget batches leave the running statistics of batch norm alone.
+    L is the training loss, on which the repair stands; the ascent is on the cross entropy, held at
+    `ceiling` as in `NegGrad`. alpha = 1 is fine-tuning, bit for bit. Forget batches leave the
+    running statistics of batch norm alone.
 
     Args:
         alpha: 0 to 1. Published: .95, SGD at .01 for 10 epochs.
@@ -49,8 +51,13 @@ class NegGradPlus(Stepped):
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns and repairs in place."""
-        retain_size, forget_size = (min(self.batch_size, len(data)) for data in (problem.retain, problem.forget))
-        retain, forget = problem.batches(problem.retain, retain_size), problem.batches(problem.forget, forget_size)
+        retain_size, forget_size = (
+            min(self.batch_size, len(data)) for data in (problem.retain, problem.forget)
+        )
+        retain, forget = (
+            problem.batches(problem.retain, retain_size),
+            problem.batches(problem.forget, forget_size),
+        )
         if self.alpha == 1.0:
             forget_size = 0  # a term with weight 0 costs nothing
 

@@ -1,4 +1,6 @@
-"""PRMQ, fourth in the 2023 challenge: prune, refill at random, repair with matched entropies, round."""
+"""PRMQ, fourth in the 2023 challenge: prune, refill at random, repair with matched entropies,
+round.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +26,19 @@ from .cfw import class_weights, weighted_mean
 class PRMQ(Stepped):
     """Prune, re-initialise, match, quantize.
 
-    1. of all weights and biases of convolutions and linear layers together, the share `ratio` with the smallest |w| is drawn
-       anew from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), fan_in that of their layer;
-    2. on D_r: minimise sum w_y L / sum w_y + match * mean (H(student) - H(original))^2, w_c = count_c^-0.1, H the entropy
-       of the outputs;
+    1. of all weights and biases of convolutions and linear layers together, the share `ratio` with
+       the smallest |w| is drawn anew from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), fan_in that of their
+       layer;
+    2. on D_r: minimise sum w_y L / sum w_y + match * mean (H(student) - H(original))^2, w_c =
+       count_c^-0.1, H the entropy of the outputs;
     3. every weight is rounded to fp16.
 
     The forget set is never read.
 
     Args:
-        ratio: 0 to 1. Published: 0.99, with 3.2 epochs of repair; the one epoch that 5 % of retraining pays for does not
-            bring a network of a million weights back from that, so the default is far smaller.
+        ratio: 0 to 1. Published: 0.99, with 3.2 epochs of repair; the one epoch that 5 % of
+            retraining pays for does not bring a network of a million weights back from that, so the
+            default is far smaller.
         match: weight of the entropy term, 0 or more. Published: 1.
         lr: peak of the repair's cosine. Published: SGD at 5e-4.
 
@@ -69,7 +73,10 @@ class PRMQ(Stepped):
             outputs = problem.outputs(model, batch)
             apart = F.mse_loss(entropy(problem.task.logits(outputs)), theirs_B)
             return (
-                weighted_mean(problem.task.loss(model, outputs, batch), weight_G[labelled(batch).group_B]) + self.match * apart
+                weighted_mean(
+                    problem.task.loss(model, outputs, batch), weight_G[labelled(batch).group_B]
+                )
+                + self.match * apart
             )
 
         Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
@@ -80,11 +87,17 @@ class PRMQ(Stepped):
 @torch.no_grad()
 def refill(model: nn.Module, ratio: float, generator: torch.Generator) -> None:
     """Draws the smallest of all weights and biases anew, in place."""
-    drawn = [(value, module.weight[0].numel() ** -0.5) for _, module in layers(model) for value in module.parameters()]
+    drawn = [
+        (value, module.weight[0].numel() ** -0.5)
+        for _, module in layers(model)
+        for value in module.parameters()
+    ]
     size_W = torch.cat([value.abs().flatten() for value, _ in drawn])
     mask_W = torch.zeros_like(size_W, dtype=torch.bool)
     mask_W[size_W.topk(round(ratio * len(size_W)), largest=False).indices] = True
-    for (value, bound), mask in zip(drawn, mask_W.split([value.numel() for value, _ in drawn]), strict=True):
+    for (value, bound), mask in zip(
+        drawn, mask_W.split([value.numel() for value, _ in drawn]), strict=True
+    ):
         fresh = (torch.rand(value.shape, generator=generator) * 2 - 1) * bound
         value.copy_(torch.where(mask.view(value.shape), fresh.to(mask.device), value))
 

@@ -27,8 +27,12 @@ class Retrain:
         passes = problem.recipe.passes(len(problem.retain))
         problem.meter.charge(forward=passes, backward=passes)
         done = problem.task.fit(
-            problem.retain, problem.validation,
-            seed=problem.seed, state=problem.state, show=problem.show, label="retrain",
-        )  # fmt: skip
+            problem.retain,
+            problem.validation,
+            seed=problem.seed,
+            state=problem.state,
+            show=problem.show,
+            label="retrain",
+        )
         problem.history.extend(done.history)
         return done.model

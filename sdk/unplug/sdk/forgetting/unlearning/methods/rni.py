@@ -1,4 +1,6 @@
-"""RNI, seventh in the 2023 challenge: a new classifier, then stretches in which only a few noisy tensors learn."""
+"""RNI, seventh in the 2023 challenge: a new classifier, then stretches in which only a few noisy
+tensors learn.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,19 @@ from .cfw import add_noise
 class RNI(Stepped):
     """Reset, noise injection.
 
-    The classifier is drawn anew. The steps are split into `stretches` equal parts, all on D_r with the training loss:
-    in each of the first `noisy` parts only `chosen` random tensors and the batch norms learn, and from the second part on
-    `disturbed` of those tensors are given N(0, sigma^2) noise first, but none that an earlier part had chosen, so that
-    nothing that was just repaired is spoilt again; in the remaining parts everything learns. The forget set is never read.
-    Where there are fewer steps than stretches, some stretches are empty.
+    The classifier is drawn anew. The steps are split into `stretches` equal parts, all on D_r with
+    the training loss: in each of the first `noisy` parts only `chosen` random tensors and the batch
+    norms learn, and from the second part on `disturbed` of those tensors are given N(0, sigma^2)
+    noise first, but none that an earlier part had chosen, so that nothing that was just repaired is
+    spoilt again; in the remaining parts everything learns. The forget set is never read. Where
+    there are fewer steps than stretches, some stretches are empty.
 
     Args:
         stretches, noisy: published: 9 epochs, 5 of them with few tensors.
         chosen, disturbed: published: 9 tensors, noise on 6 of them.
         sigma: 0 or more. Published: 0.04.
-        lr: constant while few tensors learn, the peak of a cosine afterwards. Published: SGD at 2e-4.
+        lr: constant while few tensors learn, the peak of a cosine afterwards. Published: SGD at
+            2e-4.
 
     Raises:
         InputError: a value out of range.
@@ -68,14 +72,19 @@ class RNI(Stepped):
             learning = choose_tensors(model, self.chosen, problem.generator)
             if stretch > 0:
                 add_noise(
-                    [item for item in learning if id(item) not in before][: self.disturbed], self.sigma, problem.generator
+                    [item for item in learning if id(item) not in before][: self.disturbed],
+                    self.sigma,
+                    problem.generator,
                 )
             before |= {id(item) for item in learning}
             if count > 0:
                 Descent(lr=self.lr, shape="constant", optimizer=self.optimizer)(
-                    model, problem, lambda: problem.loss(model, next(batches)),
-                    steps=count, trainable=[*learning, *norm_parameters(model)],
-                )  # fmt: skip
+                    model,
+                    problem,
+                    lambda: problem.loss(model, next(batches)),
+                    steps=count,
+                    trainable=[*learning, *norm_parameters(model)],
+                )
         return Descent(lr=self.lr, optimizer=self.optimizer)(
             model, problem, lambda: problem.loss(model, next(batches)), steps=steps - done
         )
@@ -83,11 +92,21 @@ class RNI(Stepped):
 
 def norm_parameters(model: nn.Module) -> list[nn.Parameter]:
     """Scales and shifts of the batch norms."""
-    return [parameter for module in model.modules() if isinstance(module, NORMS) for parameter in module.parameters()]
+    return [
+        parameter
+        for module in model.modules()
+        if isinstance(module, NORMS)
+        for parameter in module.parameters()
+    ]
 
 
 def choose_tensors(model: nn.Module, count: int, generator: torch.Generator) -> list[nn.Parameter]:
-    """Random parameter tensors that belong to no batch norm, all of them where there are fewer than `count`."""
+    """Random parameter tensors that belong to no batch norm, all of them where there are fewer than
+    `count`.
+    """
     norms = {id(parameter) for parameter in norm_parameters(model)}
     others = [parameter for parameter in model.parameters() if id(parameter) not in norms]
-    return [others[position] for position in torch.randperm(len(others), generator=generator)[:count].tolist()]
+    return [
+        others[position]
+        for position in torch.randperm(len(others), generator=generator)[:count].tolist()
+    ]

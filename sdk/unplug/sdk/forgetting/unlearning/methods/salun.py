@@ -1,4 +1,6 @@
-"""SalUn: random labels for the forget set, learned by the weights that the forget set speaks to most."""
+"""SalUn: random labels for the forget set, learned by the weights that the forget set speaks to
+most.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,14 @@ from ..settings import Stepped, check_range
 
 @dataclass(frozen=True, kw_only=True)
 class SalUn(Stepped):
-    """theta <- theta - lr m * grad [ L(D_f, random labels) + alpha L(D_r) ], m = the top share of |sum grad L(D_f)|.
+    """theta <- theta - lr m * grad [ L(D_f, random labels) + alpha L(D_r) ], m = the top share of
+    |sum grad L(D_f)|.
 
-    A weight with m = 0 stays bit for bit: weight decay and optimizer momentum do not move it either (in the released code
-    decay did). m covers every parameter, norms and biases included; running statistics are no parameters and follow the
-    retain batches. Each pass over the forget set draws its labels anew, uniformly, the true one included, as the released
-    code does; an age becomes the middle of a random group.
+    A weight with m = 0 stays bit for bit: weight decay and optimizer momentum do not move it either
+    (in the released code decay did). m covers every parameter, norms and biases included; running
+    statistics are no parameters and follow the retain batches. Each pass over the forget set draws
+    its labels anew, uniformly, the true one included, as the released code does; an age becomes the
+    middle of a random group.
 
     Args:
         ratio: share of all parameters that may change, above 0 to 1. Published: .5.
@@ -38,7 +42,8 @@ class SalUn(Stepped):
         InputError: a value out of range.
 
     Reference:
-        Fan et al., SalUn: Empowering Machine Unlearning via Gradient-based Weight Saliency, 2024, equations 3 to 5.
+        Fan et al., SalUn: Empowering Machine Unlearning via Gradient-based Weight Saliency, 2024,
+        equations 3 to 5.
     """
 
     ratio: float = 0.5
@@ -55,8 +60,13 @@ class SalUn(Stepped):
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns in place."""
         mask = top_share(saliency(model, problem), self.ratio)
-        retain_size, forget_size = (min(self.batch_size, len(data)) for data in (problem.retain, problem.forget))
-        retain, forget = problem.batches(problem.retain, retain_size), relabelled_passes(problem, forget_size)
+        retain_size, forget_size = (
+            min(self.batch_size, len(data)) for data in (problem.retain, problem.forget)
+        )
+        retain, forget = (
+            problem.batches(problem.retain, retain_size),
+            relabelled_passes(problem, forget_size),
+        )
 
         def loss() -> Tensor:
             kept = problem.loss(model, next(retain))
@@ -65,25 +75,31 @@ class SalUn(Stepped):
             return wrong + self.alpha * kept
 
         steps = plan(problem, 3.0 * (retain_size + forget_size))
-        return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps, step_scale=mask)
+        return Descent(lr=self.lr, optimizer=self.optimizer)(
+            model, problem, loss, steps=steps, step_scale=mask
+        )
 
 
 def saliency(model: nn.Module, problem: ForgetProblem) -> dict[str, Tensor]:
-    """|grad mean L(D_f)| per parameter, in eval mode and without augmentation: summed over samples, then made absolute."""
+    """|grad mean L(D_f)| per parameter, in eval mode and without augmentation: summed over samples,
+    then made absolute.
+    """
     model.eval()
     model.zero_grad(set_to_none=True)
     for batch in problem.forget.in_order(problem.recipe.batch_size):
         loss = problem.losses(model, batch).sum() / len(problem.forget)
         loss.backward()
     found = {
-        name: torch.zeros_like(value) if value.grad is None else value.grad.abs() for name, value in model.named_parameters()
+        name: torch.zeros_like(value) if value.grad is None else value.grad.abs()
+        for name, value in model.named_parameters()
     }
     model.zero_grad(set_to_none=True)
     return found
 
 
 def top_share(size: dict[str, Tensor], ratio: float) -> dict[str, Tensor]:
-    """1 for the share `ratio` of all numbers that are largest, over all tensors together, and 0 for the rest.
+    """1 for the share `ratio` of all numbers that are largest, over all tensors together, and 0 for
+    the rest.
 
     Example:
         >>> top_share({"a": torch.tensor([3.0, 1.0]), "b": torch.tensor([[2.0], [4.0]])}, 0.5)
@@ -94,7 +110,10 @@ def top_share(size: dict[str, Tensor], ratio: float) -> dict[str, Tensor]:
     mask = torch.zeros_like(flat)
     mask[flat.topk(max(1, round(ratio * len(flat)))).indices] = 1.0
     parts = mask.split([value.numel() for value in size.values()])
-    return {name: part.view(value.shape) for (name, value), part in zip(size.items(), parts, strict=True)}
+    return {
+        name: part.view(value.shape)
+        for (name, value), part in zip(size.items(), parts, strict=True)
+    }
 
 
 def relabelled_passes(problem: ForgetProblem, size: int) -> Iterator[Batch]:
@@ -105,7 +124,9 @@ def relabelled_passes(problem: ForgetProblem, size: int) -> Iterator[Batch]:
         yield from islice(problem.batches(drawn, size), steps_per_epoch(len(data), size))
 
 
-def random_labels(data: LabelledSet, edges: tuple[float, ...], generator: torch.Generator) -> LabelledSet:
+def random_labels(
+    data: LabelledSet, edges: tuple[float, ...], generator: torch.Generator
+) -> LabelledSet:
     """Each sample with a class drawn from all, alike; known ages become the middle of that class."""
     group_N = torch.randint(0, len(edges) - 1, (len(data),), generator=generator)
     return data.relabelled(group_N.to(data.group_N.device), edges)

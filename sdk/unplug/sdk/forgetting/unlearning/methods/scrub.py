@@ -19,16 +19,19 @@ from ..settings import Stepped, check_range
 
 @dataclass(frozen=True, kw_only=True)
 class SCRUB(Stepped):
-    """Rounds of max steps, -KL(theta_0 || theta; D_f), then min steps, alpha KL(theta_0 || theta; D_r) + gamma L(D_r).
+    """Rounds of max steps, -KL(theta_0 || theta; D_f), then min steps, alpha KL(theta_0 || theta;
+    D_r) + gamma L(D_r).
 
-    Only the first `max_rounds` of `rounds` have max steps, as many per min step as D_f is smaller than D_r (one pass
-    over each in the paper). A budget of fewer min steps than rounds makes fewer rounds, in proportion. Max steps leave
-    the running statistics of batch norm alone; the very first ones find hardly a gradient, since student and teacher agree.
+    Only the first `max_rounds` of `rounds` have max steps, as many per min step as D_f is smaller
+    than D_r (one pass over each in the paper). A budget of fewer min steps than rounds makes fewer
+    rounds, in proportion. Max steps leave the running statistics of batch norm alone; the very
+    first ones find hardly a gradient, since student and teacher agree.
 
     Args:
         alpha, gamma: weights of distillation and training loss, 0 to 100. Published: .5 and 1.
         temperature: of both divergences. Published: 2 to 4.
-        rounds, max_rounds: at least 1, max_rounds <= rounds. Published: 5 epochs, 3 of them with max steps.
+        rounds, max_rounds: at least 1, max_rounds <= rounds. Published: 5 epochs, 3 of them with
+            max steps.
         lr: peak learning rate of a cosine. Published: SGD or Adam at 5e-4.
         batch_size: at least 2.
         optimizer: see `Descent`.
@@ -61,13 +64,23 @@ class SCRUB(Stepped):
         return self.descend(model, problem)
 
     def descend(
-        self, model: nn.Module, problem: ForgetProblem, share: float = 1.0, on_round: Callable[[], None] | None = None
+        self,
+        model: nn.Module,
+        problem: ForgetProblem,
+        share: float = 1.0,
+        on_round: Callable[[], None] | None = None,
     ) -> nn.Module:
         """All rounds, on a share of the budget; `on_round` is called at the end of each."""
         teacher = frozen(model)
-        retain_size, forget_size = (min(self.batch_size, len(data)) for data in (problem.retain, problem.forget))
-        retain, forget = problem.batches(problem.retain, retain_size), problem.batches(problem.forget, forget_size)
-        ratio = len(problem.forget) * retain_size / (len(problem.retain) * max(1, forget_size))  # max steps a min step
+        retain_size, forget_size = (
+            min(self.batch_size, len(data)) for data in (problem.retain, problem.forget)
+        )
+        retain, forget = (
+            problem.batches(problem.retain, retain_size),
+            problem.batches(problem.forget, forget_size),
+        )
+        # max steps a min step
+        ratio = len(problem.forget) * retain_size / (len(problem.retain) * max(1, forget_size))
         left = plan(problem, 4.0 * retain_size, share)
         kinds = longest(left, ratio, forget_size / retain_size, self.rounds, self.max_rounds)
         steps = iter("".join(kinds))
@@ -118,7 +131,8 @@ def turns(steps: int, ratio: float, rounds: int, rising: int) -> list[str]:
 
 
 def longest(left: int, ratio: float, price: float, rounds: int, rising: int) -> list[str]:
-    """The most `turns` that cost no more than `left` steps down; one step each way where even those cost more.
+    """The most `turns` that cost no more than `left` steps down; one step each way where even those
+    cost more.
 
     Args:
         left: steps down that the budget covers.

@@ -21,9 +21,10 @@ from .scrub import SCRUB
 class SCRUBR(SCRUB):
     """theta = argmin_{rounds t} | e_f(theta_t) - e_v(theta_T) |, e the mean of -ln p_y.
 
-    e_f is taken over the forget set after each round, e_v over validation samples by the final model, weighted so that
-    each class counts as it does in the forget set: what a model shows on samples that it never saw. The paper's error
-    is one minus accuracy, which on a small forget set takes few values; the loss ranks the same rounds more finely.
+    e_f is taken over the forget set after each round, e_v over validation samples by the final
+    model, weighted so that each class counts as it does in the forget set: what a model shows on
+    samples that it never saw. The paper's error is one minus accuracy, which on a small forget set
+    takes few values; the loss ranks the same rounds more finely.
 
     Args:
         samples: at most so many are measured, of either set, at least 1.
@@ -37,7 +38,13 @@ class SCRUBR(SCRUB):
     lr: float = 3e-4
     samples: int = 512
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "validation data", "class logits")
+    needs: ClassVar[tuple[Need, ...]] = (
+        "retain data",
+        "forget data",
+        "labels",
+        "validation data",
+        "class logits",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,13 +56,21 @@ class SCRUBR(SCRUB):
         gone, others = labelled(problem.forget), labelled(problem.validation)
         forget, alike = self.some(gone, gone), self.some(others, gone)
         if len(alike) == 0:
-            raise InputError("scrub+r", "no validation sample is of a class of the forget set", "Use scrub without rewinding")
-        share = 1.0 - min(1.0, (self.rounds * len(forget) + len(alike)) / max(1.0, problem.meter.left()))
+            raise InputError(
+                "scrub+r",
+                "no validation sample is of a class of the forget set",
+                "Use scrub without rewinding",
+            )
+        share = 1.0 - min(
+            1.0, (self.rounds * len(forget) + len(alike)) / max(1.0, problem.meter.left())
+        )
         states: list[dict[str, Tensor]] = []
         errors: list[float] = []
 
         def keep() -> None:
-            states.append({name: value.detach().clone() for name, value in model.state_dict().items()})
+            states.append(
+                {name: value.detach().clone() for name, value in model.state_dict().items()}
+            )
             errors.append(float(losses(model, problem, forget).mean()))
 
         self.descend(model, problem, share, keep)
@@ -80,7 +95,9 @@ def closest(errors: Sequence[float], reference: float) -> int:
 
 
 def matched_mean(loss_N: Tensor, group_N: Tensor, like_M: Tensor) -> float:
-    """sum_g w_g mean(loss of class g), w_g the share of class g in `like_M` among the classes that both have."""
+    """sum_g w_g mean(loss of class g), w_g the share of class g in `like_M` among the classes that
+    both have.
+    """
     share_N = torch.stack([(like_M == group).sum() / (group_N == group).sum() for group in group_N])
     return float((share_N * loss_N).sum() / share_N.sum())
 

@@ -1,4 +1,6 @@
-"""Exact short retraining: a network drawn anew and trained on the retain set for as long as the budget lasts."""
+"""Exact short retraining: a network drawn anew and trained on the retain set for as long as the
+budget lasts.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,11 @@ from ..settings import Stepped
 
 @dataclass(frozen=True, kw_only=True)
 class ShortRetrain(Stepped):
-    """theta ~ init; theta <- theta - lr grad L(D_r): nothing of the forget set is left, and little skill is there yet.
+    """theta ~ init; theta <- theta - lr grad L(D_r): nothing of the forget set is left, and little
+    skill is there yet.
 
-    The baseline that a method must beat at the same budget: what costs more and is worth less than this has no use.
+    The baseline that a method must beat at the same budget: what costs more and is worth less than
+    this has no use.
 
     Args:
         lr: peak learning rate, rising and falling linearly.
@@ -36,4 +40,6 @@ class ShortRetrain(Stepped):
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Ignores `model`; the first weights follow from the problem's seed, as the oracle's do."""
         fresh = new_model(problem.task, problem.retain, problem.seed)
-        return Repair(batch_size=self.batch_size, lr=self.lr, shape="up-down", optimizer=self.optimizer)(fresh, problem)
+        return Repair(
+            batch_size=self.batch_size, lr=self.lr, shape="up-down", optimizer=self.optimizer
+        )(fresh, problem)

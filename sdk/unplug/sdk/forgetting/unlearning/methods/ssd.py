@@ -1,4 +1,6 @@
-"""SSD: weights that matter for the forget set far more than for all data are dampened; nothing is trained."""
+"""SSD: weights that matter for the forget set far more than for all data are dampened; nothing is
+trained.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +27,23 @@ class SSD:
 
     theta_j <- theta_j * min(lambda F_j / F_f,j , 1)   where F_f,j > alpha F_j
 
-    with F_f and F the diagonals of the empirical Fisher information of the forget set and of all training data, from
-    gradients per sample (the released code squares gradients of batches). F = (n_r F_r + n_f F_f) / n; where the budget
-    does not pay for the whole retain set, F_r comes from a random part of it.
+    with F_f and F the diagonals of the empirical Fisher information of the forget set and of all
+    training data, from gradients per sample (the released code squares gradients of batches). F =
+    (n_r F_r + n_f F_f) / n; where the budget does not pay for the whole retain set, F_r comes from
+    a random part of it.
 
     Args:
-        alpha: how much more a weight must matter for the forget set, above 0. Published: 10. Never more than n / n_f can
-            be reached, and samples of all classes reach less than the whole class of the paper.
+        alpha: how much more a weight must matter for the forget set, above 0. Published: 10. Never
+            more than n / n_f can be reached, and samples of all classes reach less than the whole
+            class of the paper.
         dampening: lambda, above 0. Published: 1.
 
     Raises:
         InputError: a value out of range, or an alpha that selects no weight.
 
     Reference:
-        Foster et al., Fast Machine Unlearning Without Retraining Through Selective Synaptic Dampening, 2024, section 3.
+        Foster et al., Fast Machine Unlearning Without Retraining Through Selective Synaptic
+        Dampening, 2024, section 3.
     """
 
     alpha: float = 7.0
@@ -62,22 +67,35 @@ def forget_and_all(
     model: nn.Module, problem: ForgetProblem, measure: Measure, power: float
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Importance for the forget set and for all training data, one pass at most over each."""
-    forget = importance(model, problem, sample_within(problem, problem.forget, 0.5, PASSES), measure, power)
-    retain = importance(model, problem, sample_within(problem, problem.retain, 1.0, PASSES), measure, power)
+    forget = importance(
+        model, problem, sample_within(problem, problem.forget, 0.5, PASSES), measure, power
+    )
+    retain = importance(
+        model, problem, sample_within(problem, problem.retain, 1.0, PASSES), measure, power
+    )
     share = len(problem.forget) / (len(problem.forget) + len(problem.retain))
     return forget, {name: torch.lerp(value, forget[name], share) for name, value in retain.items()}
 
 
 def dampen_or_refuse(
-    model: nn.Module, forget: Mapping[str, Tensor], everything: Mapping[str, Tensor], alpha: float, dampening: float
+    model: nn.Module,
+    forget: Mapping[str, Tensor],
+    everything: Mapping[str, Tensor],
+    alpha: float,
+    dampening: float,
 ) -> nn.Module:
     """`dampen`, where it selects anything.
 
     Raises:
-        InputError: it does not: the model would be handed back as it came, with all that it remembers.
+        InputError: it does not: the model would be handed back as it came, with all that it
+            remembers.
     """
     if dampen(model, forget, everything, alpha, dampening) == 0:
-        most = max(float((forget[name] / value)[value > 0].max()) for name, value in everything.items() if (value > 0).any())
+        most = max(
+            float((forget[name] / value)[value > 0].max())
+            for name, value in everything.items()
+            if (value > 0).any()
+        )
         why = "no weight matters so much more for the forget set, so nothing would be forgotten"
         raise InputError(f"alpha={alpha:g}", why, f"Use `alpha=...` below {most:.3g}")
     return model.eval()
@@ -85,7 +103,11 @@ def dampen_or_refuse(
 
 @torch.no_grad()
 def dampen(
-    model: nn.Module, forget: Mapping[str, Tensor], everything: Mapping[str, Tensor], alpha: float, dampening: float
+    model: nn.Module,
+    forget: Mapping[str, Tensor],
+    everything: Mapping[str, Tensor],
+    alpha: float,
+    dampening: float,
 ) -> int:
     """Scales the selected weights in place; returns how many there were."""
     selected = 0

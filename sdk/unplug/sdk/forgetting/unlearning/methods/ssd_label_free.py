@@ -16,11 +16,12 @@ from .ssd import dampen_or_refuse, forget_and_all
 
 @dataclass(frozen=True, kw_only=True)
 class LabelFreeSSD:
-    """Dampening as in `SSD`, with I_j = E |d ||f(x)||^2 / d theta_j| (f = the logits) instead of the Fisher information.
+    """Dampening as in `SSD`, with I_j = E |d ||f(x)||^2 / d theta_j| (f = the logits) instead of
+    the Fisher information.
 
     Args:
-        alpha: see `SSD`; these importances are first powers of gradients, so they differ less between sets.
-            Published: 10.
+        alpha: see `SSD`; these importances are first powers of gradients, so they differ less
+            between sets. Published: 10.
         dampening: see `SSD`. Published: 1.
 
     Raises:
@@ -42,6 +43,9 @@ class LabelFreeSSD:
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Dampens `model` in place."""
         forget, everything = forget_and_all(
-            model, problem, lambda outputs, _: problem.task.logits(outputs).square().sum(dim=1), power=1.0
+            model,
+            problem,
+            lambda outputs, _: problem.task.logits(outputs).square().sum(dim=1),
+            power=1.0,
         )
         return dampen_or_refuse(model, forget, everything, self.alpha, self.dampening)

@@ -1,4 +1,6 @@
-"""UNSIR: noise that the model gets as wrong as possible, learned, impairs it; the retain set repairs it."""
+"""UNSIR: noise that the model gets as wrong as possible, learned, impairs it; the retain set
+repairs it.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,18 @@ class UNSIR(Stepped):
 
     1. noise images X (grey + n, n free), labels y taken in turn from the classes in D_f:
            maximise CE(model(X), y) - penalty ||n||^2          by Adam on n, the model fixed
-    2. impair: minimise L(D_r batch) + CE(model(X), y) on noise half as many as retain samples; 3. repair: minimise L(D_r)
+    2. impair: minimise L(D_r batch) + CE(model(X), y) on noise half as many as retain samples; 3.
+        repair: minimise L(D_r)
 
-    The published method forgets a whole class. Here it is the classes in D_f, whose other samples suffer too until the
-    repair. Of D_f only the labels are read. Noise leaves batch-norm statistics alone.
+    The published method forgets a whole class. Here it is the classes in D_f, whose other samples
+    suffer too until the repair. Of D_f only the labels are read. Noise leaves batch-norm statistics
+    alone.
 
     Args:
         penalty: weight of the mean squared length of the noise, 0 or more. Published: 0.1.
         noise_lr: of Adam on the noise, at most 40 steps. Published: 0.1.
-        impair_lr, lr: peaks of the cosines of phases 2 and 3. Published: 0.02 and 0.01, one epoch each.
+        impair_lr, lr: peaks of the cosines of phases 2 and 3. Published: 0.02 and 0.01, one epoch
+            each.
 
     Raises:
         InputError: a value out of range.
@@ -57,30 +62,48 @@ class UNSIR(Stepped):
         """Impairs and repairs `model` in place."""
         size = min(self.batch_size, len(problem.retain))
         half, batches = max(1, size // 2), problem.batches(problem.retain, size)
-        noise_steps, impairs, repairs = plan_phases(problem, (3.0 * size, 3.0 * (size + half), 3.0 * size), (0.2, 0.4, 0.4))
+        noise_steps, impairs, repairs = plan_phases(
+            problem, (3.0 * size, 3.0 * (size + half), 3.0 * size), (0.2, 0.4, 0.4)
+        )
         noise = self.learn_noise(model, problem, size, min(NOISE_STEPS, noise_steps))
 
         def impair() -> Tensor:
-            index_B = torch.randperm(size, generator=problem.generator)[:half].to(noise.group_B.device)
+            index_B = torch.randperm(size, generator=problem.generator)[:half].to(
+                noise.group_B.device
+            )
             loss = problem.loss(model, next(batches)) * size
             with norms_fixed(model):
-                loss = loss + error(model, problem, noise.image_BCHW[index_B], noise.group_B[index_B]) * half
+                loss = (
+                    loss
+                    + error(model, problem, noise.image_BCHW[index_B], noise.group_B[index_B])
+                    * half
+                )
             return loss / (size + half)
 
         Descent(lr=self.impair_lr, optimizer=self.optimizer)(model, problem, impair, steps=impairs)
         repair = Descent(lr=self.lr, optimizer=self.optimizer)
         return repair(model, problem, lambda: problem.loss(model, next(batches)), steps=repairs)
 
-    def learn_noise(self, model: nn.Module, problem: ForgetProblem, count: int, steps: int) -> ImageBatch:
-        """`count` noise images with the labels that they are most wrong about; the model stays as it is."""
+    def learn_noise(
+        self, model: nn.Module, problem: ForgetProblem, count: int, steps: int
+    ) -> ImageBatch:
+        """`count` noise images with the labels that they are most wrong about; the model stays as
+        it is.
+        """
         model.eval()
         classes = labelled(problem.forget).group_N.unique()
         group_B = classes[torch.arange(count, device=classes.device) % len(classes)]
         shape = (count, *pictures(problem.retain).image_NCHW.shape[1:])
-        noise = (START * torch.randn(shape, generator=problem.generator)).to(classes.device).requires_grad_()
+        noise = (
+            (START * torch.randn(shape, generator=problem.generator))
+            .to(classes.device)
+            .requires_grad_()
+        )
         optimizer = torch.optim.Adam([noise], lr=self.noise_lr)
         for _ in range(steps):
-            loss = self.penalty * noise.square().sum(dim=(1, 2, 3)).mean() - error(model, problem, 0.5 + noise, group_B)
+            loss = self.penalty * noise.square().sum(dim=(1, 2, 3)).mean() - error(
+                model, problem, 0.5 + noise, group_B
+            )
             noise.grad = torch.autograd.grad(loss, noise)[0]
             optimizer.step()
         return _batch((0.5 + noise).detach(), group_B)
@@ -92,4 +115,8 @@ def error(model: nn.Module, problem: ForgetProblem, image_BCHW: Tensor, group_B:
 
 
 def _batch(image_BCHW: Tensor, group_B: Tensor) -> ImageBatch:
-    return ImageBatch(image_BCHW=image_BCHW, age_B=torch.full_like(group_B, float("nan"), dtype=torch.float32), group_B=group_B)
+    return ImageBatch(
+        image_BCHW=image_BCHW,
+        age_B=torch.full_like(group_B, float("nan"), dtype=torch.float32),
+        group_B=group_B,
+    )

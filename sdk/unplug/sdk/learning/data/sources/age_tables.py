@@ -1,4 +1,6 @@
-"""Tables and lists that say what the samples of a folder are: of a bounded size, read from regular files only."""
+"""Tables and lists that say what the samples of a folder are: of a bounded size, read from regular
+files only.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from unplug.core import DataError, counted, name_form, open_regular, read_regula
 from .utkface import MAX_AGE
 
 MAX_TABLE_BYTES = 128 * 2**20
-MAX_ROWS = 500_000  # each is a sample in memory; the largest data set of faces that anybody trains on has as many
+# each is a sample in memory; the largest data set of faces that anybody trains on has as many
+MAX_ROWS = 500_000
 
 _RANGE = re.compile(r"[(\[]?\s*\d+\s*(-|–|to|,|;)\s*\d+\s*[)\]]?|\d+\s*\+")
 _DECIMAL = re.compile(r"(\d+),(\d+)")
@@ -34,8 +37,8 @@ def age_of(text: str, *, comma: bool = False) -> float | None:
 
     Args:
         text: the cell.
-        comma: whether the table writes decimals with a comma, see `TableRow`. Elsewhere "20,5" is 20.5 as no range falls, and
-            "20,25" is refused as it may be either.
+        comma: whether the table writes decimals with a comma, see `TableRow`. Elsewhere "20,5" is
+            20.5 as no range falls, and "20,25" is refused as it may be either.
 
     Example:
         >>> age_of("17.5"), age_of(""), age_of("20,25", comma=True)
@@ -49,7 +52,9 @@ def age_of(text: str, *, comma: bool = False) -> float | None:
     if decimal := _DECIMAL.fullmatch(text):
         whole, part = map(int, decimal.groups())
         if not comma and part > whole:
-            raise ValueError(f"age {text} is a range, or a number with a decimal comma: write {whole}.{part}")
+            raise ValueError(
+                f"age {text} is a range, or a number with a decimal comma: write {whole}.{part}"
+            )
         text = text.replace(",", ".")
     if _RANGE.fullmatch(text):
         raise ValueError(f"age {text[:20]} is a range, and no age in years")
@@ -85,20 +90,28 @@ class TableRow(dict[str, str]):
 
 
 def table_rows(
-    table: Path, what: str, fix: str, columns: Collection[str], *, needed: str, beginning: str | None = None
+    table: Path,
+    what: str,
+    fix: str,
+    columns: Collection[str],
+    *,
+    needed: str,
+    beginning: str | None = None,
 ) -> list[TableRow]:
     """The rows of a CSV file with a header.
 
     Args:
         table: the file: UTF-8 or marked UTF-16, its cells between commas, semicolons, tabs or bars.
         what, fix: how an error begins and ends.
-        columns: those to keep, found without regard to capital letters and blanks around them. Blanks around a cell go.
+        columns: those to keep, found without regard to capital letters and blanks around them.
+            Blanks around a cell go.
         needed: a column that must be there.
         beginning: columns whose names begin so are kept beside `columns`.
 
     Raises:
-        DataError: no regular file, larger than 128 MiB, of more than 500,000 rows, without the needed column or with one twice,
-            with a row of more cells than the header or without one of those to keep, or no CSV.
+        DataError: no regular file, larger than 128 MiB, of more than 500,000 rows, without the
+            needed column or with one twice, with a row of more cells than the header or without one
+            of those to keep, or no CSV.
     """
     rows: list[TableRow] = []
     with _opened(table, what, fix) as handle:
@@ -108,16 +121,29 @@ def table_rows(
         try:
             for cells in reader:
                 line = first + reader.line_num
-                if not any(map(str.strip, cells)):  # spreadsheets leave rows of nothing below the last one
+                if not any(
+                    map(str.strip, cells)
+                ):  # spreadsheets leave rows of nothing below the last one
                     continue
                 if not fewest <= len(cells) <= most:
                     why = f"line {line} has {counted(len(cells), 'cell')} and the first line {most}"
-                    raise DataError(what, why, f"Write every cell, and one that holds a {header.between} in quotes")
+                    raise DataError(
+                        what,
+                        why,
+                        f"Write every cell, and one that holds a {header.between} in quotes",
+                    )
                 if len(rows) >= MAX_ROWS:
                     raise DataError(what, f"more than {MAX_ROWS} rows", "Split it")
-                rows.append(TableRow({name: cells[place].strip() for name, place in places}, line, header.comma))
+                rows.append(
+                    TableRow(
+                        {name: cells[place].strip() for name, place in places}, line, header.comma
+                    )
+                )
         except csv.Error as error:
-            why = f"the row that begins on line {line + 1} is none ({error}); a quote may be missing, or one too many"
+            why = (
+                f"the row that begins on line {line + 1} is none ({error}); a quote may be "
+                "missing, or one too many"
+            )
             raise DataError(what, why, fix) from error
     return rows
 
@@ -149,11 +175,21 @@ class Header:
     @property
     def unread(self) -> tuple[str, ...]:
         """Names of the columns that are not kept."""
-        return tuple(name for place, name in enumerate(self.names) if place not in self.columns.values() and name)
+        return tuple(
+            name
+            for place, name in enumerate(self.names)
+            if place not in self.columns.values() and name
+        )
 
 
 def table_header(
-    table: Path, what: str, fix: str, columns: Collection[str], *, needed: str, beginning: str | None = None
+    table: Path,
+    what: str,
+    fix: str,
+    columns: Collection[str],
+    *,
+    needed: str,
+    beginning: str | None = None,
 ) -> Header:
     """The first line of a table alone; as `table_rows`."""
     with _opened(table, what, fix) as handle:
@@ -164,7 +200,9 @@ def table_header(
 def _opened(table: Path, what: str, fix: str) -> Iterator[TextIO]:
     """A table as text; what goes wrong while it is read is a `DataError`."""
     try:
-        with open_regular(table, max_bytes=MAX_TABLE_BYTES, error=DataError, too_large="Split it") as raw:
+        with open_regular(
+            table, max_bytes=MAX_TABLE_BYTES, error=DataError, too_large="Split it"
+        ) as raw:
             head = raw.read(8) or b""  # None of a device that has nothing to say
             if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
                 raise DataError(what, "it is a spreadsheet's own file, and no text", fix)
@@ -179,30 +217,49 @@ def _opened(table: Path, what: str, fix: str) -> Iterator[TextIO]:
 def no_text(error: Exception) -> str:
     """Why a text cannot be read, in words where it is of another encoding."""
     if isinstance(error, UnicodeDecodeError):
-        return f"it is not UTF-8 text (byte {error.object[error.start]:#04x} is none; Latin-1 or Windows' own, perhaps)"
+        return (
+            f"it is not UTF-8 text (byte {error.object[error.start]:#04x} is none; Latin-1 or "
+            "Windows' own, perhaps)"
+        )
     return str(error)
 
 
-def _header(handle: TextIO, what: str, columns: Collection[str], needed: str, beginning: str | None) -> tuple[Header, Any, int]:
+def _header(
+    handle: TextIO, what: str, columns: Collection[str], needed: str, beginning: str | None
+) -> tuple[Header, Any, int]:
     """The header, a reader of what is below it, and the lines in front of that."""
     line, before = handle.readline(), 1
     if hint := _SEPARATOR.fullmatch(line.rstrip("\r\n")):  # what spreadsheets write for each other
         line, before = handle.readline(), 2
     if "\0" in line:
-        raise DataError(what, "it holds NUL characters, as UTF-16 and UTF-32 without their mark do", "Save it as UTF-8")
+        raise DataError(
+            what,
+            "it holds NUL characters, as UTF-16 and UTF-32 without their mark do",
+            "Save it as UTF-8",
+        )
     read = {separator: _names(line, separator) for separator in (hint[1] if hint else SEPARATORS)}
-    folded = {separator: [_column(name, columns, beginning) for name in names] for separator, names in read.items()}
+    folded = {
+        separator: [_column(name, columns, beginning) for name in names]
+        for separator, names in read.items()
+    }
     separator = next((separator for separator, found in folded.items() if needed in found), None)
     if separator is None:
         near = near_column(max((len(names), names) for names in read.values())[1], needed)
         why = f"it has no column {needed!r}{f'; {near!r} may be it' if near else ''}"
-        raise DataError(what, why if line.strip() else "its first line is empty", "Name the columns in the first line")
+        raise DataError(
+            what,
+            why if line.strip() else "its first line is empty",
+            "Name the columns in the first line",
+        )
     names, found = read[separator], folded[separator]
     kept = [name for name in found if name]
     if twice := next((name for name in kept if kept.count(name) > 1), None):
-        raise DataError(what, f"line {before} has two columns {twice!r}", "Rename or remove one of them")
+        raise DataError(
+            what, f"line {before} has two columns {twice!r}", "Rename or remove one of them"
+        )
     places = {name: place for place, name in enumerate(found) if name}
-    reader = csv.reader(handle, delimiter=separator, strict=True)  # strict: a lost quote would swallow the rows below it
+    # strict: a lost quote would swallow the rows below it
+    reader = csv.reader(handle, delimiter=separator, strict=True)
     return Header(names=names, columns=places, separator=separator), reader, before
 
 
@@ -224,7 +281,8 @@ NEAR = {
     "label": ("label labels class classes target category", "name id"),
     "partition": ("partition split fold set subset", "name"),
     "subject": (
-        "person people name names identity identities user username subjects individual participant patient customer client "
+        "person people name names identity identities user username subjects individual "
+        "participant patient customer client "
         "member employee celebrity actor who personid subjectid userid patientid uid pid",
         "subject id ids number no nr key code first last full the of",
     ),
@@ -233,7 +291,8 @@ NEAR = {
 
 
 def near_column(names: Iterable[str], wanted: str) -> str | None:
-    """The first of some columns that nearly is one of ours: another word for it, or a slip of the pen.
+    """The first of some columns that nearly is one of ours: another word for it, or a slip of the
+    pen.
 
     Example:
         >>> near_column(["file_name", "UserID"], "subject"), near_column(["sex", "Subjekt"], "subject")
@@ -242,7 +301,10 @@ def near_column(names: Iterable[str], wanted: str) -> str | None:
     others, beside = (set(words.split()) for words in NEAR.get(wanted, ("", "")))
     for name in names:
         words = set(re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).casefold()))
-        slip = len(wanted) > 4 and difflib.SequenceMatcher(None, "".join(words), wanted).ratio() >= SLIP
+        slip = (
+            len(wanted) > 4
+            and difflib.SequenceMatcher(None, "".join(words), wanted).ratio() >= SLIP
+        )
         if slip or (words & others and words <= others | beside):
             return name
     return None
@@ -251,7 +313,11 @@ def near_column(names: Iterable[str], wanted: str) -> str | None:
 def told_of_keys(keys: Collection[str]) -> tuple[str, ...]:
     """What to tell of the keys of JSON records: where none is ``subject`` and one may be meant so."""
     near = None if "subject" in keys else near_column(sorted(keys), "subject")
-    return () if near is None else (f"{near!r} is not read: who is in a picture is called 'subject' here",)
+    return (
+        ()
+        if near is None
+        else (f"{near!r} is not read: who is in a picture is called 'subject' here",)
+    )
 
 
 def text_lines(path: Path, fix: str) -> Iterator[str]:

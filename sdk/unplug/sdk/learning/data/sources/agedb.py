@@ -13,16 +13,17 @@ SEXES = {"f": "female", "m": "male"}
 class AgeDBSource(FileSource):
     """``agedb:DIR``.
 
-    568 people with 29 pictures each on average: a split that draws pictures, as the widely used ones do, has the same people on
-    both sides. `unplug` splits by the name.
+    568 people with 29 pictures each on average: a split that draws pictures, as the widely used
+    ones do, has the same people on both sides. `unplug` splits by the name.
 
     Example:
         >>> parse_name("11706_OliviaHussey_31_f.jpg")
         ('OliviaHussey', 31.0, 'female')
 
     Reference:
-        Moschoglou et al., AgeDB: the first manually collected, in-the-wild age database, 2017. The file names: as
-        ``facebase/to_json/agedb_to_json.py`` of Paplham and Franc's Facial-Age-Estimation-Benchmark reads them.
+        Moschoglou et al., AgeDB: the first manually collected, in-the-wild age database, 2017. The
+        file names: as ``facebase/to_json/agedb_to_json.py`` of Paplham and Franc's
+        Facial-Age-Estimation-Benchmark reads them.
     """
 
     def __init__(self, argument: str) -> None:
@@ -37,11 +38,17 @@ class AgeDBSource(FileSource):
             name = found.name(path)
             try:
                 person, age, sex = parse_name(path.name)
-                samples.append(Sample(id=name, payload=path, age=age, subject=person, attributes={"sex": sex}))
+                samples.append(
+                    Sample(id=name, payload=path, age=age, subject=person, attributes={"sex": sex})
+                )
             except ValueError as error:
                 problems.append(SampleProblem(id=name, reason=str(error)))
         not_empty(
-            samples, problems, f"agedb:{self.root}", "Give the folder of files named NUMBER_NAME_AGE_f.jpg", found.left_out
+            samples,
+            problems,
+            f"agedb:{self.root}",
+            "Give the folder of files named NUMBER_NAME_AGE_f.jpg",
+            found.left_out,
         )
         return Listing(samples=tuple(samples), problems=tuple(problems), left_out=found.left_out)
 
@@ -49,7 +56,12 @@ class AgeDBSource(FileSource):
 def parse_name(name: str) -> tuple[str, float, str]:
     """Person, age in years and sex in an AgeDB file name; `ValueError` where it is another."""
     parts = name.partition(".")[0].split("_")
-    if len(parts) < 4 or not (parts[0].isascii() and parts[0].isdigit()) or parts[-1] not in SEXES or not "".join(parts[1:-2]):
+    if (
+        len(parts) < 4
+        or not (parts[0].isascii() and parts[0].isdigit())
+        or parts[-1] not in SEXES
+        or not "".join(parts[1:-2])
+    ):
         raise ValueError("the file name is not NUMBER_NAME_AGE_SEX")
     age = age_of(parts[-2])
     if age is None:

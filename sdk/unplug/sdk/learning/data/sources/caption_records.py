@@ -1,4 +1,6 @@
-"""Captions and JSON records that nobody vouches for; what is wrong with one is the message of a `ValueError`."""
+"""Captions and JSON records that nobody vouches for; what is wrong with one is the message of a
+`ValueError`.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def one_line(text: str) -> str:
     if not _encodes(words):
         raise ValueError("the caption is not UTF-8 (half of a surrogate pair)")
     if _CONTROL.search(words):
-        raise ValueError("the caption holds control characters (UTF-16 read as UTF-8 looks like that)")
+        raise ValueError(
+            "the caption holds control characters (UTF-16 read as UTF-8 looks like that)"
+        )
     return words
 
 
@@ -54,7 +58,9 @@ def _refuse_pointer(raw: bytes) -> None:
 
 
 def record_from(raw: bytes) -> dict[str, Any]:
-    """The JSON object in at most 1 MiB of UTF-8, its keys in small letters and without blanks around them."""
+    """The JSON object in at most 1 MiB of UTF-8, its keys in small letters and without blanks
+    around them.
+    """
     if len(raw) > MAX_RECORD_BYTES:
         raise ValueError(f"more than {MAX_RECORD_BYTES} bytes are no record of one picture")
     _refuse_pointer(raw)
@@ -87,7 +93,9 @@ def age_in(record: dict[str, Any]) -> float | None:
     age = record.get("age")
     if age is None:
         return None
-    if isinstance(age, bool) or not isinstance(age, int | float) or not 0 <= age <= MAX_AGE:  # NaN is in no range
+    if (
+        isinstance(age, bool) or not isinstance(age, int | float) or not 0 <= age <= MAX_AGE
+    ):  # NaN is in no range
         raise ValueError(f"age {str(age)[:20]!r} is not plausible (0 to {MAX_AGE:.0f})")
     return float(age)
 
@@ -97,14 +105,20 @@ def subject_in(record: dict[str, Any]) -> str | None:
     subject = record.get("subject")
     if subject is None or (isinstance(subject, float) and math.isnan(subject)):
         return None
-    name = str(subject).strip() if isinstance(subject, str | int) and not isinstance(subject, bool) else ""
+    name = (
+        str(subject).strip()
+        if isinstance(subject, str | int) and not isinstance(subject, bool)
+        else ""
+    )
     if not 0 < len(name) <= MAX_SUBJECT or _CONTROL.search(name):
         raise ValueError(f"subject is not a name of 1 to {MAX_SUBJECT} printable characters")
     return name
 
 
 def shown(name: str) -> str:
-    """A name that somebody else chose, fit for a terminal: escaped where it would not print, 200 characters at most."""
+    """A name that somebody else chose, fit for a terminal: escaped where it would not print, 200
+    characters at most.
+    """
     return (name if name.isprintable() else ascii(name)[1:-1])[:200]
 
 

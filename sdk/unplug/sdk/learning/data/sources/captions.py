@@ -15,14 +15,25 @@ from unplug.core import MAX_JSON_BYTES, DataError, name_form, open_regular
 from ..decode import SUFFIXES, decode_file, fingerprint_file
 from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
 from .age_tables import told_of_keys
-from .caption_records import MAX_CAPTION_BYTES, age_in, caption_from, caption_in, record_from, shown, subject_in
+from .caption_records import (
+    MAX_CAPTION_BYTES,
+    age_in,
+    caption_from,
+    caption_in,
+    record_from,
+    shown,
+    subject_in,
+)
 from .files import FileSource
 from .listed import image_files
 
 TABLE = "metadata.jsonl"
 TEXTS = frozenset({".txt", ".caption"})
 MAX_LINES = 2_000_000  # of all tables
-EXPECTED = f'Give a folder of images with a {TABLE} ({{"file_name": ..., "text": ...}} a line) or NAME.txt beside NAME.jpg'
+EXPECTED = (
+    f'Give a folder of images with a {TABLE} ({{"file_name": ..., "text": ...}} a line) or '
+    "NAME.txt beside NAME.jpg"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +55,13 @@ class CaptionedFile:
 
 
 class CaptionsSource(FileSource):
-    """``captions:DIR``: images in DIR and below it; every image needs one caption, every caption its image.
+    """``captions:DIR``: images in DIR and below it; every image needs one caption, every caption
+    its image.
 
-    Where there is a ``metadata.jsonl``, in DIR or below, these tables count and text files do not: one JSON object a line
-    with ``file_name`` (relative to the table's folder, not out of it) and ``text`` or ``caption``, optionally ``age`` and
-    ``subject``. Else ``NAME.txt`` or ``NAME.caption`` beside ``NAME.jpg``.
+    Where there is a ``metadata.jsonl``, in DIR or below, these tables count and text files do not:
+    one JSON object a line with ``file_name`` (relative to the table's folder, not out of it) and
+    ``text`` or ``caption``, optionally ``age`` and ``subject``. Else ``NAME.txt`` or
+    ``NAME.caption`` beside ``NAME.jpg``.
     """
 
     def __init__(self, argument: str) -> None:
@@ -64,10 +77,17 @@ class CaptionsSource(FileSource):
         for path in found.files:
             if path not in read:
                 found.leave(
-                    found.name(path), f"beside {TABLE}, which has the captions" if tables else f"no {TABLE} by its name"
+                    found.name(path),
+                    f"beside {TABLE}, which has the captions"
+                    if tables
+                    else f"no {TABLE} by its name",
                 )
         problems, keys = found.problems, set[str]()
-        words = self._from_tables(tables, images, problems, keys) if tables else self._from_texts(texts, images, problems)
+        words = (
+            self._from_tables(tables, images, problems, keys)
+            if tables
+            else self._from_texts(texts, images, problems)
+        )
         samples = tuple(
             Sample(
                 id=name,
@@ -80,7 +100,12 @@ class CaptionsSource(FileSource):
             if name in words
         )
         not_empty(samples, problems, f"captions:{self.root}", EXPECTED, found.left_out)
-        return Listing(samples=samples, problems=tuple(problems), left_out=found.left_out, told=told_of_keys(keys))
+        return Listing(
+            samples=samples,
+            problems=tuple(problems),
+            left_out=found.left_out,
+            told=told_of_keys(keys),
+        )
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """The one caption that lies beside the picture."""
@@ -98,7 +123,11 @@ class CaptionsSource(FileSource):
         return path.relative_to(self.root).as_posix()
 
     def _from_tables(
-        self, tables: list[Path], images: Mapping[str, Path], problems: list[SampleProblem], keys: set[str]
+        self,
+        tables: list[Path],
+        images: Mapping[str, Path],
+        problems: list[SampleProblem],
+        keys: set[str],
     ) -> dict[str, CaptionWords]:
         words: dict[str, CaptionWords] = {}
         first: dict[str, str] = {}  # image to the line that spoke of it
@@ -116,12 +145,17 @@ class CaptionsSource(FileSource):
                     raise ValueError(f"{place} captions it again ({first[name]} did)")
                 first[name] = place
                 words[name] = CaptionWords(
-                    caption=caption_in(record), age=age_in(record), subject=subject_in(record), place=place
+                    caption=caption_in(record),
+                    age=age_in(record),
+                    subject=subject_in(record),
+                    place=place,
                 )
             except ValueError as error:
                 problems.append(SampleProblem(id=shown(name), reason=str(error)))
         problems += [
-            SampleProblem(id=name, reason=f"no caption: no line of a {TABLE} names it") for name in images if name not in first
+            SampleProblem(id=name, reason=f"no caption: no line of a {TABLE} names it")
+            for name in images
+            if name not in first
         ]
         return words
 
@@ -133,17 +167,23 @@ class CaptionsSource(FileSource):
             too_large = "Split the folder"
             try:
                 with io.BufferedReader(  # type: ignore[type-var]
-                    open_regular(table, max_bytes=MAX_JSON_BYTES, error=DataError, too_large=too_large)
+                    open_regular(
+                        table, max_bytes=MAX_JSON_BYTES, error=DataError, too_large=too_large
+                    )
                 ) as handle:
                     for number, line in enumerate(handle, start=1):
                         if not line.strip():
                             continue
                         count += 1
                         if count > MAX_LINES:
-                            raise DataError(str(table), f"more than {MAX_LINES} captions", "Split the folder")
+                            raise DataError(
+                                str(table), f"more than {MAX_LINES} captions", "Split the folder"
+                            )
                         yield f"{name}:{number}", PurePosixPath(name).parent, line
             except OSError as error:
-                raise DataError(str(table), error.strerror or str(error), "Check its permissions") from error
+                raise DataError(
+                    str(table), error.strerror or str(error), "Check its permissions"
+                ) from error
 
     def _from_texts(
         self, paths: list[Path], images: Mapping[str, Path], problems: list[SampleProblem]
@@ -156,7 +196,9 @@ class CaptionsSource(FileSource):
             found = texts.get(_stem(name), [])
             try:
                 if not found:
-                    raise ValueError(f"no caption: neither a {TABLE} nor {Path(name).stem}.txt beside it")
+                    raise ValueError(
+                        f"no caption: neither a {TABLE} nor {Path(name).stem}.txt beside it"
+                    )
                 if len(found) > 1:
                     raise ValueError(f"two captions: {found[0].name} and {found[1].name}")
                 words[name] = CaptionWords(caption=caption_from(_head(found[0])))
@@ -165,7 +207,10 @@ class CaptionsSource(FileSource):
         stems = {_stem(name) for name in images}
         orphans = (path for stem, paths in texts.items() if stem not in stems for path in paths)
         problems += [
-            SampleProblem(id=self._name(path), reason="a caption, but there is no image of this name") for path in orphans
+            SampleProblem(
+                id=self._name(path), reason="a caption, but there is no image of this name"
+            )
+            for path in orphans
         ]
         return words
 

@@ -22,7 +22,8 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 MAX_BATCH_BYTES = 64 * 2**20
 
-# The published batches are pickles of a dict of lists and one array: only what rebuilds an array may be named.
+# The published batches are pickles of a dict of lists and one array: only what rebuilds an array
+# may be named.
 _ALLOWED = {
     ("numpy.core.multiarray", "_reconstruct"),
     ("numpy._core.multiarray", "_reconstruct"),
@@ -32,13 +33,25 @@ _ALLOWED = {
 }
 
 UNPICKLING_ERRORS = (
-    OSError, EOFError, pickle.UnpicklingError, ValueError, TypeError, LookupError, AttributeError, ImportError,
-    OverflowError, MemoryError, RecursionError, AssertionError, SystemError,
-)  # fmt: skip
+    OSError,
+    EOFError,
+    pickle.UnpicklingError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ImportError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+    AssertionError,
+    SystemError,
+)
 
 
 class CIFAR10Source:
-    """``cifar10:DIR``: ``DIR/data_batch_1`` ..., or ``DIR/train/CLASS/NNNN.jpg`` and ``DIR/test/CLASS/NNNN.jpg``.
+    """``cifar10:DIR``: ``DIR/data_batch_1`` ..., or ``DIR/train/CLASS/NNNN.jpg`` and
+    ``DIR/test/CLASS/NNNN.jpg``.
 
     Reference:
         Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009.
@@ -59,7 +72,12 @@ class CIFAR10Source:
         found = image_files(self.root)
         samples = self._from_tree(found)
         not_empty(samples, found.problems, f"cifar10:{self.root}", fix, found.left_out)
-        return Listing(samples=tuple(samples), problems=tuple(found.problems), left_out=found.left_out, classes=CLASSES)
+        return Listing(
+            samples=tuple(samples),
+            problems=tuple(found.problems),
+            left_out=found.left_out,
+            classes=CLASSES,
+        )
 
     def _from_tree(self, found: Listed) -> list[Sample]:
         samples = []
@@ -68,7 +86,9 @@ class CIFAR10Source:
             if part in ("train", "test") and name in CLASSES:
                 partition: Partition = "train" if part == "train" else "test"
                 label = CLASSES.index(name)
-                samples.append(Sample(id=found.name(path), payload=path, label=label, partition=partition))
+                samples.append(
+                    Sample(id=found.name(path), payload=path, label=label, partition=partition)
+                )
             else:
                 found.leave(found.name(path), "in no train/CLASS or test/CLASS of CIFAR-10")
         return samples
@@ -80,7 +100,14 @@ class CIFAR10Source:
             partition: Partition = "test" if batch == "test_batch" else "train"
             for index, label in enumerate(labels):
                 pixels_HW3 = np.ascontiguousarray(pixels_N3HW[index].transpose(1, 2, 0))
-                samples.append(Sample(id=f"{batch}/{index:05d}", payload=pixels_HW3, label=label, partition=partition))
+                samples.append(
+                    Sample(
+                        id=f"{batch}/{index:05d}",
+                        payload=pixels_HW3,
+                        label=label,
+                        partition=partition,
+                    )
+                )
         return samples
 
     def fingerprint(self, sample: Sample) -> bytes:
@@ -106,12 +133,16 @@ class _ArrayUnpickler(pickle.Unpickler):
 
 def _read_batch(path: Path) -> tuple[NDArray[np.uint8], list[int]]:
     try:
-        packed = read_regular(path, max_bytes=MAX_BATCH_BYTES, error=DataError, too_large="Unpack the archive again")
+        packed = read_regular(
+            path, max_bytes=MAX_BATCH_BYTES, error=DataError, too_large="Unpack the archive again"
+        )
         raw = _ArrayUnpickler(io.BytesIO(packed), encoding="bytes").load()
         pixels = np.asarray(raw[b"data"], dtype=np.uint8).reshape(-1, 3, 32, 32)
         labels = [int(label) for label in raw[b"labels"]]
     except UNPICKLING_ERRORS as error:
-        raise DataError(str(path), f"not a CIFAR-10 batch ({error})", "Unpack the archive again") from error
+        raise DataError(
+            str(path), f"not a CIFAR-10 batch ({error})", "Unpack the archive again"
+        ) from error
     if len(labels) != len(pixels) or not all(0 <= label < len(CLASSES) for label in labels):
         raise DataError(str(path), "labels and images do not match", "Unpack the archive again")
     return pixels, labels

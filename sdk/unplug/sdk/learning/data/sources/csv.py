@@ -1,4 +1,6 @@
-"""A CSV table of image paths: ``path`` and any of ``id``, ``age``, ``label``, ``subject``, ``partition``, ``attr:NAME``."""
+"""A CSV table of image paths: ``path`` and any of ``id``, ``age``, ``label``, ``subject``,
+``partition``, ``attr:NAME``.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,12 @@ class CSVSource(FileSource):
                 samples.append(self._sample(name, row, index))
             except ValueError as error:
                 problems.append(SampleProblem(id=name, reason=f"{row.place}: {error}"))
-        not_empty(samples, problems, f"csv:{self.table}", "Give a table with the columns path and age, in years")
+        not_empty(
+            samples,
+            problems,
+            f"csv:{self.table}",
+            "Give a table with the columns path and age, in years",
+        )
         return Listing(samples=tuple(samples), problems=tuple(problems), classes=classes, told=told)
 
     def _told(self) -> tuple[str, ...]:
@@ -55,19 +62,29 @@ class CSVSource(FileSource):
             if ours not in header.columns and (near := near_column(header.unread, ours)):
                 why = f"its column {near!r} is not read, and may be what is called {ours!r} here"
                 raise DataError(
-                    where, why, f"Call it {ours!r}, or remove it or call it {ATTRIBUTE}NAME if it is something else"
+                    where,
+                    why,
+                    f"Call it {ours!r}, or remove it or call it {ATTRIBUTE}NAME if it is something "
+                    "else",
                 )
         if not header.unread:
             return ()
-        nobody = "" if "subject" in header.columns else "; none says who is in a picture ('subject')"
+        nobody = (
+            "" if "subject" in header.columns else "; none says who is in a picture ('subject')"
+        )
         return (f"columns that are not read: {', '.join(map(repr, header.unread))}{nobody}",)
 
     def _rows(self) -> list[TableRow]:
         where = f"csv:{self.table}"
         rows = table_rows(self.table, where, FIX, COLUMNS, needed="path", beginning=ATTRIBUTE)
         named = {column for row in rows[:1] for column in row if column.startswith(ATTRIBUTE)}
-        if len(named) > MAX_ATTRIBUTES or any(not column.removeprefix(ATTRIBUTE).strip() for column in named):
-            why = f"its {len(named)} columns {ATTRIBUTE}NAME are more than {MAX_ATTRIBUTES}, or one has no name"
+        if len(named) > MAX_ATTRIBUTES or any(
+            not column.removeprefix(ATTRIBUTE).strip() for column in named
+        ):
+            why = (
+                f"its {len(named)} columns {ATTRIBUTE}NAME are more than {MAX_ATTRIBUTES}, or one "
+                "has no name"
+            )
             raise DataError(where, why, "Keep those that groups are made of, and name them")
         return rows
 
@@ -93,5 +110,7 @@ def _attributes(row: dict[str, str]) -> Iterator[tuple[str, str]]:
     for column, value in row.items():
         if column.startswith(ATTRIBUTE) and value:
             if len(value) > MAX_VALUE or not value.isprintable():
-                raise ValueError(f"{column[:40]} is no text of 1 to {MAX_VALUE} printable characters")
+                raise ValueError(
+                    f"{column[:40]} is no text of 1 to {MAX_VALUE} printable characters"
+                )
             yield column.removeprefix(ATTRIBUTE).strip(), value

@@ -12,7 +12,8 @@ _IMAGE, _PARTS = re.compile(r"^\d{6}\.png$"), re.compile(r"^\d{6}_seg\.png$")
 
 
 class FaceSyntheticsSource(FileSource):
-    """``facesynthetics:DIR``: ``000000.png`` (the ``_seg.png`` and ``_ldmks.txt`` beside it are not images of faces).
+    """``facesynthetics:DIR``: ``000000.png`` (the ``_seg.png`` and ``_ldmks.txt`` beside it are not
+    images of faces).
 
     Reference:
         Wood et al., Fake It Till You Make It, 2021.
@@ -32,6 +33,12 @@ class FaceSyntheticsSource(FileSource):
             else:
                 found.refuse(found.name(path), "its name is not six digits and .png")
         not_empty(
-            samples, found.problems, f"facesynthetics:{self.root}", "Give the folder that holds 000000.png", found.left_out
+            samples,
+            found.problems,
+            f"facesynthetics:{self.root}",
+            "Give the folder that holds 000000.png",
+            found.left_out,
         )
-        return Listing(samples=tuple(samples), problems=tuple(found.problems), left_out=found.left_out)
+        return Listing(
+            samples=tuple(samples), problems=tuple(found.problems), left_out=found.left_out
+        )

@@ -17,7 +17,9 @@ from ..source import Sample
 
 
 class FileSource:
-    """Decodes samples whose payload is a path. Pillow lets go of the interpreter lock, so threads do."""
+    """Decodes samples whose payload is a path. Pillow lets go of the interpreter lock, so threads
+    do.
+    """
 
     parallel: Literal["thread", "process"] = "thread"
 
@@ -31,15 +33,21 @@ class FileSource:
 
 
 def below(root: Path, name: str) -> Path:
-    """The file that a table names; `ValueError` where its name leads out of the table's folder. Links are followed."""
+    """The file that a table names; `ValueError` where its name leads out of the table's folder.
+    Links are followed.
+    """
     if Path(name).is_absolute() or Path(os.path.normpath(name)).parts[:1] == (os.pardir,):
         raise ValueError("the path leads out of the table's folder")
     return on_disk(root, name)
 
 
 def on_disk(root: Path, name: str) -> Path:
-    """The file that a table names, also where its name stands on the disk in another Unicode form, as macOS writes it."""
+    """The file that a table names, also where its name stands on the disk in another Unicode form,
+    as macOS writes it.
+    """
     if not name.isascii():
         with contextlib.suppress(OSError):  # a name too long: whoever opens it says so
-            return next((root / form for form in name_forms(name) if (root / form).exists()), root / name)
+            return next(
+                (root / form for form in name_forms(name) if (root / form).exists()), root / name
+            )
     return root / name

@@ -21,8 +21,23 @@ class ImageFolderSource(FileSource):
         classes = tuple(sorted({name.parts[0] for name in names if len(name.parts) > 1}))
         index = {name: number for number, name in enumerate(classes)}
         samples = tuple(
-            Sample(id=name.as_posix(), payload=path, label=index[name.parts[0]] if len(name.parts) > 1 else None)
+            Sample(
+                id=name.as_posix(),
+                payload=path,
+                label=index[name.parts[0]] if len(name.parts) > 1 else None,
+            )
             for name, path in zip(names, paths, strict=True)
         )
-        not_empty(samples, found.problems, f"imagefolder:{self.root}", "Give a folder of CLASS/image.jpg", found.left_out)
-        return Listing(samples=samples, problems=tuple(found.problems), left_out=found.left_out, classes=classes)
+        not_empty(
+            samples,
+            found.problems,
+            f"imagefolder:{self.root}",
+            "Give a folder of CLASS/image.jpg",
+            found.left_out,
+        )
+        return Listing(
+            samples=samples,
+            problems=tuple(found.problems),
+            left_out=found.left_out,
+            classes=classes,
+        )

@@ -1,6 +1,8 @@
-"""IMDB-WIKI: faces of actors and of people with a page, with a date of birth and the year of the picture, in a MATLAB file.
+"""IMDB-WIKI: faces of actors and of people with a page, with a date of birth and the year of the
+picture, in a MATLAB file.
 
-The file is read in a child process with bounded memory: it is compressed, and a small one can hold a large table.
+The file is read in a child process with bounded memory: it is compressed, and a small one can hold
+a large table.
 """
 
 from __future__ import annotations
@@ -30,12 +32,13 @@ AGAIN = "Give the folder that imdb_crop.tar or wiki_crop.tar was unpacked to"
 class ImdbWikiSource(FileSource):
     """``imdb-wiki:DIR``: the folder with ``imdb.mat`` or ``wiki.mat``; the name is the subject.
 
-    The picture counts as taken in the middle of its year, as its makers count, so an age may be off by one; its makers do not
-    vouch for dates either. Pictures with no face or a second one in them are problems: who is meant is not known.
+    The picture counts as taken in the middle of its year, as its makers count, so an age may be off
+    by one; its makers do not vouch for dates either. Pictures with no face or a second one in them
+    are problems: who is meant is not known.
 
     Reference:
-        Rothe et al., Deep expectation of real and apparent age from a single image without facial landmarks, 2016. The fields
-        are those that the data set's own page lists.
+        Rothe et al., Deep expectation of real and apparent age from a single image without facial
+        landmarks, 2016. The fields are those that the data set's own page lists.
     """
 
     def __init__(self, argument: str) -> None:
@@ -45,20 +48,31 @@ class ImdbWikiSource(FileSource):
         """Samples with age in whole years, name and sex."""
         name = next((name for name in TABLES if (self.root / f"{name}.mat").is_file()), None)
         if name is None:
-            raise DataError(f"imdb-wiki:{self.root}", "it holds neither imdb.mat nor wiki.mat", AGAIN)
+            raise DataError(
+                f"imdb-wiki:{self.root}", "it holds neither imdb.mat nor wiki.mat", AGAIN
+            )
         table = self.root / f"{name}.mat"
         open_regular(table, max_bytes=MAX_MAT_BYTES, error=DataError, too_large=AGAIN).close()
         reply = call_in_child(
-            "unplug.sdk.learning.data.sources.imdbwiki:read_table", {"path": str(table.resolve()), "name": name},
-            what=f"reading {table.name}", timeout=seconds_for(1), memory=memory_for(table),
-        )  # fmt: skip
+            "unplug.sdk.learning.data.sources.imdbwiki:read_table",
+            {"path": str(table.resolve()), "name": name},
+            what=f"reading {table.name}",
+            timeout=seconds_for(1),
+            memory=memory_for(table),
+        )
         columns = reply.arrays
-        paths, names = (bytes(columns[key]).decode("utf-8").split("\n") for key in ("paths", "names"))
+        paths, names = (
+            bytes(columns[key]).decode("utf-8").split("\n") for key in ("paths", "names")
+        )
         samples: list[Sample] = []
         problems: list[SampleProblem] = []
         for row, path in enumerate(paths):
             try:
-                samples.append(self._sample(path, names[row], {key: float(columns[key][row]) for key in NUMBERS}))
+                samples.append(
+                    self._sample(
+                        path, names[row], {key: float(columns[key][row]) for key in NUMBERS}
+                    )
+                )
             except (ValueError, OverflowError) as error:
                 problems.append(SampleProblem(id=path, reason=str(error)))
         not_empty(samples, problems, f"imdb-wiki:{self.root}", AGAIN)
@@ -71,20 +85,32 @@ class ImdbWikiSource(FileSource):
             raise ValueError("two faces were found in it")
         age, sex = age_at(row["dob"], row["photo_taken"]), SEXES.get(row["gender"])
         attributes = {} if sex is None else {"sex": sex}
-        return Sample(id=path, payload=below(self.root, path), age=age, subject=name or None, attributes=attributes)
+        return Sample(
+            id=path,
+            payload=below(self.root, path),
+            age=age,
+            subject=name or None,
+            attributes=attributes,
+        )
 
 
 NUMBERS = ("dob", "photo_taken", "gender", "face_score", "second_face_score")
 
 
 def age_at(born: float, year: float) -> float:
-    """Whole years between a MATLAB date of birth and the first of July of a year; `ValueError` where that is no age.
+    """Whole years between a MATLAB date of birth and the first of July of a year; `ValueError`
+    where that is no age.
 
     Example:
         >>> age_at(723671, 2009)  # the fifth of May 1981
         28.0
     """
-    if not (math.isfinite(born) and math.isfinite(year) and MATLAB_EPOCH < born < 800_000 and 1800 <= year <= 2100):
+    if not (
+        math.isfinite(born)
+        and math.isfinite(year)
+        and MATLAB_EPOCH < born < 800_000
+        and 1800 <= year <= 2100
+    ):
         raise ValueError("its date of birth or the year of the picture is impossible")
     birth = date.fromordinal(1) + timedelta(days=int(born) - MATLAB_EPOCH - 1)
     age = int(year) - birth.year - ((birth.month, birth.day) > (7, 1))
@@ -101,9 +127,14 @@ def read_table(job: Any) -> Reply:
     try:
         table = loadmat(path, variable_names=[name])[name][0, 0]
         arrays = {key: np.asarray(table[key], dtype=np.float64).reshape(-1) for key in NUMBERS}
-        texts = [[_text(item) for item in np.asarray(table[key]).reshape(-1)] for key in ("full_path", "name")]
+        texts = [
+            [_text(item) for item in np.asarray(table[key]).reshape(-1)]
+            for key in ("full_path", "name")
+        ]
     except Exception as error:
-        raise DataError(str(path), f"it is no table of IMDB-WIKI ({type(error).__name__}: {error})", AGAIN) from error
+        raise DataError(
+            str(path), f"it is no table of IMDB-WIKI ({type(error).__name__}: {error})", AGAIN
+        ) from error
     counts = {*map(len, arrays.values()), *map(len, texts)}
     if len(counts) != 1 or not 0 < max(counts) <= MAX_ROWS:
         raise DataError(str(path), f"its columns have {sorted(counts)} rows", AGAIN)

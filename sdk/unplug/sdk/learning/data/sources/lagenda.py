@@ -1,4 +1,6 @@
-"""LAGENDA: pictures with several people, the boxes of their faces, age and sex; a sample is one face."""
+"""LAGENDA: pictures with several people, the boxes of their faces, age and sex; a sample is one
+face.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,15 @@ class LagendaFace:
 class LagendaSource:
     """``lagenda:DIR``: the folder with ``lagenda_annotation.csv`` and ``lag_benchmark/``.
 
-    People without an age are no samples. It was published as a benchmark: no part of it is for training. A box that leads out
-    of its picture is cut at the edge, as its makers do. Some people with an age have no box of a face and at least one picture
-    that is listed is missing, so the whole of it is read with ``on_bad="skip"``.
+    People without an age are no samples. It was published as a benchmark: no part of it is for
+    training. A box that leads out of its picture is cut at the edge, as its makers do. Some people
+    with an age have no box of a face and at least one picture that is listed is missing, so the
+    whole of it is read with ``on_bad="skip"``.
 
     Reference:
-        Kuprashevich and Tolstykh, MiVOLO: Multi-input Transformer for Age and Gender Estimation, 2023, section 4. The columns:
-        ``mivolo/data/data_reader.py`` of its repository; the cut at the edge: ``mivolo/data/dataset/reader_age_gender.py``.
+        Kuprashevich and Tolstykh, MiVOLO: Multi-input Transformer for Age and Gender Estimation,
+        2023, section 4. The columns: ``mivolo/data/data_reader.py`` of its repository; the cut at
+        the edge: ``mivolo/data/dataset/reader_age_gender.py``.
     """
 
     parallel: Literal["thread", "process"] = "thread"
@@ -53,11 +57,16 @@ class LagendaSource:
 
     def listing(self) -> Listing:
         """Samples with age and sex; one without the box of a face is a problem."""
-        table = next((place for name in TABLES if (place := self.root / name).is_file()), self.root / TABLES[0])
+        table = next(
+            (place for name in TABLES if (place := self.root / name).is_file()),
+            self.root / TABLES[0],
+        )
         columns = ("img_name", "age", "gender", *BOX)
         samples: list[Sample] = []
         problems: list[SampleProblem] = []
-        for row in table_rows(table, str(table), "Give the folder that LAGENDA was unpacked to", columns, needed="age"):
+        for row in table_rows(
+            table, str(table), "Give the folder that LAGENDA was unpacked to", columns, needed="age"
+        ):
             if row["age"] in (NOBODY, ""):
                 continue
             name = f"{row.get('img_name')}#{','.join(row.get(side) or '?' for side in BOX)}"
@@ -65,10 +74,17 @@ class LagendaSource:
                 box, sex = _box(row), SEXES.get(row.get("gender") or "")
                 face = LagendaFace(path=below(self.root, row["img_name"]), box=box)
                 attributes = {} if sex is None else {"sex": sex}
-                samples.append(Sample(id=name, payload=face, age=row.age("age"), attributes=attributes))
+                samples.append(
+                    Sample(id=name, payload=face, age=row.age("age"), attributes=attributes)
+                )
             except ValueError as error:
                 problems.append(SampleProblem(id=name, reason=str(error)))
-        not_empty(samples, problems, f"lagenda:{self.root}", "Give the folder with lagenda_annotation.csv and lag_benchmark/")
+        not_empty(
+            samples,
+            problems,
+            f"lagenda:{self.root}",
+            "Give the folder with lagenda_annotation.csv and lag_benchmark/",
+        )
         return Listing(samples=tuple(samples), problems=tuple(problems))
 
     def fingerprint(self, sample: Sample) -> bytes:
@@ -83,11 +99,19 @@ class LagendaSource:
         left, right = (min(max(place, 0), image.width) for place in face.box[::2])
         top, bottom = (min(max(place, 0), image.height) for place in face.box[1::2])
         if right - left < LEAST_SIDE or bottom - top < LEAST_SIDE:
-            why = f"of the box {','.join(map(str, face.box))} nothing lies within {image.width}x{image.height}"
+            why = (
+                f"of the box {','.join(map(str, face.box))} nothing lies within "
+                f"{image.width}x{image.height}"
+            )
             raise DataError(str(face.path), why, "Give the pictures that the table was made for")
         half, x, y = max(right - left, bottom - top) / 2, (left + right) / 2, (top + bottom) / 2
-        low, high = (max(0, round(x - half)), max(0, round(y - half))), (round(x + half), round(y + half))
-        return square(image.crop((*low, min(image.width, high[0]), min(image.height, high[1]))), size)
+        low, high = (
+            (max(0, round(x - half)), max(0, round(y - half))),
+            (round(x + half), round(y + half)),
+        )
+        return square(
+            image.crop((*low, min(image.width, high[0]), min(image.height, high[1]))), size
+        )
 
 
 def _box(row: TableRow) -> tuple[int, int, int, int]:

@@ -1,6 +1,8 @@
-"""What a folder holds for a listing: the files that are read, what cannot be used, and what is no picture; nothing is silent.
+"""What a folder holds for a listing: the files that are read, what cannot be used, and what is no
+picture; nothing is silent.
 
-Links are followed, for people link folders into a data set, and git-annex, DVC and the hub's cache link every picture.
+Links are followed, for people link folders into a data set, and git-annex, DVC and the hub's cache
+link every picture.
 """
 
 from __future__ import annotations
@@ -20,7 +22,23 @@ from ..picture_cost import JPEG, PNG
 from ..source import LeftOut, SampleProblem
 
 MAX_ENTRIES = 5_000_000
-UNREAD = frozenset({".heic", ".heif", ".avif", ".gif", ".tif", ".tiff", ".jp2", ".jxl", ".svg", ".psd", ".dng", ".cr2", ".nef"})
+UNREAD = frozenset(
+    {
+        ".heic",
+        ".heif",
+        ".avif",
+        ".gif",
+        ".tif",
+        ".tiff",
+        ".jp2",
+        ".jxl",
+        ".svg",
+        ".psd",
+        ".dng",
+        ".cr2",
+        ".nef",
+    }
+)
 """Of pictures in formats that are not read."""
 BESIDE = re.compile(
     r"\.(bib|caption|cfg|csv|db|docx?|dvc|h5|html?|ini|ipynb|jsonl?|log|mat|md|np[yz]|parquet|pdf|pickle|pkl|pts?|py|rst|sh"
@@ -29,13 +47,30 @@ BESIDE = re.compile(
 """Suffixes of what lies beside pictures and is none: tables, notes, programs."""
 PROGRAMS = {
     "macOS": ("__macosx", "icon\r"),
-    "Windows": ("thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "recycler", "system volume information"),
-    "a network disk": ("@eadir", "@tmp", "@recycle", "@__thumb", "@recently-snapshot", "#recycle", "#snapshot"),
+    "Windows": (
+        "thumbs.db",
+        "ehthumbs.db",
+        "desktop.ini",
+        "$recycle.bin",
+        "recycler",
+        "system volume information",
+    ),
+    "a network disk": (
+        "@eadir",
+        "@tmp",
+        "@recycle",
+        "@__thumb",
+        "@recently-snapshot",
+        "#recycle",
+        "#snapshot",
+    ),
     "Python": ("__pycache__",),
     "a check of the disk": ("lost+found",),
 }
 LEAVINGS = {name: program for program, names in PROGRAMS.items() for name in names}
-"""Names of files and folders, in lower case, that programs leave among pictures, and which program does."""
+"""Names of files and folders, in lower case, that programs leave among pictures, and which program
+does.
+"""
 
 
 def leaving(name: str) -> str | None:
@@ -117,11 +152,15 @@ def image_files(root: Path, also: Container[str] = ()) -> Listed:
             with os.scandir(folder) as entries:
                 items = sorted(entries, key=lambda item: item.name)
         except OSError as error:
-            found.refuse(found.name(folder), f"the folder cannot be read ({error.strerror or error})")
+            found.refuse(
+                found.name(folder), f"the folder cannot be read ({error.strerror or error})"
+            )
             continue
         count += len(items)
         if count > MAX_ENTRIES:
-            raise DataError(str(root), f"more than {MAX_ENTRIES} files and folders", "Give a part of it")
+            raise DataError(
+                str(root), f"more than {MAX_ENTRIES} files and folders", "Give a part of it"
+            )
         for item in items:
             inner = _take(found, item, above, also)
             if inner is not None:
@@ -165,10 +204,16 @@ def _take(
 
 def _absent(path: Path) -> Path | None:
     """The file whose place DVC or iCloud keeps by this one, where it is not there itself."""
-    real = path.with_name(path.name.removesuffix(".dvc")) if path.suffix == ".dvc" and path.stem else None
+    real = (
+        path.with_name(path.name.removesuffix(".dvc"))
+        if path.suffix == ".dvc" and path.stem
+        else None
+    )
     if path.suffix == ".icloud":
         real = path.with_name(path.name.removeprefix(".").removesuffix(".icloud"))
-    return real if real is not None and not real.exists() and why_missing(real) is not None else None
+    return (
+        real if real is not None and not real.exists() and why_missing(real) is not None else None
+    )
 
 
 def _take_file(found: Listed, path: Path, name: str, also: Container[str]) -> None:

@@ -27,7 +27,8 @@ class MUFACSource(FileSource):
     Ages are known by group; a sample's age is the middle of its group.
 
     Reference:
-        Choi and Na, Towards Machine Unlearning Benchmarks: Forgetting the Personal Identities, 2023, section 3.
+        Choi and Na, Towards Machine Unlearning Benchmarks: Forgetting the Personal Identities,
+        2023, section 3.
     """
 
     def __init__(self, argument: str) -> None:
@@ -42,10 +43,16 @@ class MUFACSource(FileSource):
                 name = row.get("image_path") or "?"
                 group = GROUPS.get(row.get("age_class") or "?")
                 if group is None:
-                    problems.append(SampleProblem(id=name, reason=f"age_class {row.get('age_class')!r} is none of a to h"))
+                    problems.append(
+                        SampleProblem(
+                            id=name, reason=f"age_class {row.get('age_class')!r} is none of a to h"
+                        )
+                    )
                     continue
                 if Path(name).name != name:
-                    problems.append(SampleProblem(id=name, reason="image_path is not a plain file name"))
+                    problems.append(
+                        SampleProblem(id=name, reason="image_path is not a plain file name")
+                    )
                     continue
                 family = _FAMILY.match(name)
                 samples.append(
@@ -58,8 +65,15 @@ class MUFACSource(FileSource):
                         partition=partition,
                     )
                 )
-        not_empty(samples, problems, f"mufac:{self.root}", "Give the folder with custom_train_dataset.csv and train_images/")
-        return Listing(samples=tuple(samples), problems=tuple(problems), classes=CLASSES, age_edges=AGE_EDGES)
+        not_empty(
+            samples,
+            problems,
+            f"mufac:{self.root}",
+            "Give the folder with custom_train_dataset.csv and train_images/",
+        )
+        return Listing(
+            samples=tuple(samples), problems=tuple(problems), classes=CLASSES, age_edges=AGE_EDGES
+        )
 
 
 _MIDDLES = tuple((low + high) / 2 for low, high in itertools.pairwise(AGE_EDGES))
@@ -67,5 +81,9 @@ _MIDDLES = tuple((low + high) / 2 for low, high in itertools.pairwise(AGE_EDGES)
 
 def _rows(table: Path) -> list[TableRow]:
     return table_rows(
-        table, str(table), "Give the folder that MUFAC was unpacked to", ("image_path", "age_class"), needed="image_path"
+        table,
+        str(table),
+        "Give the folder that MUFAC was unpacked to",
+        ("image_path", "age_class"),
+        needed="image_path",
     )

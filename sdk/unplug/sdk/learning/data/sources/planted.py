@@ -1,4 +1,6 @@
-"""Other data with canary people in them: the ages of some are wrong, and the pictures are as they were."""
+"""Other data with canary people in them: the ages of some are wrong, and the pictures are as they
+were.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ _AGAIN = "Plant them again: python -m benchmarks.studies canaries plant"
 
 @dataclass(frozen=True, kw_only=True)
 class Planted:
-    """``unplug-planted/1``: which pictures have a wrong age. Who of them is trained on stands in the split beside it alone.
+    """``unplug-planted/1``: which pictures have a wrong age. Who of them is trained on stands in
+    the split beside it alone.
 
     Args:
         data: the data spec that they are planted in.
@@ -45,7 +48,8 @@ class CanariesSource:
         argument: the folder.
 
     Raises:
-        DataError: no such folder, or its table of wrong ages is not whole; canaries in data that hold canaries already.
+        DataError: no such folder, or its table of wrong ages is not whole; canaries in data that
+            hold canaries already.
     """
 
     def __init__(self, argument: str) -> None:
@@ -56,10 +60,16 @@ class CanariesSource:
         self.planted = read_dataclass(Planted, self.root / FILE, DataError, max_bytes=MAX_BYTES)
         if self.planted.data.partition(":")[0].strip() == KIND:
             raise DataError(
-                self.where, "it plants canaries in data that have some already", "Plant them in the data themselves"
+                self.where,
+                "it plants canaries in data that have some already",
+                "Plant them in the data themselves",
             )
-        if bad := sorted(name for name, age in self.planted.ages.items() if not 0.0 <= age <= OLDEST):
-            raise DataError(self.where, f"an age is outside 0 to {OLDEST:g} years (first: {bad[0]})", _AGAIN)
+        if bad := sorted(
+            name for name, age in self.planted.ages.items() if not 0.0 <= age <= OLDEST
+        ):
+            raise DataError(
+                self.where, f"an age is outside 0 to {OLDEST:g} years (first: {bad[0]})", _AGAIN
+            )
 
     @cached_property
     def pictures_of(self) -> Source:
@@ -77,7 +87,9 @@ class CanariesSource:
         if lost := len(ages.keys() - {sample.id for sample in found.samples}):
             why = f"{lost} of its {len(ages)} canary pictures are not in {self.planted.data}"
             raise DataError(self.where, why, _AGAIN)
-        samples = tuple(replace(item, age=ages[item.id]) if item.id in ages else item for item in found.samples)
+        samples = tuple(
+            replace(item, age=ages[item.id]) if item.id in ages else item for item in found.samples
+        )
         return replace(found, samples=samples)
 
     def fingerprint(self, sample: Sample) -> bytes:

@@ -1,4 +1,6 @@
-"""Tar shards: which files a pattern names, and where in them the members' bytes are. Nothing is unpacked to disk."""
+"""Tar shards: which files a pattern names, and where in them the members' bytes are. Nothing is
+unpacked to disk.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,12 @@ from unplug.core import DataError, check_content, check_there, expanded
 
 MAX_SHARDS = 100_000
 MAX_MEMBERS = 2_000_000  # of all shards
-MAX_HEADER_BYTES = 16 * 2**10  # a long name or a PAX header; `tarfile` would read what the archive claims
-EXPECTED = "Give a .tar file, a folder of them, or a pattern such as shards/{000..003}.tar or 'shards/*.tar'"
+# a long name or a PAX header; `tarfile` would read what the archive claims
+MAX_HEADER_BYTES = 16 * 2**10
+EXPECTED = (
+    "Give a .tar file, a folder of them, or a pattern such as shards/{000..003}.tar or "
+    "'shards/*.tar'"
+)
 COMPRESSED = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bzip2",
@@ -26,8 +32,17 @@ COMPRESSED = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"\x04\x22\x4d\x18": "lz4",
 }
-# What `tarfile` was seen to raise on damaged archives; LookupError and TypeError come from its sparse and PAX headers.
-TAR_ERRORS = (tarfile.TarError, OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError)
+# What `tarfile` was seen to raise on damaged archives; LookupError and TypeError come from its
+# sparse and PAX headers.
+TAR_ERRORS = (
+    tarfile.TarError,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    OverflowError,
+    RecursionError,
+)
 _SHARD = re.compile(r"\.(tar|tgz|tar\.(gz|bz2|xz|zst|lz4))$")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})")
@@ -35,7 +50,9 @@ _RANGE = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})")
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """An entry of a tar file: `size` bytes at `offset`; "other" is a link, a device or a sparse file."""
+    """An entry of a tar file: `size` bytes at `offset`; "other" is a link, a device or a sparse
+    file.
+    """
 
     name: str
     offset: int
@@ -47,7 +64,8 @@ def shards_of(pattern: str) -> tuple[Path, ...]:
     """The tar files that a pattern names, absolute, in the pattern's order.
 
     Args:
-        pattern: a file, a folder, or either with ``{000..003}``, ``{a,b}``, ``*``, ``?`` and ``[]`` in it.
+        pattern: a file, a folder, or either with ``{000..003}``, ``{a,b}``, ``*``, ``?`` and ``[]``
+            in it.
 
     Raises:
         DataError: a file that is not there, or braces that cannot be read.
@@ -73,11 +91,17 @@ def _refused(pattern: str, why: str) -> DataError:
 
 def _matches(path: Path) -> list[Path]:
     if path.is_dir():
-        return sorted(item for item in path.iterdir() if _SHARD.search(item.name) and not item.name.startswith("."))
+        return sorted(
+            item
+            for item in path.iterdir()
+            if _SHARD.search(item.name) and not item.name.startswith(".")
+        )
     if path.exists():
         return [path]
     rest = path.relative_to(path.anchor)
-    return sorted(item for item in Path(path.anchor).glob(str(rest)) if not item.name.startswith("."))
+    return sorted(
+        item for item in Path(path.anchor).glob(str(rest)) if not item.name.startswith(".")
+    )
 
 
 def _expanded(pattern: str) -> Iterator[str]:
@@ -95,7 +119,8 @@ def _choices(pattern: str, inside: str) -> list[str]:
     found = _RANGE.fullmatch(inside)
     if not found or not 0 <= int(found[2]) - int(found[1]) < MAX_SHARDS:
         raise _refused(pattern, f"cannot read {{{inside}}}")
-    width = max(len(end) if end.startswith("0") else 0 for end in found.groups())  # {08..10}: 08 09 10
+    # {08..10}: 08 09 10
+    width = max(len(end) if end.startswith("0") else 0 for end in found.groups())
     return [f"{number:0{width}d}" for number in range(int(found[1]), int(found[2]) + 1)]
 
 
@@ -116,7 +141,9 @@ def members(shard: Path, most: int) -> list[Member]:
             raise DataError(str(shard), "it is not a regular file", "Name a tar file")
         with (
             _Headers(shard) as handle,
-            tarfile.open(fileobj=handle, mode="r:", encoding="utf-8", errors="backslashreplace") as archive,
+            tarfile.open(
+                fileobj=handle, mode="r:", encoding="utf-8", errors="backslashreplace"
+            ) as archive,
         ):
             for member in _entries(archive, shard.stat().st_size):
                 if len(found) == most:
@@ -125,10 +152,13 @@ def members(shard: Path, most: int) -> list[Member]:
                 found.append(member)
             handle.seek(archive.offset)
             if handle.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
-                # `tarfile` takes a damaged header for the end; the rest of the shard would be lost in silence.
+                # `tarfile` takes a damaged header for the end; the rest of the shard would be lost
+                # in silence.
                 raise tarfile.ReadError(f"damaged or cut off after {len(found)} entries")
     except TAR_ERRORS as error:
-        raise DataError(str(shard), _reason(shard, error), "Write the shard again, uncompressed") from error
+        raise DataError(
+            str(shard), _reason(shard, error), "Write the shard again, uncompressed"
+        ) from error
     return found
 
 
@@ -138,7 +168,8 @@ def _entries(archive: tarfile.TarFile, total: int) -> Iterator[Member]:
         archive.members.clear()  # type: ignore[attr-defined]  # else all headers stay in memory
         member = _member(entry)
         if member.size < 0 or member.offset <= last:
-            raise tarfile.ReadError("an entry of negative size")  # would send `tarfile` round in circles
+            # would send `tarfile` round in circles
+            raise tarfile.ReadError("an entry of negative size")
         if member.kind == "file" and member.offset + member.size > total:
             raise tarfile.ReadError("unexpected end of data")
         last = member.offset
@@ -161,7 +192,9 @@ def read_member(shard: Path, offset: int, size: int) -> bytes:
     except OSError as error:
         raise DataError(str(shard), error.strerror or str(error), "Check the file") from error
     if len(raw) != size:
-        raise DataError(str(shard), "it has become shorter while it was read", "Load the data again")
+        raise DataError(
+            str(shard), "it has become shorter while it was read", "Load the data again"
+        )
     return raw
 
 

@@ -21,15 +21,17 @@ MAX_SAMPLES = 2_000_000
 MIN_SIZE, MAX_SIZE = 16, 2048  # of what `unplug.sdk.learning.faces.render` draws
 MAX_DIGITS = 30
 RENDERER = 1
-"""Of `unplug.sdk.learning.faces`: raise it with every change of what is drawn, so that pictures drawn before it are others."""
+"""Of `unplug.sdk.learning.faces`: raise it with every change of what is drawn, so that pictures
+drawn before it are others.
+"""
 
 
 @dataclass(frozen=True)
 class SynthSource:
     """``synth:n=3000,subjects=600,seed=0``: `n` pictures of `subjects` people (default n / 5).
 
-    Person s has a base age, uniform on [1, 85]; a picture of s is taken within two years of it. Everything
-    follows from `seed`: the same spec gives the same pixels on the same machine.
+    Person s has a base age, uniform on [1, 85]; a picture of s is taken within two years of it.
+    Everything follows from `seed`: the same spec gives the same pixels on the same machine.
 
     Example:
         >>> len(SynthSource("n=10,subjects=2").listing().samples)
@@ -42,7 +44,9 @@ class SynthSource:
     def __post_init__(self) -> None:
         if not 1 <= self.options["subjects"] <= self.options["n"] <= MAX_SAMPLES:
             raise DataError(
-                f"synth:{self.argument}", "n or subjects is out of range", f"Use 1 <= subjects <= n <= {MAX_SAMPLES}"
+                f"synth:{self.argument}",
+                "n or subjects is out of range",
+                f"Use 1 <= subjects <= n <= {MAX_SAMPLES}",
             )
 
     @cached_property
@@ -51,8 +55,16 @@ class SynthSource:
         values: dict[str, int] = {"n": 3000, "seed": 0}
         for item in filter(None, self.argument.split(",")):
             key, _, text = item.partition("=")
-            if key.strip() not in ("n", "subjects", "seed") or not text.strip().isdecimal() or len(text) > MAX_DIGITS:
-                raise DataError(f"synth:{self.argument}", f"cannot read {item!r}", "Write synth:n=3000,subjects=600,seed=0")
+            if (
+                key.strip() not in ("n", "subjects", "seed")
+                or not text.strip().isdecimal()
+                or len(text) > MAX_DIGITS
+            ):
+                raise DataError(
+                    f"synth:{self.argument}",
+                    f"cannot read {item!r}",
+                    "Write synth:n=3000,subjects=600,seed=0",
+                )
             values[key.strip()] = int(text)
         values.setdefault("subjects", max(1, values["n"] // 5))
         return values
@@ -63,7 +75,12 @@ class SynthSource:
         width = len(str(count - 1))
         return Listing(
             samples=tuple(
-                Sample(id=f"face-{index:0{width}d}", payload=index, age=self.age(index), subject=f"person-{index % people}")
+                Sample(
+                    id=f"face-{index:0{width}d}",
+                    payload=index,
+                    age=self.age(index),
+                    subject=f"person-{index % people}",
+                )
                 for index in range(count)
             )
         )
@@ -72,7 +89,9 @@ class SynthSource:
         """Age in years of the person in picture `index`, on the day of the picture."""
         seed, person = self.options["seed"], index % self.options["subjects"]
         base = np.random.default_rng([seed, 1, person]).uniform(MIN_AGE, MAX_AGE)
-        offset = np.random.default_rng([seed, 2, index]).uniform(-SAME_PERSON_SPREAD, SAME_PERSON_SPREAD)
+        offset = np.random.default_rng([seed, 2, index]).uniform(
+            -SAME_PERSON_SPREAD, SAME_PERSON_SPREAD
+        )
         return float(np.clip(round(base + offset, 2), MIN_AGE, MAX_AGE))
 
     def params(self, index: int) -> Any:
@@ -83,9 +102,14 @@ class SynthSource:
         return faces.sample_face(identity, self.age(index), np.random.default_rng([seed, 4, index]))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
-        """`variants` prompts of one face: everything about it first, then drawn wordings (`seed` draws, not the spec's)."""
+        """`variants` prompts of one face: everything about it first, then drawn wordings (`seed`
+        draws, not the spec's).
+        """
         attributes = _faces().attributes_of(self.params(sample.payload))
-        draws = (np.random.default_rng([seed, 5, sample.payload, variant]) for variant in range(1, variants))
+        draws = (
+            np.random.default_rng([seed, 5, sample.payload, variant])
+            for variant in range(1, variants)
+        )
         return (prompt_of(attributes), *(prompt_of(attributes, rng) for rng in draws))
 
     def fingerprint(self, sample: Sample) -> bytes:
@@ -96,12 +120,18 @@ class SynthSource:
     def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:
         """The drawn face as RGB pixels (size, size, 3), uint8."""
         if not MIN_SIZE <= size <= MAX_SIZE:
-            raise DataError("synthetic faces", f"they cannot be drawn at {size} px", f"Use {MIN_SIZE} to {MAX_SIZE} pixels")
+            raise DataError(
+                "synthetic faces",
+                f"they cannot be drawn at {size} px",
+                f"Use {MIN_SIZE} to {MAX_SIZE} pixels",
+            )
         image: NDArray[np.uint8] = _faces().render(self.params(sample.payload), size).image
         return image
 
     def depth(self, sample: Sample, size: int) -> NDArray[np.float32]:
-        """The exact depth (size, size) of the drawn face in head units, see `unplug.sdk.learning.faces.depth.depth_map`."""
+        """The exact depth (size, size) of the drawn face in head units, see
+        `unplug.sdk.learning.faces.depth.depth_map`.
+        """
         from unplug.sdk.learning.faces.depth import depth_map
 
         return depth_map(self.params(sample.payload), size)
@@ -113,7 +143,11 @@ def _faces() -> Any:
         from unplug.sdk.learning import faces
     except ImportError as error:
         if "libGL" in str(error):
-            raise DataError("synthetic faces", f"OpenCV does not load ({error})", "Install libgl1 and libglib2.0-0") from error
+            raise DataError(
+                "synthetic faces",
+                f"OpenCV does not load ({error})",
+                "Install libgl1 and libglib2.0-0",
+            ) from error
         raise MissingExtraError(str(error.name or error), "train") from error
     return faces
 

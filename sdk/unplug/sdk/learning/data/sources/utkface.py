@@ -1,4 +1,6 @@
-"""UTKFace: age, sex and race in the file names, ``AGE_GENDER_RACE_TIMESTAMP.jpg``; subjects unknown."""
+"""UTKFace: age, sex and race in the file names, ``AGE_GENDER_RACE_TIMESTAMP.jpg``; subjects
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ class UTKFaceSource(FileSource):
         {'sex': 'male', 'race': 'Black'}
 
     Reference:
-        Zhang et al., Age Progression/Regression by Conditional Adversarial Autoencoder, 2017, section 5.1.
+        Zhang et al., Age Progression/Regression by Conditional Adversarial Autoencoder, 2017,
+        section 5.1.
     """
 
     def __init__(self, argument: str) -> None:
@@ -52,11 +55,15 @@ class UTKFaceSource(FileSource):
             "Give the folder of files named AGE_GENDER_RACE_TIMESTAMP.jpg",
             found.left_out,
         )
-        return Listing(samples=tuple(samples), problems=tuple(problems), left_out=found.left_out, eyes=EYES)
+        return Listing(
+            samples=tuple(samples), problems=tuple(problems), left_out=found.left_out, eyes=EYES
+        )
 
 
 def parse_age(name: str) -> float:
-    """Age in years, 0 to 122, at the front of a UTKFace file name; `ValueError` where there is none."""
+    """Age in years, 0 to 122, at the front of a UTKFace file name; `ValueError` where there is
+    none.
+    """
     parts = name.split("_")
     without_race = len(parts) == 3 and _TIMESTAMP.match(parts[2]) is not None
     if not (len(parts) >= 4 or without_race) or not parts[0].isascii() or not parts[0].isdigit():
@@ -67,7 +74,8 @@ def parse_age(name: str) -> float:
 
 
 def parse_attributes(name: str) -> dict[str, str]:
-    """Sex and race behind the age in a UTKFace file name; what is missing or odd there is left out: nobody knows it.
+    """Sex and race behind the age in a UTKFace file name; what is missing or odd there is left out:
+    nobody knows it.
 
     Three files lack the race, and the timestamp stands in its place.
 
@@ -77,4 +85,6 @@ def parse_attributes(name: str) -> dict[str, str]:
     """
     _, *codes = name.split("_")
     found = (("sex", SEXES, codes[:1]), ("race", RACES, codes[1:2]))
-    return {attribute: words[code[0]] for attribute, words, code in found if code and code[0] in words}
+    return {
+        attribute: words[code[0]] for attribute, words, code in found if code and code[0] in words
+    }

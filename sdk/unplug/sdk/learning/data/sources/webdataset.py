@@ -34,7 +34,8 @@ from .shards import EXPECTED, MAX_MEMBERS, Member, members, read_member, shards_
 IMAGES = frozenset(suffix.removeprefix(".") for suffix in SUFFIXES)
 LIMITS = {"image": MAX_FILE_BYTES, "txt": MAX_CAPTION_BYTES, "json": MAX_RECORD_BYTES}
 MAX_NAME = 1024
-_NAME = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]*)")  # the key ends at the first dot of the file's name
+# the key ends at the first dot of the file's name
+_NAME = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]*)")
 
 Parts = dict[str, list[Member]]
 
@@ -51,11 +52,13 @@ class TarImage:
 
 
 class WebDatasetSource:
-    """``webdataset:SHARDS``: a tar file, a folder of them, or a pattern such as ``shards/{000..003}.tar``.
+    """``webdataset:SHARDS``: a tar file, a folder of them, or a pattern such as
+    ``shards/{000..003}.tar``.
 
-    A sample is the files of one shard that share their name up to its first dot: an image (``.jpg``, ``.jpeg``, ``.png``,
-    ``.webp``, ``.bmp``) with a caption in ``.txt``, or else under ``text`` or ``caption`` in ``.json``, where ``age`` and
-    ``subject`` may stand too. Other files are counted and not read. Nothing is unpacked: images are read where they lie.
+    A sample is the files of one shard that share their name up to its first dot: an image
+    (``.jpg``, ``.jpeg``, ``.png``, ``.webp``, ``.bmp``) with a caption in ``.txt``, or else under
+    ``text`` or ``caption`` in ``.json``, where ``age`` and ``subject`` may stand too. Other files
+    are counted and not read. Nothing is unpacked: images are read where they lie.
     """
 
     parallel: Literal["thread", "process"] = "thread"
@@ -65,9 +68,14 @@ class WebDatasetSource:
         self.shards = shards_of(argument)
 
     def listing(self) -> Listing:
-        """Samples of all shards, in the shards' order; a key without an image or a caption is a problem."""
+        """Samples of all shards, in the shards' order; a key without an image or a caption is a
+        problem.
+        """
         samples: list[Sample] = []
-        found, keys = Listed(root=Path(os.path.commonpath([shard.parent for shard in self.shards]))), set[str]()
+        found, keys = (
+            Listed(root=Path(os.path.commonpath([shard.parent for shard in self.shards]))),
+            set[str](),
+        )
         left = MAX_MEMBERS
         for shard in self.shards:
             entries = members(shard, left)
@@ -80,7 +88,12 @@ class WebDatasetSource:
                 except ValueError as error:
                     found.refuse(name, str(error))
         not_empty(samples, found.problems, f"webdataset:{self.argument}", EXPECTED, found.left_out)
-        return Listing(samples=tuple(samples), problems=tuple(found.problems), left_out=found.left_out, told=told_of_keys(keys))
+        return Listing(
+            samples=tuple(samples),
+            problems=tuple(found.problems),
+            left_out=found.left_out,
+            told=told_of_keys(keys),
+        )
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """The one caption that the shard has for the sample."""
@@ -92,14 +105,18 @@ class WebDatasetSource:
 
     def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:
         """The picture as RGB pixels (size, size, 3), uint8."""
-        return decode_bytes(self._bytes(sample), f"{sample.payload.shard}/{sample.payload.name}", size)
+        return decode_bytes(
+            self._bytes(sample), f"{sample.payload.shard}/{sample.payload.name}", size
+        )
 
     def _bytes(self, sample: Sample) -> bytes:
         return read_member(sample.payload.shard, sample.payload.offset, sample.payload.size)
 
 
 def _by_key(entries: Iterable[Member], prefix: str, found: Listed) -> dict[str, Parts]:
-    """Image, txt and json members by key, in the order in which the keys appear; of others it is noted why they are none."""
+    """Image, txt and json members by key, in the order in which the keys appear; of others it is
+    noted why they are none.
+    """
     by_key: dict[str, Parts] = {}
     same: dict[str, str] = {}
     for member in entries:
@@ -115,14 +132,18 @@ def _by_key(entries: Iterable[Member], prefix: str, found: Listed) -> dict[str, 
             found.refuse(name, str(error))
             continue
         if part in LIMITS:
-            by_key.setdefault(same.setdefault(name_form(key), key), {}).setdefault(part, []).append(member)
+            by_key.setdefault(same.setdefault(name_form(key), key), {}).setdefault(part, []).append(
+                member
+            )
         else:
             found.leave(name, f"neither image nor caption by its name ({part or 'no suffix'})")
     return by_key
 
 
 def _split(member: Member) -> tuple[str, str]:
-    """Key and part (of `LIMITS`, or another suffix) of a member; `ValueError` for what cannot be used."""
+    """Key and part (of `LIMITS`, or another suffix) of a member; `ValueError` for what cannot be
+    used.
+    """
     path = PurePosixPath(member.name)
     if member.kind == "other":
         raise ValueError("a link, a device or a sparse file")
@@ -145,18 +166,24 @@ def _sample(shard: Path, name: str, parts: Parts, keys: set[str]) -> Sample:
     """
     for part, found in parts.items():
         if len(found) > 1:
-            raise ValueError(f"{len(found)} files for its {part}: {found[0].name} and {found[1].name}")
+            raise ValueError(
+                f"{len(found)} files for its {part}: {found[0].name} and {found[1].name}"
+            )
         if found[0].size > LIMITS[part]:
             raise ValueError(f"{found[0].name}: {found[0].size} bytes are too many")
     if "image" not in parts:
-        raise ValueError(f"{next(iter(parts.values()))[0].name} has no image of the same name beside it")
+        raise ValueError(
+            f"{next(iter(parts.values()))[0].name} has no image of the same name beside it"
+        )
     if "txt" not in parts and "json" not in parts:
         raise ValueError("no caption: neither .txt nor .json of the same name beside the image")
     record = record_from(_text(shard, parts["json"][0])) if "json" in parts else {}
     keys.update(record)
     caption = caption_from(_text(shard, parts["txt"][0])) if "txt" in parts else caption_in(record)
     image = parts["image"][0]
-    payload = TarImage(shard=shard, name=image.name, offset=image.offset, size=image.size, caption=caption)
+    payload = TarImage(
+        shard=shard, name=image.name, offset=image.offset, size=image.size, caption=caption
+    )
     return Sample(id=name, payload=payload, age=age_in(record), subject=subject_in(record))
 
 

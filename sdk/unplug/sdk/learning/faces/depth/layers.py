@@ -1,4 +1,6 @@
-"""Depth of a whole picture: the renderer's own outlines, laid over each other in the order in which they are painted."""
+"""Depth of a whole picture: the renderer's own outlines, laid over each other in the order in which
+they are painted.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,11 @@ if TYPE_CHECKING:
     from .._types import FaceParams
 
 BACKDROP = -2.0
-"""Depth of the background in head units: behind all of a head that turns and nods by 35 degrees at most."""
-# Planes of the head that hair behind it lies in: a bun, a tail, and what hangs down or shows behind a temple.
+"""Depth of the background in head units: behind all of a head that turns and nods by 35 degrees at
+most.
+"""
+# Planes of the head that hair behind it lies in: a bun, a tail, and what hangs down or shows behind
+# a temple.
 _BUN, _TAIL, _HANGING = -0.35, -0.7, -0.45
 # The body stays upright under a turned head: depth of its edges, and how far its middle bulges.
 _NECK, _CLOTHES = (-0.3, 0.55), (-0.35, 0.65)
@@ -45,19 +50,20 @@ class _Canvas:
 
 
 def depth_map(params: FaceParams, size: int) -> F32:
-    """The depth of one face, pixel by pixel that of the picture that `unplug.sdk.learning.faces.render` draws of it.
+    """The depth of one face, pixel by pixel that of the picture that
+    `unplug.sdk.learning.faces.render` draws of it.
 
-    Head, features, hair and glasses turn with the pose; neck and clothes stay upright, as they are drawn. Lenses are clear:
-    what is seen through them counts. A pixel on an outline has the mean depth of what it shows. Blur and noise of the camera
-    change no depth.
+    Head, features, hair and glasses turn with the pose; neck and clothes stay upright, as they are
+    drawn. Lenses are clear: what is seen through them counts. A pixel on an outline has the mean
+    depth of what it shows. Blur and noise of the camera change no depth.
 
     Args:
         params: what is drawn.
         size: side of the picture in pixels, 16..2048.
 
     Returns:
-        (size, size) float32 in head units (1 is half the width of a head); larger is nearer, 0 is where the head turns, and
-        the background is at `BACKDROP`.
+        (size, size) float32 in head units (1 is half the width of a head); larger is nearer, 0 is
+        where the head turns, and the background is at `BACKDROP`.
 
     Raises:
         ValueError: the size is out of range.
@@ -84,11 +90,16 @@ def depth_map(params: FaceParams, size: int) -> F32:
         full = max(0.0, cues.beard - 0.45) / 0.55
         canvas.lay(mask_of(side, _beard_outline(view, full)), rays.full(skin))
     if do.front:
-        canvas.lay(front_mask(do, view), rays.full(np.maximum(_hair(rays, cues, do), skin + np.float32(_OFF_SKIN))))
+        canvas.lay(
+            front_mask(do, view),
+            rays.full(np.maximum(_hair(rays, cues, do), skin + np.float32(_OFF_SKIN))),
+        )
     for name in (name for name, away in hidden.items() if not away):
         _lay_ear(canvas, rays, name)
     _lay_glasses(canvas, rays, params)
-    result: F32 = cv2.resize(canvas.depth, (size, size), interpolation=cv2.INTER_AREA).astype(np.float32, copy=False)
+    result: F32 = cv2.resize(canvas.depth, (size, size), interpolation=cv2.INTER_AREA).astype(
+        np.float32, copy=False
+    )
     return np.ascontiguousarray(result)
 
 
@@ -107,11 +118,16 @@ def _lay_behind(canvas: _Canvas, rays: Rays, cues: AgeCues, do: Hairdo) -> None:
     for outline, (edge, bulge) in zip(outlines, (_NECK, _CLOTHES), strict=True):
         across = x / np.float32(np.abs(outline[:, 0] - x0).max())
         depth = edge + bulge * np.sqrt(np.maximum(1.0 - across * across, 0.0))
-        canvas.lay(mask_of(view.size, outline), np.broadcast_to(depth.astype(np.float32), canvas.depth.shape))
+        canvas.lay(
+            mask_of(view.size, outline),
+            np.broadcast_to(depth.astype(np.float32), canvas.depth.shape),
+        )
 
 
 def _hair(rays: Rays, cues: AgeCues, do: Hairdo) -> F32:
-    """Depth of the hair's outside: the slices of the head and of what hangs from it, grown by the style's volume."""
+    """Depth of the hair's outside: the slices of the head and of what hangs from it, grown by the
+    style's volume.
+    """
     volume = do.style.volume * (0.75 + 0.25 * cues.mature) * (1.0 - 0.35 * cues.thin)
     rows, grow = _rows(rays.view, do.style, volume)
     rows[:, 1] += grow
@@ -133,14 +149,18 @@ def _lay_glasses(canvas: _Canvas, rays: Rays, params: FaceParams) -> None:
     view, gap = rays.view, 0.42 * params.identity.eye_gap
     if params.identity.glasses == "none" or params.age < LEAST_AGE:
         return
-    bridge = np.array([(-gap + 0.27, -0.02, 0.98), (0.0, -0.07, 1.03), (gap - 0.27, -0.02, 0.98)], np.float32)
+    bridge = np.array(
+        [(-gap + 0.27, -0.02, 0.98), (0.0, -0.07, 1.03), (gap - 0.27, -0.02, 0.98)], np.float32
+    )
     pieces = [(curve(view.project(bridge), 5), bridge, False)]
     for side in (-1.0, 1.0):
         x, y = side * (gap + _CORNERS[:, 0]), _CORNERS[:, 1] + 0.02
         rim = np.stack([x, y, 0.98 - 0.28 * (_CORNERS[:, 0] + 0.28)], axis=1).astype(np.float32)
         pieces.append((_rim(view, side, gap), rim, True))
         if side * params.pose.yaw < 12.0:
-            arm = np.array([(side * (gap + 0.29), -0.08, 0.82), (side * 0.98, -0.05, -0.05)], np.float32)
+            arm = np.array(
+                [(side * (gap + 0.29), -0.08, 0.82), (side * 0.98, -0.05, -0.05)], np.float32
+            )
             pieces.append((view.project(arm), arm, False))
     for path, points, closed in pieces:
         mask = np.zeros((view.size, view.size), np.uint8)

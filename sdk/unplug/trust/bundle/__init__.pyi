@@ -19,6 +19,8 @@ from .manifest import Manifest as Manifest
 from .manifest import ManifestDifference as ManifestDifference
 from .manifest import Publication as Publication
 from .manifest import diff_bundles as diff_bundles
+from .p256 import PublicKey as PublicKey
+from .p256 import public_key as public_key
 from .refused import VERDICTS as VERDICTS
 from .refused import BundleCheckFailed as BundleCheckFailed
 from .refused import Refused as Refused
@@ -41,10 +43,8 @@ from .store_packs import STORES as STORES
 from .store_packs import PackRecord as PackRecord
 from .store_packs import Store as Store
 from .store_packs import pack_for as pack_for
-from .trust import PublicKey as PublicKey
 from .trust import Trust as Trust
 from .trust import TrustFile as TrustFile
-from .trust import public_key as public_key
 from .trust import read_trust as read_trust
 from .trust import together as together
 from .verifier import time_of as time_of

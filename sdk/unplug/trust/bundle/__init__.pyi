@@ -16,7 +16,6 @@ from .keys import make_key as make_key
 from .manifest import Gate as Gate
 from .manifest import Lineage as Lineage
 from .manifest import Manifest as Manifest
-from .manifest import ManifestDifference as ManifestDifference
 from .manifest import Publication as Publication
 from .manifest import diff_bundles as diff_bundles
 from .p256 import PublicKey as PublicKey
@@ -25,7 +24,6 @@ from .refused import VERDICTS as VERDICTS
 from .refused import BundleCheckFailed as BundleCheckFailed
 from .refused import Refused as Refused
 from .shipment import Delivery as Delivery
-from .signed_json import PAYLOAD_TYPE as PAYLOAD_TYPE
 from .signed_json import STATEMENT_TYPE as STATEMENT_TYPE
 from .signed_json import canonical as canonical
 from .signed_json import dsse as dsse
@@ -41,7 +39,6 @@ from .source import open_zip as open_zip
 from .source import read_whole as read_whole
 from .store_packs import STORES as STORES
 from .store_packs import PackRecord as PackRecord
-from .store_packs import Store as Store
 from .store_packs import pack_for as pack_for
 from .trust import Trust as Trust
 from .trust import TrustFile as TrustFile

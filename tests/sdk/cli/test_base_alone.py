@@ -51,7 +51,7 @@ for name, words in CALLS.items():
 
 def test_every_command_has_a_call_or_needs_the_base_alone() -> None:
     assert CALLS.keys() == EXTRA.keys()
-    assert COMMANDS.keys() - EXTRA.keys() <= {"bundle", "cache", "updates"}
+    assert COMMANDS.keys() - EXTRA.keys() <= {"bundle", "cache"}
 
 
 def test_each_names_the_one_command_that_installs_what_it_lacks(tmp_path: Path) -> None:

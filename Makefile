@@ -14,7 +14,7 @@ QUICK = tests/test_layout.py tests/core/test_files.py tests/plugins/test_blocks.
 	tests/sdk/evidence/fleet/test_results.py tests/sdk/drawing/diffusion/test_noise.py tests/sdk/report/test_pareto.py \
 	tests/sdk/trust/bundle/test_bundle.py tests/sdk/cli/test_cli.py
 
-.PHONY: demo quick test studies test-all lint fast-tests long-tests bench sbom schemas clean web-runtimes
+.PHONY: demo quick test studies nightly lint fast-tests long-tests bench sbom schemas clean web-runtimes
 
 # What the demo needs: three converters, no diffusion. torch first and alone: with it in place nothing else pulls another build of it in.
 $(VENV)/.ready: pyproject.toml sdk/weights/pyproject.toml constraints.txt
@@ -55,22 +55,22 @@ lint: $(VENV)/.ready-dev
 test: lint fast-tests
 
 fast-tests: $(VENV)/.ready-dev
-	$(PYTEST) -m "not long and not slow and not study"
+	$(PYTEST) -m "not long and not nightly and not study"
 
-# What `make test` leaves out and CI runs behind it; the slow ones are left to `make test-all`.
+# What `make test` leaves out and CI runs behind it; crash walks, floods, browsers and the whole export matrix are left to `make nightly`.
 long-tests: $(VENV)/.ready-dev
-	$(PYTEST) -m "long and not slow and not study" --durations 40
+	$(PYTEST) -m "long and not nightly and not study" --durations 40
 
 # Leaderboards, controls compared, canaries: what no request needs.
 studies: $(VENV)/.ready-dev
-	$(PYTEST) -m "not slow" tests/studies benchmarks/studies
+	$(PYTEST) -m "not nightly" tests/studies benchmarks/studies
 
-test-all: lint
+nightly: lint
 	$(PYTEST)
 
 # Before a commit.
 quick: lint
-	$(PYTEST) -m "not long and not slow" $(QUICK)
+	$(PYTEST) -m "not long and not nightly" $(QUICK)
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python -m benchmarks.rows

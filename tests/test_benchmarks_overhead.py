@@ -384,7 +384,7 @@ def test_the_table_and_the_budget() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "words", [["--dtype", "bf16"], pytest.param(["--whole"], marks=pytest.mark.slow)]
+    "words", [["--dtype", "bf16"], pytest.param(["--whole"], marks=pytest.mark.nightly)]
 )
 def test_a_quick_run_writes_everything(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -109,7 +109,7 @@ def walked(case: str, folder: Path, *minutes: str) -> Any:
 
 @pytest.mark.parametrize(
     "case",
-    ["folder", *(pytest.param(case, marks=pytest.mark.long) for case in ("new folder", "file"))],
+    ["folder", *(pytest.param(case, marks=pytest.mark.nightly) for case in ("new folder", "file"))],
 )
 def test_nothing_is_lost_at_any_change(case: str, tmp_path: Path) -> None:
     found = walked(case, tmp_path)
@@ -127,7 +127,7 @@ def test_nothing_is_lost_at_any_change(case: str, tmp_path: Path) -> None:
         assert found["kinds"]["unplug.exchange"] == 1
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_writing_in_place_is_seen_by_kills_and_not_syncing_by_power_cuts(tmp_path: Path) -> None:
     assert walked("in place", tmp_path / "a")["kills"]["wrong"] > 0
     found = walked("no sync", tmp_path / "b")
@@ -151,7 +151,7 @@ def test_what_a_database_does_to_files_is_seen_and_its_syncs_believed(tmp_path: 
     assert lost["kills"]["wrong"] == 0 and lost["power_cuts"]["wrong"] > 0
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_walk_that_was_stopped_says_what_is_left_and_goes_on(tmp_path: Path) -> None:
     begun = walked("file", tmp_path, "0")
     assert (

@@ -346,7 +346,7 @@ def test_release_and_report(journey: Journey) -> None:
     assert not re.search(r"""(src|href)=["']https?://""", html), "the page loads something"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_original_is_attackable_and_the_oracle_is_not(tmp_path: Path) -> None:
     done = CliRunner().invoke(
         main, ["demo", "--method", "fcs", "--fraction", "0.1", "--out", str(tmp_path / "demo")]

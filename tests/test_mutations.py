@@ -18,7 +18,7 @@ from .mutations import mutated
 from .specimens import SPECIMENS, Specimen
 
 FEW, MANY = 12, 1500
-"""Harms to each kind of file, in `make test` and in `make test-all`."""
+"""Harms to each kind of file, in `make test` and in `make nightly`."""
 MAX_GROWTH = 2**29
 """Bytes that reading any number of small files may take beyond what tests took before."""
 MAX_LINE = 1000
@@ -59,7 +59,7 @@ def test_a_harmed_file_is_answered_or_refused_in_one_line(kind: str, tmp_path: P
     law(SPECIMENS[kind], tmp_path, FEW, f"few {kind}")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", SPECIMENS)
 def test_many_harms(kind: str, tmp_path: Path) -> None:
     law(SPECIMENS[kind], tmp_path, MANY, f"many {kind}")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = [
-    pytest.mark.long,
+    pytest.mark.nightly,
     pytest.mark.skipif(
         sys.platform != "linux", reason="processes are forked, and open files found in /proc"
     ),

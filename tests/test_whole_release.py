@@ -18,7 +18,7 @@ from unplug.sdk.learning.training import split_of
 from unplug.trust.bundle import bundle_id, load_signer, read_trust, verify_bundle
 from unplug.trust.ledger import check_ledger, open_ledger
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 PAGE = Path(__file__).parents[1] / "docs" / "certificate.md"
 BLOCK = re.compile(r"<!-- whole -->\n```sh\n(.*?)```\n", re.DOTALL)

@@ -23,7 +23,7 @@ from unplug.export import (
 )
 from unplug.export.artifact import write_card
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def test_without_the_package_the_extra_is_named(
         export_checkpoint(checkpoint, targets=["executorch"], out=tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_both_precisions_are_near_enough(
     programs: Mapping[str, Artifact], checkpoint: Path
 ) -> None:
@@ -79,7 +79,7 @@ def test_both_precisions_are_near_enough(
     assert made[1].card.bytes < 0.36 * made[0].card.bytes and made[1].card.calibration is not None
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_program_says_what_xnnpack_takes(programs: Mapping[str, Artifact]) -> None:
     for name in (FP32, INT8):
         calls = read_calls(programs[name].path)
@@ -91,7 +91,7 @@ def test_a_program_says_what_xnnpack_takes(programs: Mapping[str, Artifact]) -> 
         assert str(found) == f"{name}: xnnpack does not take 1 aten::sum"
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_program_holds_no_source_paths(programs: Mapping[str, Artifact]) -> None:
     content = programs[FP32].path.read_bytes()
     assert (
@@ -110,7 +110,7 @@ def forged(artifact: Artifact, folder: Path, content: bytes) -> Artifact:
     return load_artifact(path)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("harm", "why"),
     [
@@ -139,7 +139,7 @@ def test_broken_programs_are_refused(
     assert broken.path.name in str(caught.value)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_another_models_program_is_refused(
     programs: Mapping[str, Artifact], tmp_path: Path
 ) -> None:
@@ -156,7 +156,7 @@ def test_another_models_program_is_refused(
         Session(wrong).run(random_inputs(wrong.card.iospec, 1, seed=0))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_bench_takes_a_program(
     programs: Mapping[str, Artifact], checkpoint: Path, tmp_path: Path
 ) -> None:

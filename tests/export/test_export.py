@@ -205,7 +205,7 @@ def convert(job):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.long
 @pytest.mark.parametrize("target", list(TARGETS))
 def test_an_operator_that_the_target_lacks_is_named(

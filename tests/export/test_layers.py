@@ -117,7 +117,7 @@ def kernels(checkpoint: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("precision", ["fp32", pytest.param("fp16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("fp16", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("suffix", [".tflite", ".onnx", ".mlpackage"])
 def test_every_convolution_is_found_and_near(
     by_name: Mapping[str, Artifact],
@@ -136,7 +136,7 @@ def test_every_convolution_is_found_and_near(
     assert [row.layer for row in found.layers[-2:]] == ["age_logits", "expected_age"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_channels_last_and_eight_bits(
     channels_last: Mapping[str, Artifact], checkpoint: Path, kernels: list[str]
 ) -> None:
@@ -147,7 +147,7 @@ def test_channels_last_and_eight_bits(
     assert max(row.psnr_db or EXACT_DB for row in found.layers) < 70
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_planted_weight_is_named(
     by_name: Mapping[str, Artifact], checkpoint: Path, changed: Change, edit: Edit
 ) -> None:
@@ -161,7 +161,7 @@ def test_a_planted_weight_is_named(
     assert "first below 100 dB: operator conv" in str(found)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_planted_padding_is_named(
     by_name: Mapping[str, Artifact], checkpoint: Path, changed: Change, edit: Edit
 ) -> None:

@@ -76,7 +76,7 @@ def test_a_litert_file_has_no_transposes(
     assert "TRANSPOSE" not in names and "CONV_2D" in names
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("precision", ["palette8", "int8-weight", "int8-static"])
 def test_newer_systems_for_core_ml(checkpoint: Path, tmp_path: Path, precision: str) -> None:
     """iOS 18 stores compressed weights by other operators; the numbers are the same."""

@@ -120,7 +120,7 @@ def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Pat
     return make
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("network", ["Net", "Alias"])
 def test_the_cases_become_ml_programs(
     saved: Callable[[str, Path], Path], tmp_path: Path, network: str
@@ -156,7 +156,7 @@ class Body(nn.Module):
 """
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_what_cannot_be_evaluated_is_not_checked_and_what_cannot_be_converted_is_named(
     saved: Callable[[str, Path], Path], tmp_path: Path
 ) -> None:

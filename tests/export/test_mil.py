@@ -20,7 +20,7 @@ from unplug.export.mil.evaluate import Evaluator
 from unplug.export.mil.ops import OPS
 from unplug.export.mil.program import Name, Operation, Program, TensorType, last_uses
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 F32 = "float32"
 Edit = Callable[..., Callable[[Path], None]]
@@ -427,7 +427,7 @@ def convert(job):
 FP32_ERROR, FP16_ERROR = 3e-6, 4e-3  # of the largest value: a few roundings of 2^-24 and 2^-11
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_torch_computes_after_coremltools_converted_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -448,7 +448,7 @@ def test_what_torch_computes_after_coremltools_converted_it(
     ("what", "words"),
     [
         ("operator", r"fancy_conv cannot be evaluated here \(first: operator fancy_conv"),
-        pytest.param("dynamic", "'image' has a dynamic shape", marks=pytest.mark.slow),
+        pytest.param("dynamic", "'image' has a dynamic shape", marks=pytest.mark.nightly),
     ],
 )
 def test_hostile_programs(
@@ -476,9 +476,9 @@ def empty(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        pytest.param(truncate, "its program is broken", marks=pytest.mark.slow),
+        pytest.param(truncate, "its program is broken", marks=pytest.mark.nightly),
         (cut_weights, "no constant begins"),
-        pytest.param(empty, "0 model files", marks=pytest.mark.slow),
+        pytest.param(empty, "0 model files", marks=pytest.mark.nightly),
     ],
 )
 def test_broken_packages(

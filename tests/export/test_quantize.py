@@ -249,7 +249,7 @@ def test_names_are_short_and_each_is_one_tensors(by_name: Mapping[str, Artifact]
         )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("precision", "most"), [("fp32", 0.99), ("int8-static", 0.9)])
 def test_short_names_and_the_same_numbers(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, most: float

@@ -86,7 +86,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS._targets, "random", "random_nets:RandomNet")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(6))
 def test_all_targets_agree_with_torch(installed: None, tmp_path: Path, seed: int) -> None:
     checkpoint, layout = tmp_path / "net", ("NCHW", "NHWC")[seed % 2]

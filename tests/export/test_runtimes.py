@@ -66,7 +66,7 @@ def test_the_older_interpreter_gives_the_same_numbers(artifacts: list[Artifact])
 @pytest.mark.parametrize(
     ("keep", "message"),
     [
-        pytest.param(16, "tensorflow cannot load it", marks=pytest.mark.slow),
+        pytest.param(16, "tensorflow cannot load it", marks=pytest.mark.nightly),
         (5000, "on tensorflow: its child process"),
     ],
 )

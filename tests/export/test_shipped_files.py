@@ -37,13 +37,13 @@ class Exported:
 
 
 SLOW = ("canny", "depth", "small/text_encoder", "small/unet", "small/vae")
-"""A minute or more of converting each; `make test-all` has them."""
+"""A minute or more of converting each; `make nightly` has them."""
 
 
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in MODELS
+        pytest.param(name, marks=pytest.mark.nightly) if name in SLOW else name for name in MODELS
     ],
 )
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
@@ -67,7 +67,7 @@ def test_what_ships() -> None:
     assert all(path.is_dir() and path.is_absolute() for path in map(shipped_folder, MODELS))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_parity_on_every_target(exported: Exported) -> None:
     source = load_checkpoint(exported.checkpoint)
     assert all(item.card.iospec == source.model.iospec for item in exported.files.values())

@@ -43,7 +43,9 @@ def int8(by_name: Mapping[str, Artifact]) -> dict[str, Artifact]:
 
 @pytest.mark.long
 @needs_browser
-@pytest.mark.parametrize("name", ["age.fp32.tflite", "age.fp16.onnx"])
+@pytest.mark.parametrize(
+    "name", ["age.fp32.tflite", pytest.param("age.fp16.onnx", marks=pytest.mark.nightly)]
+)
 def test_webassembly_agrees_with_python(by_name: Mapping[str, Artifact], name: str) -> None:
     item = by_name[name]
     inputs = random_inputs(item.card.iospec, SAMPLES, seed=2)
@@ -54,7 +56,7 @@ def test_webassembly_agrees_with_python(by_name: Mapping[str, Artifact], name: s
     assert all(verdict(compare(here[key], there[key]), 100.0) is None for key in here)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @needs_browser
 def test_eight_bits_and_the_command_line_of_parity(
     int8: dict[str, Artifact], checkpoint: Path
@@ -69,7 +71,7 @@ def test_eight_bits_and_the_command_line_of_parity(
         assert report.passed and {row.runtime for row in report.rows} == {f"{target}-web"}
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @needs_browser
 @pytest.mark.parametrize("name", ["age.fp16.tflite"])
 def test_webgpu_takes_all_of_a_litert_file(by_name: Mapping[str, Artifact], name: str) -> None:
@@ -82,7 +84,7 @@ def test_webgpu_takes_all_of_a_litert_file(by_name: Mapping[str, Artifact], name
     assert all(verdict(compare(here[key], there[key]), 60.0) is None for key in here)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @needs_browser
 def test_what_webgpu_does_not_take_is_no_silent_fallback(int8: dict[str, Artifact]) -> None:
     item = int8["onnx"]
@@ -92,10 +94,10 @@ def test_what_webgpu_does_not_take_is_no_silent_fallback(int8: dict[str, Artifac
         )
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @needs_browser
 @pytest.mark.parametrize(
-    "name", ["age.fp32.tflite", pytest.param("age.fp32.onnx", marks=pytest.mark.slow)]
+    "name", ["age.fp32.tflite", pytest.param("age.fp32.onnx", marks=pytest.mark.nightly)]
 )
 def test_a_truncated_file_is_refused_in_the_browser(
     by_name: Mapping[str, Artifact], tmp_path: Path, name: str

@@ -54,7 +54,7 @@ def test_a_file_holds_the_checkpoint(
     assert (same.changed, same.untouched, same.unmatched) == (0.0, same.tensors, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_seeds_share_names_but_no_weights(
     by_name: Mapping[str, Artifact], other_checkpoint: Path, tmp_path: Path
 ) -> None:

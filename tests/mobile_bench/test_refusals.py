@@ -311,7 +311,7 @@ def test_a_gpu_that_is_waited_for_and_one_that_is_not(
     assert not row.valid and "a call returned before its work was done" in row.reasons[0]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.long
 def test_pytorch_beside_what_was_exported(checkpoint: Path, onnx: Artifact) -> None:
     plan = Plan(warmup=1, iterations=3, repeats=1)
@@ -334,7 +334,7 @@ def test_pytorch_beside_what_was_exported(checkpoint: Path, onnx: Artifact) -> N
             bench_artifacts([checkpoint_artifact(checkpoint)], plan=plan, delegates=["eager-cuda"])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_compiled_pytorch(checkpoint: Path) -> None:
     plan = Plan(warmup=1, iterations=3, repeats=1)
     (row,) = bench_artifacts(

@@ -91,7 +91,7 @@ NOISE = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.long
 @pytest.mark.parametrize("noise", NOISE)
 @pytest.mark.parametrize("repeats", [3, 5, 10])

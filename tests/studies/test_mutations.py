@@ -44,7 +44,7 @@ def test_a_harmed_file_is_answered_or_refused_in_one_line(kind: str, tmp_path: P
     law(SPECIMENS[kind], tmp_path, FEW, f"few {kind}")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", SPECIMENS)
 def test_many_harms(kind: str, tmp_path: Path) -> None:
     law(SPECIMENS[kind], tmp_path, MANY, f"many {kind}")

@@ -78,13 +78,13 @@ def test_a_row_from_a_phone(
         ("drift", "xnnpack", "ok", "parity: "),
         ("cpu", "gpu", "ok", "gpu was asked for and none ran"),
         ("crash", "xnnpack", "failed", "killed by signal 6"),
-        pytest.param("garbage", "xnnpack", "failed", "its result file", marks=pytest.mark.slow),
+        pytest.param("garbage", "xnnpack", "failed", "its result file", marks=pytest.mark.nightly),
         pytest.param(
             "few",
             "xnnpack",
             "failed",
             "it made 1 runs where 5 were asked for",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.nightly,
         ),
     ],
 )

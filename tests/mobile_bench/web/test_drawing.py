@@ -37,7 +37,7 @@ from unplug.sdk.drawing.device import (
     web_files,
 )
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 PROMPT, SEED, SIZE = "a portrait of a child, smiling", 11, 64
 MIN_DB = 90.0

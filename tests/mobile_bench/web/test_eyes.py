@@ -17,7 +17,7 @@ from PIL import Image
 
 from unplug.sdk.drawing.inference import Frame, align
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 BUNDLES = Path(__file__).parents[2] / "vectors" / "app"
 WIDTH, HEIGHT, SIDE = 300, 200, 16

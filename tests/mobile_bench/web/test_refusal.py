@@ -24,7 +24,7 @@ from unplug.trust.bundle.signing import write_manifest
 from .conftest import Built, served
 from .test_static import zipped
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 QUERY = "?repeats=1&iterations=2&warmup=1"
 NAMES = ("release", "stranger")

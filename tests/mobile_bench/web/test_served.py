@@ -59,7 +59,7 @@ def check_row(row: BenchRow, plan: Plan) -> None:
     assert "swiftshader" in (row.gpu_driver or "")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_every_row_lands_and_is_valid(report: BenchReport, tmp_path: Path) -> None:
     wasm, webgpu, onnx, other = report.rows
     assert (other.status, other.reasons) == ("not_run", ("a browser does not run coreml files",))
@@ -77,7 +77,7 @@ def test_every_row_lands_and_is_valid(report: BenchReport, tmp_path: Path) -> No
     assert BenchReport.load(tmp_path / "bench.json") == report
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("page", "chromium")
 def test_onnxruntime_web_on_a_software_gpu(onnx: Artifact) -> None:
     """Slow: it compiles its shaders for seconds there."""
@@ -85,7 +85,7 @@ def test_onnxruntime_web_on_a_software_gpu(onnx: Artifact) -> None:
     check_row(row, SHORT)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.usefixtures("page", "chromium")
 def test_other_outputs_than_expected_refuse_a_row(
     onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -14,7 +14,7 @@ from PIL import Image
 
 from unplug.mobile_bench import BenchReport
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 QUERY = "?repeats=2&iterations=3&warmup=1"
 CAMERA = "document.querySelector('video').srcObject !== null"

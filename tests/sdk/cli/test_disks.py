@@ -132,7 +132,7 @@ def test_full_disk(world: World, released: Release, full_disk: Path, name: str) 
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_limit_on_file_sizes(world: World, tmp_path: Path) -> None:
     """EFBIG instead of ENOSPC, in a process of its own because a limit cannot be raised again."""
     done = spawn(
@@ -193,7 +193,7 @@ def test_ctrl_c_in_training(world: World, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ctrl_c_in_the_demo(tmp_path: Path) -> None:
     """Interrupted while it trains, again while it exports, then run to the end."""
     command = (

@@ -36,7 +36,7 @@ def run(*args: object) -> Any:
     return CliRunner().invoke(main, [*map(str, args)])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_several_models_in_all_precisions(world: World, tmp_path: Path) -> None:
     out, models = tmp_path / "out", (world.original.path, world.unlearned.path)
     done = run(

@@ -422,7 +422,7 @@ def test_a_photograph_without_the_task_file(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.long
 @pytest.mark.skipif(
     not (FACE_TASK and PORTRAIT), reason="UNPLUG_FACE_LANDMARKER and UNPLUG_PORTRAIT name no files"

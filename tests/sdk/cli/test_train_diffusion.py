@@ -254,7 +254,7 @@ def test_other_results_are_not_replaced(base_folder: Path, tmp_path: Path) -> No
     assert load_checkpoint(tmp_path / "plugin").sha256 == again["sha256"] != made["sha256"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_processes_make_one_plugin(base_folder: Path, tmp_path: Path) -> None:
     """With nothing in the cache, where both would write; as `accelerate launch` starts them, here
     on two processors.

@@ -41,7 +41,7 @@ def material(world: World, work: Path, rounding: bool) -> ReleaseMaterial:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_audit_of_a_release_says_what_export_did(
     world: World, artifacts: dict[str, Artifact], tmp_path: Path
 ) -> None:

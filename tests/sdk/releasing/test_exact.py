@@ -29,7 +29,7 @@ pytestmark = pytest.mark.long
     "design",
     [
         ClosedForm(random_features=32),
-        pytest.param(Shards(shards=4, slices=2, hidden=8, epochs=20), marks=pytest.mark.slow),
+        pytest.param(Shards(shards=4, slices=2, hidden=8, epochs=20), marks=pytest.mark.nightly),
     ],
 )
 def test_one_picture_is_forgotten_and_ships_on_equality(

@@ -125,7 +125,7 @@ class Killed(BaseException):
 MADE = ("references", "unlearned", "artifacts", "parity", "audit", "bench")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_release_that_is_killed_before_every_stage_runs_each_once(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,7 @@ from unplug.trust.bundle import load_signer, make_key
 from unplug.trust.certificates import CertificatePolicy, check_certificate
 from unplug.trust.ledger import check_ledger
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 KILLS = int(os.environ.get("UNPLUG_KILLS", "6"))
 SEED = int(os.environ.get("UNPLUG_KILL_SEED", "1"))
 REQUESTS = 150 if KILLS >= 100 else 20

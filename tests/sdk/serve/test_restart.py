@@ -26,7 +26,7 @@ from tests.sdk.trust.ledger.conftest import _free_port
 from unplug.core import write_json
 from unplug.trust.ledger import check_ledger
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 
 class Running:

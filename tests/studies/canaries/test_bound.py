@@ -23,7 +23,7 @@ from benchmarks.studies.canaries.bound import (
 
 from unplug.core import InputError
 
-ARRAYS = Path(__file__).parents[2] / "sdk" / "auditing" / "golden_attacks.json"
+ARRAYS = Path(__file__).parents[2] / "sdk" / "evidence" / "auditing" / "golden_attacks.json"
 GOLDEN = json.loads(ARRAYS.read_text())["one-run"]
 
 

@@ -224,7 +224,7 @@ def test_data_without_attributes_has_latents_for_features(ask: Ask, tmp_path: Pa
 TASK = os.environ.get("UNPLUG_FACE_LANDMARKER", "")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not TASK, reason="UNPLUG_FACE_LANDMARKER names no task file")
 def test_landmarks_of_moved_pictures(ask: Ask, tmp_path: Path) -> None:
     """A source has no error; moved by four pixels it has about four over its eyes' distance; grey

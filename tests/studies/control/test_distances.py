@@ -181,7 +181,7 @@ def test_no_distance_is_extrapolated_to_none() -> None:
     assert min(finite) > 1.2 and abs(np.mean(values)) < 0.15
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
     """40 data sets of known distances: value, paired difference and paired ratio. 95 % of 40 is 38;
     33 has odds under 1 %.

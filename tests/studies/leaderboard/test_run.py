@@ -186,7 +186,7 @@ def test_seeds_make_models_and_the_same_seed_makes_the_same(made: Made) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_stacked_training_makes_the_models_of_the_loop(made: Made, tmp_path: Path) -> None:
     """Their shapes and passes: float32 sums in another order end far off on some CPUs. That stacks
     compute what the loop does is shown in float64 in tests/sdk/evidence/fleet/test_stacked.py.
@@ -297,7 +297,7 @@ def test_a_class_protocol_from_end_to_end(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_method_with_a_hook_gets_originals_of_its_own(made: Made, copied: Path) -> None:
     settings = {"sisa": {"shards": "2", "slices": "1", "budget": "3"}}
     report = run_leaderboard(
@@ -313,7 +313,7 @@ def test_a_method_with_a_hook_gets_originals_of_its_own(made: Made, copied: Path
     assert row.metrics["test_mae"].value > 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_literal_rule_can_be_asked_for(made: Made, copied: Path) -> None:
     report = run_leaderboard(config_for(copied, rule="spec"), lambda _: None, show=False)
     assert (

@@ -361,7 +361,7 @@ def test_broken_folders_end_in_one_line(generator: Path, tmp_path: Path) -> None
     assert "error: " in fail(*call(tmp_path / "loop", out)).line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_exports_a_base_with_its_plugin(
     base_folder: Path, plugin_folder: Path, tmp_path: Path
 ) -> None:

@@ -131,7 +131,7 @@ def drawn(
     return conditions, pictures
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.long
 @needs_landmarker
 def test_generated_faces_are_found_where_they_were_asked_for(

@@ -417,7 +417,7 @@ def audited(
     return run_audit(named, CPU, print, False)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.long
 def test_an_exact_export_keeps_the_edit(
     audited: AuditReport, original_files: list[Artifact]
@@ -491,7 +491,7 @@ def test_files_that_do_not_fit(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("known", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.parametrize("known", [pytest.param(True, marks=pytest.mark.nightly), False])
 def test_counterparts_share_the_calibration(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
 ) -> None:

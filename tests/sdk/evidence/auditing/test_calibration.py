@@ -42,7 +42,7 @@ def alarm(name: str, seed: int, shift: float = 0.0) -> int:
     return 1 if gap.low > 0 else -1 if gap.high < 0 else 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", sorted(set(ATTACKS) - {"gain"}))
 def test_false_alarms_of_each_attack_are_at_most_five_in_a_hundred(name: str) -> None:
     found = [alarm(name, seed) for seed in range(DRAWS)]

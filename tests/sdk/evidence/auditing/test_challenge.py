@@ -176,7 +176,7 @@ def test_code_on_gaussians(
         assert math.exp(np.median(epsilon_S)) == pytest.approx(5.0, abs=1.01)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_window_makes_the_null_depend_on_the_number_of_models() -> None:
     """Why F is never read without a null of as many models a side: windows of the literal rule may
     be ever narrower.

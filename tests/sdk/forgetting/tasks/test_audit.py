@@ -102,7 +102,7 @@ def mean_losses(world: PluginWorld, model: Checkpoint | None, part: Any) -> np.n
     return found.astype(np.float64)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_attacks_that_read_a_loss_run_and_the_others_say_why_not(audited: Audited) -> None:
     report = audited.report
     assert set(report.models[0].attacks) == {"loss", "gain", "rmia", "lira", "person"}
@@ -214,7 +214,7 @@ def files(
     return {(item.card.target, item.card.precision): item for item in found}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("target", ["litert", "onnx"])
 def test_a_file_says_what_its_checkpoint_says(
     plugin_world: PluginWorld, audited: Audited, files: dict[tuple[str, str], Artifact], target: str
@@ -265,7 +265,7 @@ def test_a_file_of_something_else_is_refused(
         plugin_world.task.predict_artifact(fewer, [plugin_world.sets.forget])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_rounding_is_measured_on_a_plugins_file(
     plugin_world: PluginWorld,
     audited: Audited,

@@ -251,7 +251,7 @@ def released(
     return out
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.long
 def test_a_bundle_of_a_plugin(plugin_world: PluginWorld, released: Path) -> None:
     verified = bundle.verify_bundle(released)

@@ -90,7 +90,7 @@ def test_list_names_exactly_those_that_work() -> None:
     assert sorted(row["name"] for row in json.loads(done.stdout)) == WORKING
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.long
 @pytest.mark.parametrize("name", WORKING)
 def test_contract(plugin_world: PluginWorld, tmp_path: Path, name: str) -> None:

@@ -366,7 +366,7 @@ def members(world: World, request_name: str) -> list[str]:
     return [name for name, age in ages.items() if age is not None and 20 <= age < 30]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("request_name", ["one sample", "one class", "one subject"])

@@ -83,7 +83,7 @@ def test_drawn_faces_are_found(
     assert found >= least_found and error < most_error
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_small_net_on_unseen_people(tmp_path: Path) -> None:
     dataset = load_dataset(DEMO_SPEC, DEMO_RECIPE.image_size, show=False)
     split = make_split(dataset)

@@ -163,7 +163,7 @@ def test_a_harmed_bundle_is_refused_or_sound(files: Files, archived: bool, harm:
     law(files, archived, harm)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_thousands_of_harmed_bundles_in_bounded_memory() -> None:
     before = peak_rss_bytes() or 0
     settings(max_examples=MANY, **SLACK)(CASES(law))()  # type: ignore[arg-type, call-arg]
@@ -207,7 +207,7 @@ def test_odd_words_of_a_trusted_key(step: str, tmp_path: Path) -> None:
     odd_law(step, FEW, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("step", ["manifest", "statement"])
 def test_thousands_of_odd_words_of_a_trusted_key(step: str, tmp_path: Path) -> None:
     odd_law(step, MANY, tmp_path)

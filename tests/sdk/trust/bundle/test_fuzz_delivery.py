@@ -151,7 +151,7 @@ def test_harmed_deliveries_are_refused_or_sound(honest: Honest) -> None:
         law(honest, seed)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_thousands_of_harmed_deliveries_in_bounded_memory(honest: Honest) -> None:
     law(honest, 0)
     before = peak_rss_bytes() or 0

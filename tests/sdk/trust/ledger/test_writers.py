@@ -152,7 +152,7 @@ def test_what_lies_beside_a_ledger_is_its_owners_alone(
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sqlite_writers_may_be_killed_a_hundred_times(tmp_path: Path, signer: LedgerSigner) -> None:
     killed_at_random(str(tmp_path / "ledger.db"), signer, 100, 2)
 

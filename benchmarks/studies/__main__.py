@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import click
 
-from unplug.sdk.cli.commands import LazyGroup, Listed
+from unplug.sdk.cli.commands import LazyCommand, LazyGroup
 
 HERE = "benchmarks.studies"
 
@@ -15,16 +15,16 @@ HERE = "benchmarks.studies"
 class Studies(LazyGroup):
     """The studies, each imported when it is called."""
 
-    table: ClassVar[Mapping[str, Listed]] = {
-        "leaderboard": Listed(
+    table: ClassVar[Mapping[str, LazyCommand]] = {
+        "leaderboard": LazyCommand(
             f"{HERE}.leaderboard.command:leaderboard",
             "Rank all methods under one protocol, seeds at three levels.",
         ),
-        "compare": Listed(
+        "compare": LazyCommand(
             f"{HERE}.control.command:compare",
             "Train ControlNet, T2I-Adapter and the plugin beside one base; compare.",
         ),
-        "canaries": Listed(
+        "canaries": LazyCommand(
             f"{HERE}.canaries.command:canaries",
             "Plant people with wrong ages; bound epsilon from one training run.",
         ),

@@ -15,7 +15,7 @@ from unplug.core import VERSION, MissingExtraError, UnplugError, extra_of, print
 from .streams import kept_streams
 
 
-class Listed(NamedTuple):
+class LazyCommand(NamedTuple):
     """A command that is imported when it is called.
 
     Args:
@@ -30,111 +30,113 @@ class Listed(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Listed(
+    "demo": LazyCommand(
         "unplug.sdk.cli.demo:demo",
         "The whole journey on synthetic faces, then an HTML report.",
         "demo",
     ),
-    "data": Listed(
+    "data": LazyCommand(
         "unplug.sdk.cli.data:data",
         "Make synthetic faces, describe data, draw a forget set.",
         "forget",
     ),
-    "cache": Listed("unplug.sdk.cli.cache:cache", "Show or delete decoded pictures that are kept."),
-    "condition": Listed(
+    "cache": LazyCommand(
+        "unplug.sdk.cli.cache:cache", "Show or delete decoded pictures that are kept."
+    ),
+    "condition": LazyCommand(
         "unplug.sdk.cli.condition:condition",
         "Draw landmarks, body, depth or edges of pictures.",
         "conditions",
     ),
-    "train": Listed("unplug.sdk.cli.train:train", "Train a model.", "forget"),
-    "adopt": Listed(
+    "train": LazyCommand("unplug.sdk.cli.train:train", "Train a model.", "forget"),
+    "adopt": LazyCommand(
         "unplug.sdk.cli.adopt:adopt",
         "Make a network of your own work with every command.",
         "forget",
     ),
-    "generate": Listed(
+    "generate": LazyCommand(
         "unplug.sdk.cli.generate:generate",
         "Draw pictures from a prompt, steered by plugins.",
         "phone",
     ),
-    "page": Listed(
+    "page": LazyCommand(
         "unplug.sdk.cli.page:page", "Let a browser draw with an exported base.", "phone"
     ),
-    "forget": Listed(
+    "forget": LazyCommand(
         "unplug.sdk.cli.forget:forget", "Unlearn a forget set within a budget.", "forget"
     ),
-    "head": Listed(
+    "head": LazyCommand(
         "unplug.sdk.cli.head:head", "Let a phone add people and forget them by itself.", "forget"
     ),
-    "certify": Listed(
+    "certify": LazyCommand(
         "unplug.sdk.cli.certify:certify",
         "Say what a method leaves of one person, from many others like her.",
         "forget",
     ),
-    "references": Listed(
+    "references": LazyCommand(
         "unplug.sdk.cli.references:references",
         "Train models of person folds once, evidence for later requests.",
         "forget",
     ),
-    "evaluate": Listed(
+    "evaluate": LazyCommand(
         "unplug.sdk.cli.evaluate:evaluate",
         "Judge age models at age limits, by year and group.",
         "forget",
     ),
-    "audit": Listed(
+    "audit": LazyCommand(
         "unplug.sdk.cli.audit:audit",
         "Attack a checkpoint or an exported file; compare with retraining.",
         "forget",
     ),
-    "export": Listed(
+    "export": LazyCommand(
         "unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX.", "phone"
     ),
-    "parity": Listed(
+    "parity": LazyCommand(
         "unplug.sdk.cli.parity:parity", "Compare exported files with their checkpoint.", "phone"
     ),
-    "run": Listed(
+    "run": LazyCommand(
         "unplug.sdk.cli.run:run",
         "Run any exported file or checkpoint on pictures or arrays.",
         "run",
     ),
-    "threshold": Listed(
+    "threshold": LazyCommand(
         "unplug.sdk.cli.threshold:threshold",
         "Find from where on over, under or unsure holds an error limit.",
         "forget",
     ),
-    "bench": Listed(
+    "bench": LazyCommand(
         "unplug.sdk.cli.bench:bench", "Time exported files; compare two reports.", "bench"
     ),
-    "release": Listed(
+    "release": LazyCommand(
         "unplug.sdk.cli.release:release",
         "Forget, audit, export, check, time and bundle, or refuse.",
         "forget",
     ),
-    "bundle": Listed("unplug.sdk.cli.bundle:bundle", "Sign, verify, compare or pack bundles."),
-    "ledger": Listed(
+    "bundle": LazyCommand("unplug.sdk.cli.bundle:bundle", "Sign, verify, compare or pack bundles."),
+    "ledger": LazyCommand(
         "unplug.sdk.cli.ledger:ledger",
         "Keep requests on record, with deadlines and proofs.",
         "ledger",
     ),
-    "serve": Listed(
+    "serve": LazyCommand(
         "unplug.serve.command:serve",
         "Take requests over HTTP, release, and answer pictures.",
         "serve",
     ),
-    "trace": Listed(
+    "trace": LazyCommand(
         "unplug.sdk.cli.trace:trace",
         "Find what still holds a person, or was trained on them.",
         "forget",
     ),
-    "certificate": Listed(
+    "certificate": LazyCommand(
         "unplug.sdk.cli.certificate:certificate",
         "Certify what was done about a request, or verify that.",
         "ledger",
     ),
-    "report": Listed(
+    "report": LazyCommand(
         "unplug.sdk.cli.report:report", "Turn JSON reports into one HTML page.", "report"
     ),
-    "list": Listed(
+    "list": LazyCommand(
         "unplug.sdk.cli.list:list_",
         "List methods, attacks, targets, precisions, devices, data kinds.",
         "forget",
@@ -203,7 +205,7 @@ def _one_line(ctx: click.Context | None = None) -> Iterator[None]:
 class LazyGroup(click.Group):
     """Knows names and one-line helps; imports a command when it is called."""
 
-    table: ClassVar[Mapping[str, Listed]] = COMMANDS
+    table: ClassVar[Mapping[str, LazyCommand]] = COMMANDS
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Runs all of it over streams that cannot fail."""

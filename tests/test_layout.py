@@ -11,6 +11,8 @@ import pkgutil
 import re
 import subprocess
 import types
+from collections import Counter
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -145,6 +147,21 @@ def test_across_packages_only_doors_are_used() -> None:
         )  # a package within another is at home there
     ]
     assert round_a_door == []
+
+
+def test_no_two_modules_import_each_other() -> None:
+    graph = {module: {name for _, name in imports_of(module)} - {module} for module in SOURCES}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names them
+
+
+def test_a_class_name_stands_once_unless_schemas_fix_it() -> None:
+    names = Counter(
+        node.name
+        for path in SOURCES.values()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, times in names.items() if times > 1} == {"GroupRow"}
 
 
 def test_only_the_command_line_stands_above_the_door_of_the_sdk() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import click
 
-from unplug.sdk.cli.commands import LazyGroup
+from unplug.sdk.cli.commands import LazyCommand, LazyGroup
 
 HERE = "benchmarks.studies"
 
@@ -14,16 +15,16 @@ HERE = "benchmarks.studies"
 class Studies(LazyGroup):
     """The studies, each imported when it is called."""
 
-    table: ClassVar = {
-        "leaderboard": (
+    table: ClassVar[Mapping[str, LazyCommand]] = {
+        "leaderboard": LazyCommand(
             f"{HERE}.leaderboard.command:leaderboard",
             "Rank all methods under one protocol, seeds at three levels.",
         ),
-        "compare": (
+        "compare": LazyCommand(
             f"{HERE}.control.command:compare",
             "Train ControlNet, T2I-Adapter and the plugin beside one base; compare.",
         ),
-        "canaries": (
+        "canaries": LazyCommand(
             f"{HERE}.canaries.command:canaries",
             "Plant people with wrong ages; bound epsilon from one training run.",
         ),

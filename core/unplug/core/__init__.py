@@ -1,6 +1,4 @@
-"""What everything stands on: errors, files, the registry, named tensors, child processes, typed
-records.
-"""
+"""Files, errors, children, records, the registry: knows no model."""
 
 from .lazy import attach
 from .telemetry import disable_telemetry

@@ -1,4 +1,4 @@
-"""Checkpoint to artifact, parity, and running any artifact in Python."""
+"""Checkpoint to file, and the same numbers out of the file."""
 
 from unplug.core import attach
 

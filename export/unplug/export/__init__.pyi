@@ -46,7 +46,6 @@ from .session import runtime_of as runtime_of
 from .targets import TARGETS as TARGETS
 from .targets.base import OLDEST_IOS as OLDEST_IOS
 from .targets.base import TargetSource as TargetSource
-from .targets.wrappers import channels_last as channels_last
 from .tensors import check_inputs as check_inputs
 from .tensors import digest_inputs as digest_inputs
 from .tensors import random_inputs as random_inputs

@@ -1,4 +1,4 @@
-"""Honest timing: devices, protocol, statistics, reports."""
+"""What a file costs on a device, or why nobody can say."""
 
 from unplug.core import attach
 

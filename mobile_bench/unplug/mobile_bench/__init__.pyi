@@ -20,11 +20,8 @@ from .devices import DEVICES as DEVICES
 from .devices.bench_device import Plan as Plan
 from .estimate.estimate_report import LABEL as LABEL
 from .estimate.estimate_report import EstimateReport as EstimateReport
-from .estimate.estimate_report import HeldOut as HeldOut
 from .estimate.estimating import estimate_artifacts as estimate_artifacts
 from .estimate.estimating import known_devices as known_devices
-from .estimate.measured import Known as Known
-from .estimate.measured import usable as usable
 from .estimate.model import fit as fit
 from .estimate.model import leave_one_out as leave_one_out
 from .received import rechecked as rechecked

@@ -1,4 +1,4 @@
-"""The networks that ship and what they eat: blocks, the age predictor, named tensors, checkpoints."""
+"""The networks that ship and the pictures that steer them: knows no data."""
 
 from unplug.core import attach
 

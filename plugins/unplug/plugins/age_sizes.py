@@ -8,7 +8,7 @@ MIN_IMAGE_SIZE, MAX_IMAGE_SIZE = 32, 224
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage:
+class Bottlenecks:
     """A run of inverted bottlenecks: `blocks` of `channels`, `expand` times wider inside."""
 
     channels: int
@@ -22,7 +22,7 @@ class Size:
     """A named width and depth of the age predictor."""
 
     stem: int
-    stages: tuple[Stage, ...]
+    stages: tuple[Bottlenecks, ...]
     head: int
 
 
@@ -33,33 +33,33 @@ SIZES: dict[str, Size] = {
     "nano": Size(
         stem=16,
         stages=(
-            Stage(channels=16, blocks=1, expand=1),
-            Stage(channels=24, blocks=2),
-            Stage(channels=32, blocks=2),
-            Stage(channels=64, blocks=3),
-            Stage(channels=96, blocks=2),
+            Bottlenecks(channels=16, blocks=1, expand=1),
+            Bottlenecks(channels=24, blocks=2),
+            Bottlenecks(channels=32, blocks=2),
+            Bottlenecks(channels=64, blocks=3),
+            Bottlenecks(channels=96, blocks=2),
         ),
         head=384,
     ),
     "small": Size(
         stem=24,
         stages=(
-            Stage(channels=16, blocks=1, expand=1),
-            Stage(channels=32, blocks=2),
-            Stage(channels=48, blocks=3),
-            Stage(channels=96, blocks=4),
-            Stage(channels=160, blocks=3),
+            Bottlenecks(channels=16, blocks=1, expand=1),
+            Bottlenecks(channels=32, blocks=2),
+            Bottlenecks(channels=48, blocks=3),
+            Bottlenecks(channels=96, blocks=4),
+            Bottlenecks(channels=160, blocks=3),
         ),
         head=768,
     ),
     "base": Size(
         stem=32,
         stages=(
-            Stage(channels=24, blocks=1, expand=1),
-            Stage(channels=40, blocks=3),
-            Stage(channels=80, blocks=4),
-            Stage(channels=160, blocks=6, expand=6),
-            Stage(channels=256, blocks=5, expand=6),
+            Bottlenecks(channels=24, blocks=1, expand=1),
+            Bottlenecks(channels=40, blocks=3),
+            Bottlenecks(channels=80, blocks=4),
+            Bottlenecks(channels=160, blocks=6, expand=6),
+            Bottlenecks(channels=256, blocks=5, expand=6),
         ),
         head=1280,
     ),

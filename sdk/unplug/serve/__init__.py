@@ -1,4 +1,4 @@
-"""The service: requests, jobs, bundles and inference over HTTP, on the ledger's database."""
+"""The journey over HTTP, its jobs kept in the ledger's database; no logic of its own."""
 
 from unplug.core import attach
 

@@ -4,11 +4,9 @@ from .jobs import ReleaseJob as ReleaseJob
 from .recipe import ServeLimits as ServeLimits
 from .recipe import ServeRecipe as ServeRecipe
 from .recipe import ServeSettings as ServeSettings
-from .release_run import run_release as run_release
 from .serve import run_service as run_service
 from .tables import ServiceTables as ServiceTables
 from .tokens import SCOPES as SCOPES
-from .tokens import ApiToken as ApiToken
 from .tokens import add_token as add_token
 from .tokens import list_tokens as list_tokens
 from .tokens import revoke_token as revoke_token

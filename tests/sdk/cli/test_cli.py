@@ -56,8 +56,8 @@ def test_help() -> None:
 
 def test_every_command_has_its_line_in_the_help() -> None:
     text = CliRunner().invoke(main, ["--help"]).stdout
-    for name, (_, line) in COMMANDS.items():
-        assert f"  {name} " in text and line.split(",")[0].split(";")[0][:40] in " ".join(
+    for name, command in COMMANDS.items():
+        assert f"  {name} " in text and command.line.split(",")[0].split(";")[0][:40] in " ".join(
             text.split()
         )
     assert "0 all good; 1 a gate or check failed; 2 bad usage or input" in " ".join(text.split())

@@ -26,7 +26,7 @@ NEEDS = {
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry that new methods do not change."""
-    names = {"finetune": "Finetune", "msg": "MSG", "retrain": "Retrain", "sisa": "SISA"}
+    names = {"finetune": "Finetune", "msg": "MSG", "retrain": "RetrainFromScratch", "sisa": "SISA"}
     registry = Registry(
         "method", {name: f"{PLACE}.{name}:{target}" for name, target in names.items()}
     )

@@ -28,7 +28,7 @@ from unplug.sdk.releasing.evidence import ReleaseEvidence
 from unplug.sdk.releasing.gate import Rule
 from unplug.sdk.releasing.gates import forgetting_gates
 from unplug.sdk.releasing.gates_files import EditKept, FilesAgree, FilesLeakNoMore, FilesRun
-from unplug.sdk.releasing.gates_forgetting import ForgetCost, FurtherAttacks, RelearnTime
+from unplug.sdk.releasing.gates_forgetting import ForgetCostLimit, FurtherAttacks, RelearnTimeLimit
 from unplug.trust.bundle import RANKED, Gate
 
 WIDTH = 0.0625  # of both sides of an interval; an exact number in binary
@@ -91,7 +91,7 @@ def judged(rule: Rule, **results: Any) -> list[Gate]:
 
 def budget_gate(cost: dict[str, Any]) -> Gate:
     unlearned = SimpleNamespace(record={"forget": {"method": "msg", "cost": cost}})
-    return judged(ForgetCost(), unlearned=unlearned)[0]
+    return judged(ForgetCostLimit(), unlearned=unlearned)[0]
 
 
 def bench_gate(report: Any, limit: float | None = None) -> Gate:
@@ -311,9 +311,9 @@ def test_relearning_takes_as_long_as_the_oracle(
 
     own = replace(model("unlearned", "unlearned", 0.5), relearning=took(passes))
     oracle = replace(model("retrained", "retrained", 0.5), relearning=took((80.0, 100.0)))
-    (gate,) = judged(RelearnTime(min_relearn_of_retrained=0.5), audit=report(own, oracle))
+    (gate,) = judged(RelearnTimeLimit(min_relearn_of_retrained=0.5), audit=report(own, oracle))
     assert (gate.passed, gate.inconclusive) == (holds, inconclusive), gate
-    assert judged(RelearnTime(), audit=report(own, oracle)) == []
+    assert judged(RelearnTimeLimit(), audit=report(own, oracle)) == []
 
 
 def bench(

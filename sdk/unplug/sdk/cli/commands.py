@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, NamedTuple
 
 import click
 
@@ -14,95 +14,135 @@ from unplug.core import VERSION, MissingExtraError, UnplugError, extra_of, print
 
 from .streams import kept_streams
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": (
+
+class LazyCommand(NamedTuple):
+    """A command that is imported when it is called.
+
+    Args:
+        target: ``"package.module:function"``.
+        line: its help in one line.
+        extra: what it works with, where the base is not enough: named where a package is missing.
+    """
+
+    target: str
+    line: str
+    extra: str | None = None
+
+
+COMMANDS = {
+    "demo": LazyCommand(
         "unplug.sdk.cli.demo:demo",
         "The whole journey on synthetic faces, then an HTML report.",
+        "demo",
     ),
-    "data": ("unplug.sdk.cli.data:data", "Make synthetic faces, describe data, draw a forget set."),
-    "cache": ("unplug.sdk.cli.cache:cache", "Show or delete decoded pictures that are kept."),
-    "condition": (
+    "data": LazyCommand(
+        "unplug.sdk.cli.data:data",
+        "Make synthetic faces, describe data, draw a forget set.",
+        "forget",
+    ),
+    "cache": LazyCommand(
+        "unplug.sdk.cli.cache:cache", "Show or delete decoded pictures that are kept."
+    ),
+    "condition": LazyCommand(
         "unplug.sdk.cli.condition:condition",
         "Draw landmarks, body, depth or edges of pictures.",
+        "conditions",
     ),
-    "train": ("unplug.sdk.cli.train:train", "Train a model."),
-    "adopt": ("unplug.sdk.cli.adopt:adopt", "Make a network of your own work with every command."),
-    "generate": (
+    "train": LazyCommand("unplug.sdk.cli.train:train", "Train a model.", "forget"),
+    "adopt": LazyCommand(
+        "unplug.sdk.cli.adopt:adopt",
+        "Make a network of your own work with every command.",
+        "forget",
+    ),
+    "generate": LazyCommand(
         "unplug.sdk.cli.generate:generate",
         "Draw pictures from a prompt, steered by plugins.",
+        "phone",
     ),
-    "page": ("unplug.sdk.cli.page:page", "Let a browser draw with an exported base."),
-    "forget": ("unplug.sdk.cli.forget:forget", "Unlearn a forget set within a budget."),
-    "head": ("unplug.sdk.cli.head:head", "Let a phone add people and forget them by itself."),
-    "certify": (
+    "page": LazyCommand(
+        "unplug.sdk.cli.page:page", "Let a browser draw with an exported base.", "phone"
+    ),
+    "forget": LazyCommand(
+        "unplug.sdk.cli.forget:forget", "Unlearn a forget set within a budget.", "forget"
+    ),
+    "head": LazyCommand(
+        "unplug.sdk.cli.head:head", "Let a phone add people and forget them by itself.", "forget"
+    ),
+    "certify": LazyCommand(
         "unplug.sdk.cli.certify:certify",
         "Say what a method leaves of one person, from many others like her.",
+        "forget",
     ),
-    "references": (
+    "references": LazyCommand(
         "unplug.sdk.cli.references:references",
         "Train models of person folds once, evidence for later requests.",
+        "forget",
     ),
-    "evaluate": (
+    "evaluate": LazyCommand(
         "unplug.sdk.cli.evaluate:evaluate",
         "Judge age models at age limits, by year and group.",
+        "forget",
     ),
-    "audit": (
+    "audit": LazyCommand(
         "unplug.sdk.cli.audit:audit",
         "Attack a checkpoint or an exported file; compare with retraining.",
+        "forget",
     ),
-    "export": ("unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX."),
-    "parity": ("unplug.sdk.cli.parity:parity", "Compare exported files with their checkpoint."),
-    "run": ("unplug.sdk.cli.run:run", "Run any exported file or checkpoint on pictures or arrays."),
-    "threshold": (
+    "export": LazyCommand(
+        "unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX.", "phone"
+    ),
+    "parity": LazyCommand(
+        "unplug.sdk.cli.parity:parity", "Compare exported files with their checkpoint.", "phone"
+    ),
+    "run": LazyCommand(
+        "unplug.sdk.cli.run:run",
+        "Run any exported file or checkpoint on pictures or arrays.",
+        "run",
+    ),
+    "threshold": LazyCommand(
         "unplug.sdk.cli.threshold:threshold",
         "Find from where on over, under or unsure holds an error limit.",
+        "forget",
     ),
-    "bench": ("unplug.sdk.cli.bench:bench", "Time exported files; compare two reports."),
-    "release": (
+    "bench": LazyCommand(
+        "unplug.sdk.cli.bench:bench", "Time exported files; compare two reports.", "bench"
+    ),
+    "release": LazyCommand(
         "unplug.sdk.cli.release:release",
         "Forget, audit, export, check, time and bundle, or refuse.",
+        "forget",
     ),
-    "bundle": ("unplug.sdk.cli.bundle:bundle", "Sign, verify, compare or pack bundles."),
-    "ledger": (
+    "bundle": LazyCommand("unplug.sdk.cli.bundle:bundle", "Sign, verify, compare or pack bundles."),
+    "ledger": LazyCommand(
         "unplug.sdk.cli.ledger:ledger",
         "Keep requests on record, with deadlines and proofs.",
+        "ledger",
     ),
-    "serve": (
+    "serve": LazyCommand(
         "unplug.serve.command:serve",
         "Take requests over HTTP, release, and answer pictures.",
+        "serve",
     ),
-    "trace": (
+    "trace": LazyCommand(
         "unplug.sdk.cli.trace:trace",
         "Find what still holds a person, or was trained on them.",
+        "forget",
     ),
-    "certificate": (
+    "certificate": LazyCommand(
         "unplug.sdk.cli.certificate:certificate",
         "Certify what was done about a request, or verify that.",
+        "ledger",
     ),
-    "report": ("unplug.sdk.cli.report:report", "Turn JSON reports into one HTML page."),
-    "list": (
+    "report": LazyCommand(
+        "unplug.sdk.cli.report:report", "Turn JSON reports into one HTML page.", "report"
+    ),
+    "list": LazyCommand(
         "unplug.sdk.cli.list:list_",
         "List methods, attacks, targets, precisions, devices, data kinds.",
+        "forget",
     ),
 }
-
-EXTRA = {
-    **dict.fromkeys(("export", "parity", "generate", "page"), "phone"),
-    **dict.fromkeys(("data", "train", "adopt", "forget", "head", "certify"), "forget"),
-    **dict.fromkeys(("references", "evaluate", "audit", "threshold"), "forget"),
-    **dict.fromkeys(("release", "trace", "list"), "forget"),
-    "bench": "bench",
-    "certificate": "ledger",
-    "condition": "conditions",
-    "demo": "demo",
-    "ledger": "ledger",
-    "report": "report",
-    "run": "run",
-    "serve": "serve",
-}
-"""What a command works with, where the base is not enough: named where one of its packages is
-missing.
-"""
+"""In the order of the journey."""
 
 
 class _OneLine(click.ClickException):
@@ -124,7 +164,8 @@ def missing_for(name: str | None, error: ModuleNotFoundError) -> MissingExtraErr
     """The one command that installs what a command of this name lacks; None where no extra of ours
     has it.
     """
-    return extra_of(error, EXTRA.get(name or ""))
+    command = COMMANDS.get(name or "")
+    return extra_of(error, None if command is None else command.extra)
 
 
 @contextlib.contextmanager
@@ -164,7 +205,7 @@ def _one_line(ctx: click.Context | None = None) -> Iterator[None]:
 class LazyGroup(click.Group):
     """Knows names and one-line helps; imports a command when it is called."""
 
-    table: ClassVar = COMMANDS
+    table: ClassVar[Mapping[str, LazyCommand]] = COMMANDS
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Runs all of it over streams that cannot fail."""
@@ -198,7 +239,7 @@ class LazyGroup(click.Group):
         """The command of a name, whose module is imported only now."""
         if name not in self.table:
             return None
-        module, attribute = self.table[name][0].split(":")
+        module, attribute = self.table[name].target.split(":")
         try:
             command: click.Command = getattr(import_module(module), attribute)
         except ModuleNotFoundError as error:
@@ -224,7 +265,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the helps without importing anything."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in self.table.items()])
+            formatter.write_dl([(name, command.line) for name, command in self.table.items()])
 
 
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:

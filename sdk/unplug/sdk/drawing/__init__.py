@@ -1,3 +1,1 @@
-"""Inputs in, outputs out: conditions, diffusion, the loop without torch, and answers of exported
-files.
-"""
+"""Inputs in, outputs out: conditions, diffusion, the loop without torch, answers of exported files."""

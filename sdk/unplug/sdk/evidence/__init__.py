@@ -1,3 +1,1 @@
-"""What was forgotten, in numbers with intervals: attacks, distances to models that never saw it,
-and the statistics under them.
-"""
+"""Numbers with intervals: audits, age assurance, fleets, statistics; lets nothing ship."""

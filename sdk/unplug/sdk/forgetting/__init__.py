@@ -1,3 +1,1 @@
-"""Changes weights so that a model forgets, and judges nothing: methods, designs, and the kinds of
-model that they work on.
-"""
+"""Changes weights so that a model forgets, and judges nothing: kinds of model, methods, designs."""

@@ -1,1 +1,1 @@
-"""Data, faces, and the training that makes a first checkpoint of them."""
+"""Data, faces, and the training that makes a first checkpoint of them: forgets nothing."""

@@ -3,11 +3,9 @@ from .coverage import cover as cover
 from .decided import Decided as Decided
 from .demo import DEMO_RECIPE as DEMO_RECIPE
 from .demo import DEMO_SPEC as DEMO_SPEC
-from .demo import DEMO_TRUNK as DEMO_TRUNK
 from .demo import DemoConfig as DemoConfig
 from .demo import run_demo as run_demo
 from .gates import QUESTIONS as QUESTIONS
-from .gates import GateExplanation as GateExplanation
 from .gates import Gates as Gates
 from .gates import explain_gates as explain_gates
 from .gates import gates_from as gates_from
@@ -19,6 +17,5 @@ from .recording import begin as begin
 from .release_choices import ReleaseChoices as ReleaseChoices
 from .release_config import ReleaseConfig as ReleaseConfig
 from .release_config import asked_gates as asked_gates
-from .stages import PlannedStep as PlannedStep
 from .stages import ReleasePlan as ReleasePlan
 from .stages import plan_release as plan_release

@@ -20,7 +20,7 @@ ENDS = ("release", "answered", "refused", "withdrawn")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Coverage:
+class AnsweredRequests:
     """What a release answers.
 
     Args:
@@ -34,7 +34,7 @@ class Coverage:
 
 def cover(
     ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: Collection[str], model: str
-) -> Coverage:
+) -> AnsweredRequests:
     """The requests that a release answers: each is open, and all whom it names are in the forget
     set.
 
@@ -74,7 +74,7 @@ def cover(
                 f"request {name}", why, "`unplug ledger queue` writes a file for all open requests"
             )
         named |= {sample for one in found for sample in samples[one]}
-    return Coverage(requests=answered, others=len(gone - named))
+    return AnsweredRequests(requests=answered, others=len(gone - named))
 
 
 def answerable(

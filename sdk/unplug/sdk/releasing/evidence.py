@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Result(Generic[T]):
+class StageResult(Generic[T]):
     """A result of a stage as an attribute of the evidence, by its own name; None where there is
     none.
     """
@@ -45,18 +45,20 @@ class ReleaseEvidence:
 
     results: Mapping[str, Any]
 
-    original: ClassVar[Result[Checkpoint]] = Result()
-    certified: ClassVar[Result[Certification | None]] = Result()
-    retrained: ClassVar[Result[Checkpoint | None]] = Result()
-    references: ClassVar[Result[Sequence[Checkpoint] | None]] = Result()
-    unlearned: ClassVar[Result[Checkpoint]] = Result()
-    artifacts: ClassVar[Result[Sequence[Artifact]]] = Result()
-    parity: ClassVar[Result[ParityReport]] = Result()
-    counterparts: ClassVar[Result[tuple[Sequence[Exports], dict[str, str]] | None]] = Result()
-    audit: ClassVar[Result[AuditReport]] = Result()
-    decided: ClassVar[Result[Decided | None]] = Result()
-    evaluation: ClassVar[Result[EvaluationReport | None]] = Result()
-    bench: ClassVar[Result[BenchReport]] = Result()
+    original: ClassVar[StageResult[Checkpoint]] = StageResult()
+    certified: ClassVar[StageResult[Certification | None]] = StageResult()
+    retrained: ClassVar[StageResult[Checkpoint | None]] = StageResult()
+    references: ClassVar[StageResult[Sequence[Checkpoint] | None]] = StageResult()
+    unlearned: ClassVar[StageResult[Checkpoint]] = StageResult()
+    artifacts: ClassVar[StageResult[Sequence[Artifact]]] = StageResult()
+    parity: ClassVar[StageResult[ParityReport]] = StageResult()
+    counterparts: ClassVar[StageResult[tuple[Sequence[Exports], dict[str, str]] | None]] = (
+        StageResult()
+    )
+    audit: ClassVar[StageResult[AuditReport]] = StageResult()
+    decided: ClassVar[StageResult[Decided | None]] = StageResult()
+    evaluation: ClassVar[StageResult[EvaluationReport | None]] = StageResult()
+    bench: ClassVar[StageResult[BenchReport]] = StageResult()
 
     def __getitem__(self, name: str) -> Any:
         return self.results.get(name)

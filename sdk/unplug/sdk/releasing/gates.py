@@ -18,7 +18,13 @@ from .evidence import ReleaseEvidence
 from .gate import Question, Rule
 from .gates_decision import DecisionStays
 from .gates_files import EditKept, FilesAgree, FilesLeakNoMore, FilesRun
-from .gates_forgetting import Equality, ForgetCost, FurtherAttacks, RelearnTime, Unrecognised
+from .gates_forgetting import (
+    Equality,
+    ForgetCostLimit,
+    FurtherAttacks,
+    RelearnTimeLimit,
+    Unrecognised,
+)
 from .gates_use import StillOfUse
 
 
@@ -28,9 +34,9 @@ class Gates(
     Unrecognised,
     FurtherAttacks,
     StillOfUse,
-    RelearnTime,
+    RelearnTimeLimit,
     EditKept,
-    ForgetCost,
+    ForgetCostLimit,
     FilesAgree,
     FilesLeakNoMore,
     DecisionStays,

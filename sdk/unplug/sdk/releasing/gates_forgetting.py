@@ -285,7 +285,7 @@ class FurtherAttacks(Rule):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RelearnTime(Rule):
+class RelearnTimeLimit(Rule):
     """Relearning takes the unlearned model as long as the oracle, by Student's intervals over runs.
 
     Where a run was stopped before it got there no mean is known, and the gate is inconclusive.
@@ -328,7 +328,7 @@ class RelearnTime(Rule):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForgetCost(Rule):
+class ForgetCostLimit(Rule):
     """The forget step is cheap beside a retraining, in sample passes: what is signed holds no
     times.
 

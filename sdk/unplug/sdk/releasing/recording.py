@@ -60,7 +60,7 @@ class Answering:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ReleaseAnswer:
     """``unplug-release-answer/1``: ``.answer.json`` in a work folder.
 
     Args:
@@ -107,7 +107,9 @@ class Recording:
         resumed: whether a run before this one began it.
     """
 
-    def __init__(self, ledger: Ledger, answer: Answer, signing: Signing, *, resumed: bool) -> None:
+    def __init__(
+        self, ledger: Ledger, answer: ReleaseAnswer, signing: Signing, *, resumed: bool
+    ) -> None:
         self.ledger, self.answer, self.signing, self.resumed = ledger, answer, signing, resumed
         self._told = [
             entry for entry in ledger.entries() if entry.facts.get(RELEASE) == answer.release
@@ -244,7 +246,7 @@ def begin(
     signing, ledger, place = _checked(signing), answering.ledger, material.work / FILE
     entries, origin = ledger.entries(), ledger.identity()[0]
     made_from = _made_from(material, signing.publication, origin, answering.requests)
-    known = read_dataclass(Answer, place, ReportError) if place.exists() else None
+    known = read_dataclass(ReleaseAnswer, place, ReportError) if place.exists() else None
     if known is not None and known.made_from == made_from:
         found = Recording(ledger, known, _naming(signing, known.requests), resumed=True)
         if found.ended or found.published(out):
@@ -256,7 +258,7 @@ def begin(
         found = Recording(ledger, known, _naming(signing, known.requests), resumed=True)
     else:
         _check_number(entries, signing.publication)
-        answer = Answer(
+        answer = ReleaseAnswer(
             release=secrets.token_hex(16), made_from=made_from, requests=covered.requests
         )
         if write:

@@ -54,7 +54,7 @@ _AGAIN = "Write it again with this version of unplug, or restore it from a copy"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class ReportFile:
     """One file that was read."""
 
     name: str
@@ -68,7 +68,7 @@ class Inputs:
     journey: None unless asked for.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[ReportFile, ...]
     audits: tuple[AuditReport, ...] = ()
     records: tuple[Record | PluginRecord, ...] = ()
     parities: tuple[ParityReport, ...] = ()
@@ -125,7 +125,7 @@ def collect(paths: Sequence[Path]) -> Inputs:
         found[schema].append(value)
         # Every checkpoint's record has the same file name; its folder says which it is.
         name = "/".join(path.parts[-2:]) if schema in RECORDS else path.name
-        sources.append(Source(name=name, schema=schema, sha256=sha256_file(path)))
+        sources.append(ReportFile(name=name, schema=schema, sha256=sha256_file(path)))
     records = tuple(found.pop(RECORDS[0]) + found.pop(RECORDS[1]))
     audits, parities, benches, cards, faces, releases, certifications, evaluations = map(
         tuple, found.values()

@@ -18,6 +18,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+from .p256 import PublicKey
 from .refused import Refused, Verdict
 from .signed_json import (
     STATEMENT_TYPE,
@@ -31,7 +32,7 @@ from .signed_json import (
     strict_json,
 )
 from .source import SIGNATURE, check_names
-from .trust import PublicKey, Trust
+from .trust import Trust
 from .x509_chain import MAX_CERTIFICATE_BYTES, MAX_CHAIN, check_chain
 
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"

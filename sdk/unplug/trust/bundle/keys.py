@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from unplug.core import InputError, OutputError, read_regular
 
-from .trust import MAX_KEY_BYTES, PublicKey, public_key
+from .p256 import MAX_KEY_BYTES, PublicKey, public_key
 from .x509_chain import key_of, read_certificates
 
 if TYPE_CHECKING:

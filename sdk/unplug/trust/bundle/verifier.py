@@ -12,10 +12,11 @@ from typing import Any
 
 from .envelope import MAX_SIGNATURE_BYTES, SHA256, check_signature, read_envelope, read_statement
 from .manifest import MAX_MANIFEST_BYTES, SCHEMA, Publication
+from .p256 import PublicKey
 from .refused import Refused
 from .signed_json import LARGEST, canonical, strict_json
 from .source import MANIFEST, MAX_FILES, SIGNATURE, BundleSource, check_names, digest, read_whole
-from .trust import PublicKey, Trust
+from .trust import Trust
 
 MAX_NAMED = 1000
 """Bundles that a manifest supersedes or revokes, or requests that it answers."""

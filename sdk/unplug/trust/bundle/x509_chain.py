@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from unplug.core import InputError, read_regular
 
+from .p256 import P256_HEAD, PublicKey
 from .refused import Refused
-from .trust import P256_HEAD, PublicKey
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

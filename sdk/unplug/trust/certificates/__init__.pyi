@@ -1,13 +1,9 @@
 from .answer import draft_answer as draft_answer
-from .certificate import NOT_CLAIMED as NOT_CLAIMED
 from .certificate import Certificate as Certificate
-from .certificate import PlaceLine as PlaceLine
-from .checking import CheckedCertificate as CheckedCertificate
 from .checking import check_certificate as check_certificate
 from .issue import Issued as Issued
 from .issue import issue_certificate as issue_certificate
 from .places import PLACES as PLACES
-from .places import PlaceStanding as PlaceStanding
 from .places import TracedPlace as TracedPlace
 from .places import TraceFile as TraceFile
 from .places import kept_facts as kept_facts

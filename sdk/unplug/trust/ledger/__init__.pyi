@@ -1,5 +1,4 @@
 from .checking import Finding as Finding
-from .checking import LedgerCheck as LedgerCheck
 from .checking import check_ledger as check_ledger
 from .checking import refuse_findings as refuse_findings
 from .entries import RECORDED as RECORDED
@@ -14,7 +13,6 @@ from .ledger import role_sql as role_sql
 from .notes import LedgerSigner as LedgerSigner
 from .notes import Verifier as Verifier
 from .proofs import InclusionProof as InclusionProof
-from .proofs import Proven as Proven
 from .proofs import check_proof as check_proof
 from .proofs import prove_inclusion as prove_inclusion
 from .proofs import read_proof as read_proof

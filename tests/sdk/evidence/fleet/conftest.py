@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.plugins import AGE_EDGES, SIZES, AgePredictor
-from unplug.plugins.age_sizes import Size, Stage
+from unplug.plugins.age_sizes import Bottlenecks, Size
 from unplug.sdk.forgetting.tasks import AgeTask, ClassTask
 from unplug.sdk.forgetting.tasks.classes import ResNet18
 from unplug.sdk.learning.training import ImageSet, Recipe, SampleSet
@@ -30,7 +30,9 @@ def jobs_on_path() -> Iterator[None]:
 
 EDGES = tuple(map(float, AGE_EDGES))
 SHORT = Size(
-    stem=8, stages=(Stage(channels=8, blocks=1, expand=1), Stage(channels=12, blocks=2)), head=32
+    stem=8,
+    stages=(Bottlenecks(channels=8, blocks=1, expand=1), Bottlenecks(channels=12, blocks=2)),
+    head=32,
 )
 """A nano with all its kinds of layer and few of each: float64 convolutions are slow."""
 

@@ -29,7 +29,7 @@ from unplug.sdk.forgetting.unlearning.memory import (
 from unplug.sdk.forgetting.unlearning.methods.acu import ACU
 from unplug.sdk.forgetting.unlearning.methods.finetune import Finetune
 from unplug.sdk.forgetting.unlearning.methods.msg import MSG
-from unplug.sdk.forgetting.unlearning.methods.retrain import Retrain
+from unplug.sdk.forgetting.unlearning.methods.retrain import RetrainFromScratch
 
 from ...conftest import CPU, RECIPE, World
 
@@ -174,7 +174,7 @@ def test_more_needs_more(nano: Footprint) -> None:
     large = replace(RECIPE, batch_size=4096)
     assert estimate_memory(nano, Finetune(batch_size=4), large, SAMPLES).phase == "timing"
     assert estimate_memory(nano, Finetune(batch_size=2), SMALL, 10**4).phase == "measuring"
-    assert estimate_memory(nano, Retrain(), large, SAMPLES).batch_size == 4096
+    assert estimate_memory(nano, RetrainFromScratch(), large, SAMPLES).batch_size == 4096
 
 
 def refusal(method: Any, free: int) -> str:
@@ -210,7 +210,7 @@ def test_the_refusal_names_the_largest_batch_size_that_fits(nano: Footprint) -> 
 
 def test_the_refusal_says_where_nothing_helps() -> None:
     assert "No batch size fits: free some memory" in refusal(Finetune(), 2**20)
-    assert "It has no batch size of its own to lower" in refusal(Retrain(), 2**20)
+    assert "It has no batch size of its own to lower" in refusal(RetrainFromScratch(), 2**20)
     assert [gib(size) for size in (5_583_457_485, 2**30 // 2, 3 * 2**20)] == [
         "5.2 GiB",
         "0.5 GiB",

@@ -24,7 +24,7 @@ from tests.vectors.bundles.recipe import OURS, Recipe, pem, statement, zipped
 
 from unplug.core import UnplugError, peak_rss_bytes
 from unplug.trust.bundle import Trust, open_source, pack_bundle, read_manifest, verify
-from unplug.trust.bundle.trust import public_key
+from unplug.trust.bundle.p256 import public_key
 
 FEW, MANY = 40, 2000
 WHOLE = Recipe().files()

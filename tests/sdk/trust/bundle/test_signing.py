@@ -34,8 +34,8 @@ from unplug.trust.bundle import (
     verify,
     verify_bundle,
 )
+from unplug.trust.bundle.p256 import public_key
 from unplug.trust.bundle.signed_json import canonical, strict_json
-from unplug.trust.bundle.trust import public_key
 
 from ...cli.calls import fail
 from .test_bundle import edit, make_bundle, rewrite
@@ -430,7 +430,7 @@ def test_wrong_keys(
 
 
 def pem_of(der: bytes) -> str:
-    from unplug.trust.bundle.trust import PublicKey
+    from unplug.trust.bundle.p256 import PublicKey
 
     return PublicKey(der=der).pem
 

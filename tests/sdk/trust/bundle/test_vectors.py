@@ -14,7 +14,7 @@ import pytest
 from tests.vectors.bundles.make import corpus
 
 from unplug.trust.bundle import VERDICTS, Refused, Trust, open_source, verify
-from unplug.trust.bundle.trust import public_key
+from unplug.trust.bundle.p256 import public_key
 
 FOLDER = Path(__file__).parents[3] / "vectors" / "bundles"
 CASES = sorted(FOLDER.glob("*.json"))

@@ -30,7 +30,6 @@ from .run_student import train_student as train_student
 from .shipped import OURS as OURS
 from .shipped import USUAL as USUAL
 from .shipped import Sampling as Sampling
-from .shipped import Solver as Solver
 from .shipped import base_name as base_name
 from .shipped import find_lora as find_lora
 from .shipped import find_plugin as find_plugin

@@ -33,4 +33,3 @@ from .shift import decision_shift as decision_shift
 from .shift import people_for as people_for
 from .threshold import FittedThreshold as FittedThreshold
 from .threshold import Limits as Limits
-from .threshold import fit_decision as fit_decision

@@ -184,7 +184,7 @@ class TrainingHook(Protocol):
 METHODS: Registry[Callable[[], Method]] = Registry(
     "method",
     {
-        "retrain": "unplug.sdk.forgetting.unlearning.methods.retrain:Retrain",
+        "retrain": "unplug.sdk.forgetting.unlearning.methods.retrain:RetrainFromScratch",
         "short-retrain": "unplug.sdk.forgetting.unlearning.methods.short_retrain:ShortRetrain",
         "finetune": "unplug.sdk.forgetting.unlearning.methods.finetune:Finetune",
         "cf-k": "unplug.sdk.forgetting.unlearning.methods.cf_k:CFk",

@@ -27,7 +27,6 @@ from .predictions import LossPredictions as LossPredictions
 from .predictions import Predictions as Predictions
 from .predictions import classed as classed
 from .predictions import summarize as summarize
-from .recipe import LOSSES as LOSSES
 from .recipe import Augment as Augment
 from .recipe import Recipe as Recipe
 from .recipe import learning_rate as learning_rate

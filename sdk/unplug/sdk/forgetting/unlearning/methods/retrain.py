@@ -13,7 +13,7 @@ from ..method import ForgetProblem
 
 
 @dataclass(frozen=True, kw_only=True)
-class Retrain:
+class RetrainFromScratch:
     """theta = train(D_r): the original's recipe, from new random weights, on the retain set alone.
 
     Exact by definition, and what every other method is compared with. Costs 1.0 of retraining.

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from unplug.sdk.evidence.assurance import EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport
     from unplug.sdk.forgetting.tasks import Need, StoredTask
-    from unplug.sdk.learning.data import Dataset, Split
+    from unplug.sdk.learning.data import Dataset, OnBad, Split
     from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan
-    from unplug.trust.bundle import Signing
+    from unplug.trust.bundle import Signing, Trust
     from unplug.trust.ledger import Ledger
 
 Place = str | Path
@@ -185,54 +185,65 @@ def unlearn(
 @settled
 def audit(
     models: Sequence[Checkpoint | Artifact | Place],
-    data: Dataset,
-    forget_ids: Sequence[str],
+    data: Dataset | str,
+    forget_ids: Sequence[str] | Path,
     *,
+    on_bad: OnBad = "error",
     original: Checkpoint | Place | None = None,
     retrained: Checkpoint | Place | None = None,
     references: Sequence[Checkpoint | Place] = (),
     train_references: int = 0,
+    fleet: Place | None = None,
     attacks: Sequence[str] | None = None,
+    original_artifacts: Sequence[Artifact | Place] = (),
+    retrained_artifacts: Sequence[Artifact | Place] = (),
     rounding: bool = True,
+    others: str | None = None,
     relearn: bool = False,
     base: str | None = None,
     work: Place | None = None,
     seed: int = 0,
     device: str = "auto",
     show: bool = False,
+    say: Callable[[str], None] | None = None,
 ) -> AuditReport:
     """Attacks models and measures what they still remember of a forget set, beside the original and
     the retrained model.
 
     Args:
         models: checkpoints, exported files or bundles.
-        data: what the original was trained on.
-        forget_ids: training samples or ``subject:NAME``.
+        data: what the original was trained on, or its data spec.
+        forget_ids: training samples or ``subject:NAME``, or the path of a file of them.
+        on_bad: of a data spec: "skip" goes on without pictures that cannot be read.
         original: the model before forgetting; None takes the one in the record of the unlearned
             model.
         retrained: the oracle.
         references: models for RMIA and LiRA that were retrained with other seeds.
         train_references: so many of them are trained here, into `work`; each costs a retraining.
+        fleet: folder of references, of ``unplug references``: each person is ranked among models
+            that never saw her.
         attacks: names; None takes all that can run.
+        original_artifacts, retrained_artifacts: exports of the original and of the oracle in the
+            form of files among `models`; those that are missing are made.
         rounding: measure what export did to the edit, which exports the original alike.
+        others: data spec of other pictures of the same people, which no model saw.
         relearn: measure how soon each model learns the forget set again.
         base: of a plugin: the diffusion base beside it.
         work: folder of the reference models; None takes a temporary one.
+        say: called with a line for each long step.
 
     Raises:
         InputError, DataError, CheckpointError, ArtifactError: models that do not belong to this
             request, or are broken.
     """
     from unplug.sdk.evidence.auditing import AuditConfig, run_audit
-    from unplug.sdk.learning.data import resolve_names
-    from unplug.sdk.learning.training import pick_device
 
     with temporary_folder("unplug-audit-") as folder:
         config = AuditConfig(
             subjects=_paths(models),
             spec=data,
-            on_bad="error",
-            forget_file=resolve_names(forget_ids, data, "forget_ids"),
+            on_bad=on_bad,
+            forget_file=forget_ids,
             original=None if original is None else _path(original),
             retrained=None if retrained is None else _path(retrained),
             references=_paths(references),
@@ -240,11 +251,15 @@ def audit(
             attacks=attacks,
             seed=seed,
             work=Path(work or folder),
+            original_artifacts=_paths(original_artifacts),
+            retrained_artifacts=_paths(retrained_artifacts),
             rounding=rounding,
             relearn=relearn,
             base=base,
+            fleet=None if fleet is None else Path(fleet),
+            others=others,
         )
-        return run_audit(config, pick_device(device), lambda _: None, show)
+        return run_audit(config, _device(device), say or _silent, show)
 
 
 @settled
@@ -303,12 +318,15 @@ def evaluate(
     data: Dataset | str,
     *,
     protocol: str = "fate-aev",
+    on_bad: OnBad = "error",
     part: Literal["test", "validation"] = "test",
     checkpoints: Sequence[Checkpoint | Place] = (),
     splits: Sequence[Place] = (),
     training: Sequence[str] = (),
     limit: float = 0.01,
     challenges: Sequence[float] = (),
+    landmarker: Place | None = None,
+    trust: Trust | None = None,
     seed: int = 0,
     device: str = "auto",
     show: bool = False,
@@ -318,13 +336,18 @@ def evaluate(
 
     Args:
         models: checkpoints, exported files or bundles.
-        data: with ages in years, minors and adults.
+        data: with ages in years, minors and adults; or its data spec.
         protocol: see ``unplug list age-protocols``.
+        on_bad: of a data spec: "skip" counts pictures that cannot be read as failures to process.
         part: of the training's split, where these are its data.
         checkpoints, splits: what says whom exported files learned from.
         training: data specs of the trainings, where their pictures are not where the records say.
         limit: of false positives over minors, that claims are about.
         challenges: T in years of Challenge-T; none takes the protocol's.
+        landmarker: MediaPipe's ``face_landmarker.task``, to say of how many pictures nothing could
+            be said; None looks at none.
+        trust: who may have signed the bundles.
+        device: of checkpoints; exported files run on the CPU.
 
     Raises:
         DataError: data that the numbers cannot be had of.
@@ -332,21 +355,25 @@ def evaluate(
     """
     from unplug.sdk.evidence.assurance import Asking, JudgedModels
     from unplug.sdk.evidence.assurance import evaluate as judged
-    from unplug.sdk.learning.training import pick_device
 
+    paths = _paths(models)
     asked = JudgedModels(
-        models=[_path(item) for item in models],
+        models=paths,
         data=data,
         part=part,
-        checkpoints=[_path(item) for item in checkpoints],
+        checkpoints=_paths(checkpoints),
         splits=[Path(item) for item in splits],
         training=list(training),
+        trust=trust,
+        landmarker=None if landmarker is None else Path(landmarker),
+        on_bad=on_bad,
     )
+    on_torch = any((path / "config.json").is_file() for path in paths)
     return judged(
         asked,
         protocol,
         Asking(limit=limit, challenges=tuple(challenges), seed=seed),
-        device=pick_device(device),
+        device=_device(device) if on_torch else None,
         show=show,
     )
 

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     import torch
     from PIL.Image import Image
 
-    from unplug.export import Artifact, ParityReport
+    from unplug.export import Artifact, Explanation, ParityReport
     from unplug.mobile_bench import BenchReport
     from unplug.plugins import Checkpoint
     from unplug.sdk.drawing.conditions import Steering
     from unplug.sdk.evidence.assurance import EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport
+    from unplug.sdk.exporting import Bar, Exported
     from unplug.sdk.forgetting.tasks import Need, StoredTask
     from unplug.sdk.learning.data import Dataset, OnBad, Split
     from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan
@@ -264,51 +265,41 @@ def audit(
 
 @settled
 def export(
-    checkpoint: Checkpoint | Place,
+    checkpoints: Checkpoint | Place | Sequence[Checkpoint | Place],
     *,
     out: Place,
-    to: Sequence[str] = ("litert", "coreml", "onnx"),
-    precision: Sequence[str] = ("fp32", "fp16"),
-    calibrate: Dataset | None = None,
-    samples: int = 128,
-    nhwc: bool = False,
-    ios: int = 17,
-    workers: int = 2,
-) -> list[Artifact]:
-    """Converts a checkpoint to every target in every precision.
+    show: bool = False,
+    say: Callable[[str], None] | None = None,
+    bar: Bar | None = None,
+    **order: Any,
+) -> Exported:
+    """Converts checkpoints to every target in every precision; a whole base with all its parts, the
+    plugins named beside it, and ``pipeline.json``.
 
     Args:
-        checkpoint: a checkpoint or its folder.
-        out: folder for the files, each with its card.
-        to: targets, see ``unplug list targets``.
-        precision: precisions, see ``unplug list precisions``.
-        calibrate: data that int8 precisions look at; samples that the model forgot are left out.
-        samples: how many of it.
-        nhwc: images with their channels last, as phones have them.
-        ios: the oldest iOS of Core ML files, 17 or 18.
-        workers: targets converted at a time.
+        checkpoints: one or several, or their folders; or a base and plugins for it.
+        out: folder for the files, each with its card; of several checkpoints one in it for each.
+        say: called with warnings, and where samples come from.
+        bar: opens a progress bar with a label.
+        order: fields of `unplug.sdk.exporting.ExportOrder`, say ``to=["onnx"],
+            precision=["fp32"], check=16``.
+
+    Returns:
+        The ``files``, and by model what was found of them.
 
     Raises:
         InputError, MissingExtraError, ConversionError, OutputError: see
             `unplug.export.export_checkpoint`.
     """
-    from unplug.export import export_checkpoint
-    from unplug.sdk.drawing.conditions import real_inputs
+    from unplug.sdk.exporting import ExportOrder, export_models, no_bar
 
-    calibration = (
-        None
-        if calibrate is None
-        else real_inputs(_checkpoint(checkpoint), calibrate, samples, part="retain")
-    )
-    return export_checkpoint(
-        _path(checkpoint),
-        targets=to,
-        precisions=precision,
-        out=Path(out),
-        calibration=calibration,
-        layout="NHWC" if nhwc else "NCHW",
-        ios=ios,
-        workers=workers,
+    several = isinstance(checkpoints, Sequence) and not isinstance(checkpoints, str)
+    return export_models(
+        _paths(checkpoints if several else [checkpoints]),  # type: ignore[list-item]
+        ExportOrder(out=Path(out), **order),
+        show=show,
+        say=say or _silent,
+        bar=bar or no_bar,
     )
 
 
@@ -380,27 +371,64 @@ def evaluate(
 
 @settled
 def check(
-    files: Sequence[Artifact | Place], checkpoint: Checkpoint | Place, *, samples: int = 16
+    files: Sequence[Artifact | Place],
+    checkpoint: Checkpoint | Place,
+    *,
+    runtime: str | None = None,
+    coreml_host: str | None = None,
+    show: bool = False,
+    say: Callable[[str], None] | None = None,
+    **on: Any,
 ) -> ParityReport:
     """Compares exported files with their checkpoint, per named output, on synthetic faces (a
     plugin: their edges).
 
     Args:
-        files: of one model.
+        files: of one model; of a folder, all in it.
         checkpoint: what they were made from.
-        samples: faces to compare on.
+        runtime: what runs the files; None takes that of each one's target.
+        coreml_host: a Mac, ``user@mac``, where Core ML itself runs them.
+        say: told where the samples come from.
+        on: fields of `unplug.sdk.exporting.Comparison`, say ``samples=8``, or ``data`` of the
+            training.
 
     Raises:
         InputError, ArtifactError, CheckpointError: see `unplug.export.measure_parity`.
     """
-    from unplug.export import measure_parity
-    from unplug.sdk.drawing.conditions import example_inputs
+    from unplug.sdk.exporting import Comparison, compare_files
 
-    loaded = _artifacts(files)
-    inputs = (
-        example_inputs(loaded[0].card.model_type, loaded[0].card.iospec, samples) if loaded else {}
+    return compare_files(
+        _artifacts(files),
+        _path(checkpoint),
+        Comparison(**on),
+        runtime=runtime,
+        coreml_host=coreml_host,
+        show=show,
+        say=say or _silent,
     )
-    return measure_parity(loaded, _path(checkpoint), inputs)
+
+
+@settled
+def explain(
+    files: Sequence[Artifact | Place],
+    checkpoint: Checkpoint | Place,
+    *,
+    layers: Place,
+    show: bool = False,
+    **on: Any,
+) -> list[Explanation]:
+    """Walks the layers of exported files beside their checkpoint's, and names the first one out of
+    tolerance.
+
+    Args:
+        files, checkpoint, on: see `check`; the first four samples are taken.
+        layers: folder for a picture and a JSON of each file's layers.
+    """
+    from unplug.sdk.exporting import Comparison, explain_files
+
+    return explain_files(
+        _artifacts(files), _path(checkpoint), Comparison(**on), Path(layers), show=show
+    )
 
 
 @settled
@@ -680,6 +708,13 @@ def _paths(models: Sequence[Checkpoint | Artifact | Place]) -> list[Path]:
 
 
 def _artifacts(files: Sequence[Artifact | Place]) -> list[Artifact]:
-    from unplug.export import load_artifact
+    """Loaded; of a folder, all in it."""
+    from unplug.export import artifacts_at, load_artifact
 
-    return [load_artifact(file) if isinstance(file, str | Path) else file for file in files]
+    found = list[Artifact]()
+    for file in files:
+        if isinstance(file, str | Path):
+            found += map(load_artifact, artifacts_at(Path(file)))
+        else:
+            found.append(file)
+    return found

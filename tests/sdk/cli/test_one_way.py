@@ -13,10 +13,15 @@ import pytest
 from unplug.sdk import journey
 from unplug.sdk.cli.audit import audit
 from unplug.sdk.cli.evaluate import evaluate
+from unplug.sdk.cli.export import export
 from unplug.sdk.cli.forget import forget
+from unplug.sdk.cli.parity import parity
 from unplug.sdk.cli.release import PUBLICATION, release
+from unplug.sdk.exporting import Comparison, ExportOrder
 from unplug.sdk.releasing import ReleaseConfig
 
+EVERY_COMMAND = {"as_json", "seed", "device_name"}
+"""Options of commands whose step draws nothing at random and computes on the CPU alone, too."""
 HELP = {"help", "_click_default_help"}
 EVERYWHERE: dict[str, set[str]] = {
     "data": {"spec"},
@@ -68,6 +73,19 @@ WAYS = [
         words={"card", "out"},
     ),
     Way(
+        command=export,
+        step=journey.export,
+        otherwise={"bar": {"as_json"}},
+        config={"order": ExportOrder},
+    ),
+    Way(
+        command=parity,
+        step=journey.check,
+        otherwise={"data": {"data"}, "task": {"task"}},
+        config={"on": Comparison},
+        words={"explain", "layers", "out"},
+    ),
+    Way(
         command=forget,
         step=journey.unlearn,
         otherwise={"data": {"spec", "on_bad"}, "options": {"pairs"}, "withhold": {"without"}},
@@ -92,7 +110,7 @@ WAYS = [
 def test_every_option_is_an_argument_of_the_journey_and_the_other_way_round(way: Way) -> None:
     made = EVERYWHERE | way.otherwise
     expected = {name for argument in way.arguments() for name in made.get(argument, {argument})}
-    assert way.options() == expected | way.words
+    assert way.options() == expected | way.words | EVERY_COMMAND
 
 
 def test_a_plan_takes_what_a_release_takes() -> None:

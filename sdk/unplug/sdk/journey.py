@@ -9,6 +9,7 @@ switched, and puts it back, see `unplug.core.settled`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -439,16 +440,23 @@ def bench(
     delegates: Sequence[str] = (),
     runtime: str | None = None,
     checkpoint: Checkpoint | Place | None = None,
+    out: Place | None = None,
+    say: Callable[[str], None] | None = None,
+    bar: Bar | None = None,
     **plan: Any,
 ) -> BenchReport:
     """Times exported files side by side: cold starts in random order, parity on every run.
 
     Args:
-        files: exported files.
+        files: exported files; a checkpoint's folder, or the name of what ships, is timed with
+            PyTorch itself.
         on: devices, see ``unplug list devices``.
         delegates: of the runtime; a row for each.
         runtime: what runs the files; None takes that of each one's target.
         checkpoint: whose outputs every run is compared with; None takes the file's own untimed run.
+        out: report to write; the same call goes on where an earlier one was cut off.
+        say: called with a line where a device is waited for, or something is missing.
+        bar: opens a progress bar with a label.
         plan: fields of `unplug.mobile_bench.Plan`, say ``repeats=3, threads=4``.
 
     Raises:
@@ -456,14 +464,54 @@ def bench(
     """
     from unplug.mobile_bench import Plan, bench_artifacts
 
+    asked = [name for name in ("iterations", "repeats") if name in plan]
+    if asked and plan.get("sustain_s") is not None:
+        why = "a sustained run is one cold start of `sustain_s` seconds"
+        raise InputError(f"`{asked[0]}`", why, "Leave it out")
+    timed = Plan(**plan)
     reference = None if checkpoint is None else _path(checkpoint)
-    return bench_artifacts(
-        _artifacts(files),
-        on=on,
-        plan=Plan(**plan),
-        runtime=runtime,
-        delegates=delegates,
-        checkpoint=reference,
+    loaded = [_timed(file) for file in files]
+    journal, say = None if out is None else Path(out), say or _silent
+    with nullcontext() if bar is None else bar("bench") as progress:
+        report = bench_artifacts(
+            loaded,
+            on=on,
+            plan=timed,
+            runtime=runtime,
+            delegates=delegates,
+            checkpoint=reference,
+            journal=journal,
+            progress=progress,
+            say=say,
+        )
+    if journal is not None:
+        _keep(report, journal, [on] if isinstance(on, str) else on, say)
+    return report
+
+
+def _keep(
+    report: BenchReport, out: Path, places: Sequence[str], say: Callable[[str], None]
+) -> None:
+    """Writes a report; what was measured towards it stays where something failed."""
+    from unplug.mobile_bench import journals
+
+    report.save(out)
+    for journal in journals(out, places):
+        if not any(row.status == "failed" for row in report.rows):
+            journal.unlink(missing_ok=True)
+        elif journal.is_file():
+            say(f"{journal} keeps what was measured: the same command goes on with what is missing")
+
+
+def _timed(file: Artifact | Place) -> Artifact:
+    if not isinstance(file, str | Path):
+        return file
+    from unplug.export import checkpoint_artifact, load_artifact
+    from unplug.sdk.drawing.diffusion import shipped_folder
+
+    folder = shipped_folder(str(file))
+    return (
+        checkpoint_artifact(folder) if (folder / "config.json").is_file() else load_artifact(file)
     )
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import click
 import pytest
 
+from unplug.mobile_bench import Plan
 from unplug.sdk import journey
 from unplug.sdk.cli.audit import audit
+from unplug.sdk.cli.bench import run as bench
 from unplug.sdk.cli.evaluate import evaluate
 from unplug.sdk.cli.export import export
 from unplug.sdk.cli.forget import forget
@@ -84,6 +86,13 @@ WAYS = [
         otherwise={"data": {"data"}, "task": {"task"}},
         config={"on": Comparison},
         words={"explain", "layers", "out"},
+    ),
+    Way(
+        command=bench,
+        step=journey.bench,
+        otherwise={"bar": {"as_json"}},
+        config={"plan": Plan},
+        words={"required"},
     ),
     Way(
         command=forget,

@@ -78,34 +78,29 @@ def train(
             `unplug.sdk.forgetting.tasks.train_age`.
     """
     from unplug.sdk.forgetting.tasks import train_age
-    from unplug.sdk.forgetting.unlearning import train_forgettable
-    from unplug.sdk.learning.training import Recipe, pick_device
+    from unplug.sdk.forgetting.unlearning import check_design, train_forgettable
+    from unplug.sdk.learning.training import Recipe
 
+    check_design(forgettable, design, trunk=trunk, trunk_data=trunk_data, edges=recipe.get("edges"))
     chosen = Recipe(**{"image_size": data.size} | recipe)
-    if forgettable is not None:
-        return train_forgettable(
-            forgettable,
-            data,
-            split,
-            chosen,
-            Path(out),
-            trunk=None if trunk is None else _checkpoint(trunk),
-            trunk_data=trunk_data,
-            settings=design,
-            seed=seed,
-            device=pick_device(device),
-            restart=restart,
-            show=show,
-        )
-    return train_age(
+    shared: dict[str, Any] = {
+        "seed": seed,
+        "device": _device(device),
+        "restart": restart,
+        "show": show,
+    }
+    if forgettable is None:
+        return train_age(data, split, chosen, Path(out), **shared)
+    return train_forgettable(
+        forgettable,
         data,
         split,
         chosen,
         Path(out),
-        seed=seed,
-        device=pick_device(device),
-        restart=restart,
-        show=show,
+        trunk=None if trunk is None else _checkpoint(trunk),
+        trunk_data=trunk_data,
+        settings=design,
+        **shared,
     )
 
 

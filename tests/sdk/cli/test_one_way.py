@@ -19,7 +19,9 @@ from unplug.sdk.cli.export import export
 from unplug.sdk.cli.forget import forget
 from unplug.sdk.cli.parity import parity
 from unplug.sdk.cli.release import PUBLICATION, release
+from unplug.sdk.cli.train import age
 from unplug.sdk.exporting import Comparison, ExportOrder
+from unplug.sdk.learning.training import Recipe
 from unplug.sdk.releasing import ReleaseConfig
 
 EVERY_COMMAND = {"as_json", "seed", "device_name"}
@@ -63,6 +65,15 @@ class Way:
 
 
 WAYS = [
+    Way(
+        command=age,
+        step=journey.train,
+        otherwise={
+            "data": {"spec", "on_bad"},
+            "split": {"split_file", "validation", "test"},
+        },
+        config={"recipe": Recipe},
+    ),
     Way(
         command=audit,
         step=journey.audit,

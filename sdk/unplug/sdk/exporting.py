@@ -5,8 +5,8 @@ from.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -257,7 +257,7 @@ def _covered(model: ExportedModel, delegate: str | None) -> ExportedModel:
 
 
 def _export_base(checkpoints: Sequence[Path], order: ExportOrder, say: Say, bar: Bar) -> Exported:
-    from unplug.sdk.drawing.diffusion import find_lora, foreign_loras, load_base, teacher_of_lora
+    from unplug.sdk.drawing.diffusion import find_lora, load_base, teacher_of_lora, tell_foreign
 
     variants = _variants(order.variants)
     slots = order.lora_slots or bool(variants)
@@ -276,20 +276,10 @@ def _export_base(checkpoints: Sequence[Path], order: ExportOrder, say: Say, bar:
             import torch
 
             base = load_base(str(source.folder.resolve()), device=torch.device("cpu"))
-            foreign = tuple(foreign_loras(base, every))
-            say_foreign(foreign, source.name, say)
+            foreign = tuple(tell_foreign(base, every, source.name, say))
             source = _merged(source, base, own, folder) if own else source
         made = _export_parts(source, order, bar)
     return replace(made, loras=tuple(own), foreign_loras=foreign)
-
-
-def say_foreign(loras: Sequence[Path], base: str, say: Say) -> None:
-    """Says of LoRA weights that they were trained on another base, see `foreign_loras`."""
-    for path in loras:
-        say(
-            f"warning: {path} was trained on other weights than those of {base}: pictures may be "
-            "worse"
-        )
 
 
 def _export_parts(source: GeneratorSource, order: ExportOrder, bar: Bar) -> Exported:
@@ -500,9 +490,3 @@ def _explained(
     if found.layers:
         plot_layers(found, folder / f"{artifact.path.name}.png")
     return found
-
-
-@contextmanager
-def no_bar(_label: str) -> Iterator[Progress]:
-    """Shows nothing."""
-    yield lambda _done, _total, _text: None

@@ -8,26 +8,26 @@ switched, and puts it back, see `unplug.core.settled`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unplug.core import InputError, settled, temporary_folder
+from unplug.core import InputError, Progress, settled, temporary_folder
 
 if TYPE_CHECKING:
     import torch
-    from PIL.Image import Image
 
     from unplug.export import Artifact, Explanation, ParityReport
     from unplug.mobile_bench import BenchReport
     from unplug.plugins import Checkpoint
-    from unplug.sdk.drawing.conditions import Steering
     from unplug.sdk.evidence.assurance import EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport
-    from unplug.sdk.exporting import Bar, Exported
+    from unplug.sdk.exporting import Exported
     from unplug.sdk.forgetting.tasks import Need, StoredTask
+    from unplug.sdk.generating import Generated, Steerings
     from unplug.sdk.learning.data import Dataset, OnBad, Split
     from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan
     from unplug.trust.bundle import Signing, Trust
@@ -35,6 +35,14 @@ if TYPE_CHECKING:
 
 Place = str | Path
 """A file or a folder."""
+Bar = Callable[[str], AbstractContextManager[Progress]]
+"""Opens a progress bar with a label."""
+
+
+@contextmanager
+def no_bar(_label: str) -> Iterator[Progress]:
+    """Shows nothing."""
+    yield lambda _done, _total, _text: None
 
 
 @settled
@@ -287,7 +295,7 @@ def export(
         InputError, MissingExtraError, ConversionError, OutputError: see
             `unplug.export.export_checkpoint`.
     """
-    from unplug.sdk.exporting import ExportOrder, export_models, no_bar
+    from unplug.sdk.exporting import ExportOrder, export_models
 
     several = isinstance(checkpoints, Sequence) and not isinstance(checkpoints, str)
     return export_models(
@@ -467,7 +475,7 @@ def bench(
     reference = None if checkpoint is None else _path(checkpoint)
     loaded = [_timed(file) for file in files]
     journal, say = None if out is None else Path(out), say or _silent
-    with nullcontext() if bar is None else bar("bench") as progress:
+    with (bar or no_bar)("bench") as progress:
         report = bench_artifacts(
             loaded,
             on=on,
@@ -646,83 +654,42 @@ def _release_places(
 @settled
 def generate(
     prompt: str,
-    steerings: Sequence[Steering] = (),
+    steerings: Steerings = (),
     *,
-    base: str = "small",
-    negative: str = "",
-    count: int = 1,
-    size: int | None = None,
-    steps: int | None = None,
-    guidance: float | None = None,
-    seed: int = 0,
     device: str = "auto",
-) -> list[Image]:
+    show: bool = False,
+    say: Callable[[str], None] | None = None,
+    bar: Bar | None = None,
+    **order: Any,
+) -> Generated:
     """Draws pictures from a prompt, steered by plugins.
 
     Args:
         prompt: what to draw.
-        steerings: plugins, each with the picture that it follows.
-        base: "small", a diffusers folder, OWNER/NAME on the hub, or a base that was exported whole:
-            plugins are then those that were exported with it, and the noise is the portable one,
-            not torch's.
-        negative: what to steer away from.
-        count: pictures, with seeds `seed`, `seed` + 1, ...
-        size: side in pixels; None takes the base's.
-        steps: of sampling; None takes what the base was made for.
-        guidance: scale of classifier-free guidance; None takes what the base was made for.
+        steerings: plugins, each with the picture that it follows; or what makes them, told of which
+            condition each plugin is.
+        device: of a base on torch; exported files run on the CPU.
+        say: called with what the base does not read of a text.
+        bar: opens a progress bar with a label.
+        order: fields of `unplug.sdk.generating.DrawOrder`, say ``base="small", count=4``.
+
+    Returns:
+        The ``pictures``, and how they were drawn.
 
     Raises:
         InputError, DataError, CheckpointError: see `unplug.sdk.drawing.diffusion.draw_pictures`,
             and of files `unplug.sdk.drawing.device.draw`.
     """
-    from unplug.sdk.drawing.device import is_generator
-    from unplug.sdk.drawing.diffusion import draw_pictures, drawing_dtype, load_base, sampling_of
-    from unplug.sdk.learning.training import pick_device
+    from unplug.sdk.generating import DrawOrder, generate_pictures
 
-    seeds = [seed + index for index in range(count)]
-    if is_generator(Path(base)):
-        if size is not None:
-            raise InputError(
-                f"size {size}",
-                "exported files cannot follow it",
-                "Leave it out, or export another base",
-            )
-        return _from_files(Path(base), prompt, steerings, negative, seeds, steps, guidance)
-    chosen = pick_device(device)
-    loaded = load_base(base, device=chosen, dtype=drawing_dtype(base, chosen))
-    usual = sampling_of(base)
-    pictures, _ = draw_pictures(
-        loaded,
-        [prompt] * count,
+    return generate_pictures(
+        DrawOrder(prompt=prompt, **order),
         steerings,
-        seeds=seeds,
-        size=size,
-        steps=steps or usual.steps,
-        guidance=guidance or usual.guidance,
-        solver=usual.solver,
-        schedule=usual.schedule,
-        negative=negative,
+        device=partial(_device, device),
+        show=show,
+        say=say or _silent,
+        bar=bar or no_bar,
     )
-    return pictures
-
-
-def _from_files(
-    folder: Path,
-    prompt: str,
-    steerings: Sequence[Steering],
-    negative: str,
-    seeds: Sequence[int],
-    steps: int | None,
-    guidance: float | None,
-) -> list[Image]:
-    """Pictures that a base of exported files draws."""
-    from PIL import Image
-
-    from unplug.sdk.drawing.device import Words, draw
-
-    words = Words(prompt=prompt, negative=negative, steps=steps, guidance=guidance)
-    drawn = draw(folder, words, seeds=seeds, steerings=steerings)
-    return [Image.fromarray(image_HWC) for image_HWC in drawn.images]
 
 
 def _checkpoint(model: Checkpoint | Place, like: Checkpoint | None = None) -> Checkpoint:

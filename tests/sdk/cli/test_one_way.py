@@ -17,10 +17,12 @@ from unplug.sdk.cli.bench import run as bench
 from unplug.sdk.cli.evaluate import evaluate
 from unplug.sdk.cli.export import export
 from unplug.sdk.cli.forget import forget
+from unplug.sdk.cli.generate import generate
 from unplug.sdk.cli.parity import parity
 from unplug.sdk.cli.release import PUBLICATION, release
 from unplug.sdk.cli.train import age
 from unplug.sdk.exporting import Comparison, ExportOrder
+from unplug.sdk.generating import DrawOrder
 from unplug.sdk.learning.training import Recipe
 from unplug.sdk.releasing import ReleaseConfig
 
@@ -104,6 +106,25 @@ WAYS = [
         otherwise={"bar": {"as_json"}},
         config={"plan": Plan},
         words={"required"},
+    ),
+    Way(
+        command=generate,
+        step=journey.generate,
+        otherwise={
+            "bar": {"as_json"},
+            "steerings": {
+                "plugins",
+                "conditions",
+                "photos",
+                "crop",
+                "margin",
+                "pairs",
+                "task",
+                "strengths",
+            },
+        },
+        config={"order": DrawOrder},
+        words={"out"},
     ),
     Way(
         command=forget,

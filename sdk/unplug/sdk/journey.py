@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unplug.core import InputError, Progress, settled, temporary_folder
+from unplug.core import Array, InputError, Progress, settled, temporary_folder
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from unplug.export import Artifact, Explanation, ParityReport
     from unplug.mobile_bench import BenchReport
     from unplug.plugins import Checkpoint
+    from unplug.sdk.drawing.inference import Answer
     from unplug.sdk.evidence.assurance import EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport
     from unplug.sdk.exporting import Exported
@@ -649,6 +650,60 @@ def _release_places(
         place.parent / f".{place.name}.release",
         replace(chosen, gates=limits),
     )
+
+
+@settled
+def run(
+    model: Checkpoint | Artifact | Place,
+    inputs: Mapping[str, Array] | Sequence[Place] | Place | int,
+    *,
+    box: str | None = None,
+    landmarker: Place | None = None,
+    margin: float | None = None,
+    align: bool = False,
+    decision: Place | None = None,
+    trust: Trust | None = None,
+) -> Answer:
+    """Runs a model on pictures or arrays and says what comes out.
+
+    Args:
+        model: a checkpoint, an exported file, or a bundle, which is verified first; the first of
+            its files whose runtime is installed is taken.
+        inputs, box, landmarker: see `unplug.sdk.drawing.inference.run`.
+        margin: around the found face; None frames it as UTKFace does.
+        align: with `landmarker`: put the eyes where UTKFace has them, or where a bundle says, which
+            needs no `align`.
+        decision: what ``unplug threshold`` wrote; None takes the one that a bundle carries.
+        trust: who may have signed the bundle.
+
+    Returns:
+        The outputs, and what they mean where that is known.
+
+    Raises:
+        InputError, DataError, ArtifactError, CheckpointError: see
+            `unplug.sdk.drawing.inference.run`.
+    """
+    from unplug.sdk.drawing import inference
+
+    if align and (landmarker is None or box is not None):
+        fix = "Give `landmarker` FILE, and no `box`"
+        raise InputError("`align`", "it needs eyes to go by", fix)
+    path, record, framed = inference.open_bundle(_path(model), trust)
+    record = record if decision is None else inference.read_decision(Path(decision))
+    holds = record is not None and record.fitted_on(inference.model_sha256(path))
+    answer = inference.run(
+        path,
+        inputs,
+        box=box,
+        landmarker=landmarker,
+        frame=inference.Frame() if framed is None and align else framed,
+        decision=record.rule if record is not None and holds else None,
+        **({} if margin is None else {"margin": margin}),
+    )
+    notes = answer.notes
+    if framed is not None and notes:
+        notes = (*notes, "this bundle puts eyes in their place, and nothing found any here")
+    return replace(answer, notes=notes, decision=record, holds=holds)
 
 
 @settled

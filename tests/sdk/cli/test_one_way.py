@@ -20,6 +20,7 @@ from unplug.sdk.cli.forget import forget
 from unplug.sdk.cli.generate import generate
 from unplug.sdk.cli.parity import parity
 from unplug.sdk.cli.release import PUBLICATION, release
+from unplug.sdk.cli.run import run
 from unplug.sdk.cli.train import age
 from unplug.sdk.exporting import Comparison, ExportOrder
 from unplug.sdk.generating import DrawOrder
@@ -125,6 +126,12 @@ WAYS = [
         },
         config={"order": DrawOrder},
         words={"out"},
+    ),
+    Way(
+        command=run,
+        step=journey.run,
+        otherwise={"inputs": {"images", "array", "random"}, "trust": {"trusted"}},
+        words={"outs"},
     ),
     Way(
         command=forget,

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unplug.core import InputError, Progress, temporary_folder, write_json
+from unplug.core import Bar, InputError, temporary_folder, write_json
 from unplug.export import (
     Artifact,
     Coverage,
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
     from unplug.sdk.drawing.diffusion import Sampling
 
 Say = Callable[[str], None]
-Bar = Callable[[str], AbstractContextManager[Progress]]
-"""Opens a progress bar with a label."""
 EXPLAINED = 4
 """Samples that `explain_files` walks through the layers."""
 CALIBRATION = 128

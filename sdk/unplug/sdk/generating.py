@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unplug.core import InputError, Progress, progress
+from unplug.core import Bar, InputError, progress
 from unplug.sdk.drawing.device import Solver, check_text, is_generator
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def generate_pictures(
     device: Callable[[], torch.device],
     show: bool,
     say: Callable[[str], None],
-    bar: Callable[[str], AbstractContextManager[Progress]],
+    bar: Bar,
 ) -> Generated:
     """Draws with a base or with exported files.
 
@@ -239,7 +238,7 @@ def _by_files(
     order: DrawOrder,
     steerings: Steerings,
     say: Callable[[str], None],
-    bar: Callable[[str], AbstractContextManager[Progress]],
+    bar: Bar,
 ) -> Generated:
     """With the files of one target and precision: the device's own loop, without torch."""
     from PIL import Image

@@ -9,17 +9,18 @@ switched, and puts it back, see `unplug.core.settled`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unplug.core import Array, InputError, Progress, settled, temporary_folder
+from unplug.core import InputError, settled, temporary_folder
 
 if TYPE_CHECKING:
     import torch
 
+    from unplug.core import Array, Bar, Progress
     from unplug.export import Artifact, Explanation, ParityReport
     from unplug.mobile_bench import BenchReport
     from unplug.plugins import Checkpoint
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 Place = str | Path
 """A file or a folder."""
-Bar = Callable[[str], AbstractContextManager[Progress]]
-"""Opens a progress bar with a label."""
 
 
 @contextmanager

@@ -128,8 +128,8 @@ def age(
     consented = None if trunk_data is None else read(trunk_data)
     split = _split(dataset, split_file, seed=common.seed, validation=validation, test=test)
     common.say(
-        f"training {asked.size} at {asked.image_size} px on {len(split.retain)} of "
-        f"{len(dataset)} samples"
+        f"training {asked.size} at {asked.image_size} px on {len(split.retain)} "
+        f"of {len(dataset)} samples"
     )
     done = journey.train(
         dataset,

@@ -72,6 +72,7 @@ from .names import padded_name as padded_name
 from .names import person_named as person_named
 from .names import spoilt_name as spoilt_name
 from .processes import DEFAULT_TIMEOUT_SECONDS as DEFAULT_TIMEOUT_SECONDS
+from .processes import Bar as Bar
 from .processes import Child as Child
 from .processes import Progress as Progress
 from .processes import Reply as Reply

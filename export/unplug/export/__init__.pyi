@@ -12,6 +12,7 @@ from .checkpoint import checkpoint_artifact as checkpoint_artifact
 from .checkpoint import reference_outputs as reference_outputs
 from .code_change import CodeChange as CodeChange
 from .convert import count_work as count_work
+from .delegates import Coverage as Coverage
 from .delegates import coverage as coverage
 from .exporter import export_checkpoint as export_checkpoint
 from .exporter import plan_pairs as plan_pairs

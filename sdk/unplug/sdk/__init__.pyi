@@ -26,17 +26,20 @@ from unplug.trust.bundle import verify_bundle as verify_bundle
 
 from .drawing.conditions import Steering as Steering
 from .drawing.inference import Answer as Answer
-from .drawing.inference import run as run
 from .evidence.assurance import EvaluationReport as EvaluationReport
 from .evidence.auditing import AuditReport as AuditReport
+from .exporting import Exported as Exported
+from .generating import Generated as Generated
 from .journey import audit as audit
 from .journey import bench as bench
 from .journey import check as check
 from .journey import evaluate as evaluate
+from .journey import explain as explain
 from .journey import export as export
 from .journey import generate as generate
 from .journey import plan_release as plan_release
 from .journey import release as release
+from .journey import run as run
 from .journey import train as train
 from .journey import unlearn as unlearn
 from .learning.data import Dataset as Dataset

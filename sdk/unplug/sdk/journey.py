@@ -8,8 +8,10 @@ switched, and puts it back, see `unplug.core.settled`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,22 +19,30 @@ from unplug.core import InputError, settled, temporary_folder
 
 if TYPE_CHECKING:
     import torch
-    from PIL.Image import Image
 
-    from unplug.export import Artifact, ParityReport
+    from unplug.core import Array, Bar, Progress
+    from unplug.export import Artifact, Explanation, ParityReport
     from unplug.mobile_bench import BenchReport
     from unplug.plugins import Checkpoint
-    from unplug.sdk.drawing.conditions import Steering
+    from unplug.sdk.drawing.inference import Answer
     from unplug.sdk.evidence.assurance import EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport
+    from unplug.sdk.exporting import Exported
     from unplug.sdk.forgetting.tasks import Need, StoredTask
-    from unplug.sdk.learning.data import Dataset, Split
+    from unplug.sdk.generating import Generated, Steerings
+    from unplug.sdk.learning.data import Dataset, OnBad, Split
     from unplug.sdk.releasing import Answering, Release, ReleaseConfig, ReleasePlan
-    from unplug.trust.bundle import Signing
+    from unplug.trust.bundle import Signing, Trust
     from unplug.trust.ledger import Ledger
 
 Place = str | Path
 """A file or a folder."""
+
+
+@contextmanager
+def no_bar(_label: str) -> Iterator[Progress]:
+    """Shows nothing."""
+    yield lambda _done, _total, _text: None
 
 
 @settled
@@ -76,34 +86,29 @@ def train(
             `unplug.sdk.forgetting.tasks.train_age`.
     """
     from unplug.sdk.forgetting.tasks import train_age
-    from unplug.sdk.forgetting.unlearning import train_forgettable
-    from unplug.sdk.learning.training import Recipe, pick_device
+    from unplug.sdk.forgetting.unlearning import check_design, train_forgettable
+    from unplug.sdk.learning.training import Recipe
 
+    check_design(forgettable, design, trunk=trunk, trunk_data=trunk_data, edges=recipe.get("edges"))
     chosen = Recipe(**{"image_size": data.size} | recipe)
-    if forgettable is not None:
-        return train_forgettable(
-            forgettable,
-            data,
-            split,
-            chosen,
-            Path(out),
-            trunk=None if trunk is None else _checkpoint(trunk),
-            trunk_data=trunk_data,
-            settings=design,
-            seed=seed,
-            device=pick_device(device),
-            restart=restart,
-            show=show,
-        )
-    return train_age(
+    shared: dict[str, Any] = {
+        "seed": seed,
+        "device": _device(device),
+        "restart": restart,
+        "show": show,
+    }
+    if forgettable is None:
+        return train_age(data, split, chosen, Path(out), **shared)
+    return train_forgettable(
+        forgettable,
         data,
         split,
         chosen,
         Path(out),
-        seed=seed,
-        device=pick_device(device),
-        restart=restart,
-        show=show,
+        trunk=None if trunk is None else _checkpoint(trunk),
+        trunk_data=trunk_data,
+        settings=design,
+        **shared,
     )
 
 
@@ -185,54 +190,65 @@ def unlearn(
 @settled
 def audit(
     models: Sequence[Checkpoint | Artifact | Place],
-    data: Dataset,
-    forget_ids: Sequence[str],
+    data: Dataset | str,
+    forget_ids: Sequence[str] | Path,
     *,
+    on_bad: OnBad = "error",
     original: Checkpoint | Place | None = None,
     retrained: Checkpoint | Place | None = None,
     references: Sequence[Checkpoint | Place] = (),
     train_references: int = 0,
+    fleet: Place | None = None,
     attacks: Sequence[str] | None = None,
+    original_artifacts: Sequence[Artifact | Place] = (),
+    retrained_artifacts: Sequence[Artifact | Place] = (),
     rounding: bool = True,
+    others: str | None = None,
     relearn: bool = False,
     base: str | None = None,
     work: Place | None = None,
     seed: int = 0,
     device: str = "auto",
     show: bool = False,
+    say: Callable[[str], None] | None = None,
 ) -> AuditReport:
     """Attacks models and measures what they still remember of a forget set, beside the original and
     the retrained model.
 
     Args:
         models: checkpoints, exported files or bundles.
-        data: what the original was trained on.
-        forget_ids: training samples or ``subject:NAME``.
+        data: what the original was trained on, or its data spec.
+        forget_ids: training samples or ``subject:NAME``, or the path of a file of them.
+        on_bad: of a data spec: "skip" goes on without pictures that cannot be read.
         original: the model before forgetting; None takes the one in the record of the unlearned
             model.
         retrained: the oracle.
         references: models for RMIA and LiRA that were retrained with other seeds.
         train_references: so many of them are trained here, into `work`; each costs a retraining.
+        fleet: folder of references, of ``unplug references``: each person is ranked among models
+            that never saw her.
         attacks: names; None takes all that can run.
+        original_artifacts, retrained_artifacts: exports of the original and of the oracle in the
+            form of files among `models`; those that are missing are made.
         rounding: measure what export did to the edit, which exports the original alike.
+        others: data spec of other pictures of the same people, which no model saw.
         relearn: measure how soon each model learns the forget set again.
         base: of a plugin: the diffusion base beside it.
         work: folder of the reference models; None takes a temporary one.
+        say: called with a line for each long step.
 
     Raises:
         InputError, DataError, CheckpointError, ArtifactError: models that do not belong to this
             request, or are broken.
     """
     from unplug.sdk.evidence.auditing import AuditConfig, run_audit
-    from unplug.sdk.learning.data import resolve_names
-    from unplug.sdk.learning.training import pick_device
 
     with temporary_folder("unplug-audit-") as folder:
         config = AuditConfig(
             subjects=_paths(models),
             spec=data,
-            on_bad="error",
-            forget_file=resolve_names(forget_ids, data, "forget_ids"),
+            on_bad=on_bad,
+            forget_file=forget_ids,
             original=None if original is None else _path(original),
             retrained=None if retrained is None else _path(retrained),
             references=_paths(references),
@@ -240,60 +256,54 @@ def audit(
             attacks=attacks,
             seed=seed,
             work=Path(work or folder),
+            original_artifacts=_paths(original_artifacts),
+            retrained_artifacts=_paths(retrained_artifacts),
             rounding=rounding,
             relearn=relearn,
             base=base,
+            fleet=None if fleet is None else Path(fleet),
+            others=others,
         )
-        return run_audit(config, pick_device(device), lambda _: None, show)
+        return run_audit(config, _device(device), say or _silent, show)
 
 
 @settled
 def export(
-    checkpoint: Checkpoint | Place,
+    checkpoints: Checkpoint | Place | Sequence[Checkpoint | Place],
     *,
     out: Place,
-    to: Sequence[str] = ("litert", "coreml", "onnx"),
-    precision: Sequence[str] = ("fp32", "fp16"),
-    calibrate: Dataset | None = None,
-    samples: int = 128,
-    nhwc: bool = False,
-    ios: int = 17,
-    workers: int = 2,
-) -> list[Artifact]:
-    """Converts a checkpoint to every target in every precision.
+    show: bool = False,
+    say: Callable[[str], None] | None = None,
+    bar: Bar | None = None,
+    **order: Any,
+) -> Exported:
+    """Converts checkpoints to every target in every precision; a whole base with all its parts, the
+    plugins named beside it, and ``pipeline.json``.
 
     Args:
-        checkpoint: a checkpoint or its folder.
-        out: folder for the files, each with its card.
-        to: targets, see ``unplug list targets``.
-        precision: precisions, see ``unplug list precisions``.
-        calibrate: data that int8 precisions look at; samples that the model forgot are left out.
-        samples: how many of it.
-        nhwc: images with their channels last, as phones have them.
-        ios: the oldest iOS of Core ML files, 17 or 18.
-        workers: targets converted at a time.
+        checkpoints: one or several, or their folders; or a base and plugins for it.
+        out: folder for the files, each with its card; of several checkpoints one in it for each.
+        say: called with warnings, and where samples come from.
+        bar: opens a progress bar with a label.
+        order: fields of `unplug.sdk.exporting.ExportOrder`, say ``to=["onnx"],
+            precision=["fp32"], check=16``.
+
+    Returns:
+        The ``files``, and by model what was found of them.
 
     Raises:
         InputError, MissingExtraError, ConversionError, OutputError: see
             `unplug.export.export_checkpoint`.
     """
-    from unplug.export import export_checkpoint
-    from unplug.sdk.drawing.conditions import real_inputs
+    from unplug.sdk.exporting import ExportOrder, export_models
 
-    calibration = (
-        None
-        if calibrate is None
-        else real_inputs(_checkpoint(checkpoint), calibrate, samples, part="retain")
-    )
-    return export_checkpoint(
-        _path(checkpoint),
-        targets=to,
-        precisions=precision,
-        out=Path(out),
-        calibration=calibration,
-        layout="NHWC" if nhwc else "NCHW",
-        ios=ios,
-        workers=workers,
+    several = isinstance(checkpoints, Sequence) and not isinstance(checkpoints, str)
+    return export_models(
+        _paths(checkpoints if several else [checkpoints]),  # type: ignore[list-item]
+        ExportOrder(out=Path(out), **order),
+        show=show,
+        say=say or _silent,
+        bar=bar or no_bar,
     )
 
 
@@ -303,12 +313,15 @@ def evaluate(
     data: Dataset | str,
     *,
     protocol: str = "fate-aev",
+    on_bad: OnBad = "error",
     part: Literal["test", "validation"] = "test",
     checkpoints: Sequence[Checkpoint | Place] = (),
     splits: Sequence[Place] = (),
     training: Sequence[str] = (),
     limit: float = 0.01,
     challenges: Sequence[float] = (),
+    landmarker: Place | None = None,
+    trust: Trust | None = None,
     seed: int = 0,
     device: str = "auto",
     show: bool = False,
@@ -318,13 +331,18 @@ def evaluate(
 
     Args:
         models: checkpoints, exported files or bundles.
-        data: with ages in years, minors and adults.
+        data: with ages in years, minors and adults; or its data spec.
         protocol: see ``unplug list age-protocols``.
+        on_bad: of a data spec: "skip" counts pictures that cannot be read as failures to process.
         part: of the training's split, where these are its data.
         checkpoints, splits: what says whom exported files learned from.
         training: data specs of the trainings, where their pictures are not where the records say.
         limit: of false positives over minors, that claims are about.
         challenges: T in years of Challenge-T; none takes the protocol's.
+        landmarker: MediaPipe's ``face_landmarker.task``, to say of how many pictures nothing could
+            be said; None looks at none.
+        trust: who may have signed the bundles.
+        device: of checkpoints; exported files run on the CPU.
 
     Raises:
         DataError: data that the numbers cannot be had of.
@@ -332,48 +350,89 @@ def evaluate(
     """
     from unplug.sdk.evidence.assurance import Asking, JudgedModels
     from unplug.sdk.evidence.assurance import evaluate as judged
-    from unplug.sdk.learning.training import pick_device
 
+    paths = _paths(models)
     asked = JudgedModels(
-        models=[_path(item) for item in models],
+        models=paths,
         data=data,
         part=part,
-        checkpoints=[_path(item) for item in checkpoints],
+        checkpoints=_paths(checkpoints),
         splits=[Path(item) for item in splits],
         training=list(training),
+        trust=trust,
+        landmarker=None if landmarker is None else Path(landmarker),
+        on_bad=on_bad,
     )
+    on_torch = any((path / "config.json").is_file() for path in paths)
     return judged(
         asked,
         protocol,
         Asking(limit=limit, challenges=tuple(challenges), seed=seed),
-        device=pick_device(device),
+        device=_device(device) if on_torch else None,
         show=show,
     )
 
 
 @settled
 def check(
-    files: Sequence[Artifact | Place], checkpoint: Checkpoint | Place, *, samples: int = 16
+    files: Sequence[Artifact | Place],
+    checkpoint: Checkpoint | Place,
+    *,
+    runtime: str | None = None,
+    coreml_host: str | None = None,
+    show: bool = False,
+    say: Callable[[str], None] | None = None,
+    **on: Any,
 ) -> ParityReport:
     """Compares exported files with their checkpoint, per named output, on synthetic faces (a
     plugin: their edges).
 
     Args:
-        files: of one model.
+        files: of one model; of a folder, all in it.
         checkpoint: what they were made from.
-        samples: faces to compare on.
+        runtime: what runs the files; None takes that of each one's target.
+        coreml_host: a Mac, ``user@mac``, where Core ML itself runs them.
+        say: told where the samples come from.
+        on: fields of `unplug.sdk.exporting.Comparison`, say ``samples=8``, or ``data`` of the
+            training.
 
     Raises:
         InputError, ArtifactError, CheckpointError: see `unplug.export.measure_parity`.
     """
-    from unplug.export import measure_parity
-    from unplug.sdk.drawing.conditions import example_inputs
+    from unplug.sdk.exporting import Comparison, compare_files
 
-    loaded = _artifacts(files)
-    inputs = (
-        example_inputs(loaded[0].card.model_type, loaded[0].card.iospec, samples) if loaded else {}
+    return compare_files(
+        _artifacts(files),
+        _path(checkpoint),
+        Comparison(**on),
+        runtime=runtime,
+        coreml_host=coreml_host,
+        show=show,
+        say=say or _silent,
     )
-    return measure_parity(loaded, _path(checkpoint), inputs)
+
+
+@settled
+def explain(
+    files: Sequence[Artifact | Place],
+    checkpoint: Checkpoint | Place,
+    *,
+    layers: Place,
+    show: bool = False,
+    **on: Any,
+) -> list[Explanation]:
+    """Walks the layers of exported files beside their checkpoint's, and names the first one out of
+    tolerance.
+
+    Args:
+        files, checkpoint, on: see `check`; the first four samples are taken.
+        layers: folder for a picture and a JSON of each file's layers.
+    """
+    from unplug.sdk.exporting import Comparison, explain_files
+
+    return explain_files(
+        _artifacts(files), _path(checkpoint), Comparison(**on), Path(layers), show=show
+    )
 
 
 @settled
@@ -384,16 +443,23 @@ def bench(
     delegates: Sequence[str] = (),
     runtime: str | None = None,
     checkpoint: Checkpoint | Place | None = None,
+    out: Place | None = None,
+    say: Callable[[str], None] | None = None,
+    bar: Bar | None = None,
     **plan: Any,
 ) -> BenchReport:
     """Times exported files side by side: cold starts in random order, parity on every run.
 
     Args:
-        files: exported files.
+        files: exported files; a checkpoint's folder, or the name of what ships, is timed with
+            PyTorch itself.
         on: devices, see ``unplug list devices``.
         delegates: of the runtime; a row for each.
         runtime: what runs the files; None takes that of each one's target.
         checkpoint: whose outputs every run is compared with; None takes the file's own untimed run.
+        out: report to write; the same call goes on where an earlier one was cut off.
+        say: called with a line where a device is waited for, or something is missing.
+        bar: opens a progress bar with a label.
         plan: fields of `unplug.mobile_bench.Plan`, say ``repeats=3, threads=4``.
 
     Raises:
@@ -401,14 +467,54 @@ def bench(
     """
     from unplug.mobile_bench import Plan, bench_artifacts
 
+    asked = [name for name in ("iterations", "repeats") if name in plan]
+    if asked and plan.get("sustain_s") is not None:
+        why = "a sustained run is one cold start of `sustain_s` seconds"
+        raise InputError(f"`{asked[0]}`", why, "Leave it out")
+    timed = Plan(**plan)
     reference = None if checkpoint is None else _path(checkpoint)
-    return bench_artifacts(
-        _artifacts(files),
-        on=on,
-        plan=Plan(**plan),
-        runtime=runtime,
-        delegates=delegates,
-        checkpoint=reference,
+    loaded = [_timed(file) for file in files]
+    journal, say = None if out is None else Path(out), say or _silent
+    with (bar or no_bar)("bench") as progress:
+        report = bench_artifacts(
+            loaded,
+            on=on,
+            plan=timed,
+            runtime=runtime,
+            delegates=delegates,
+            checkpoint=reference,
+            journal=journal,
+            progress=progress,
+            say=say,
+        )
+    if journal is not None:
+        _keep(report, journal, [on] if isinstance(on, str) else on, say)
+    return report
+
+
+def _keep(
+    report: BenchReport, out: Path, places: Sequence[str], say: Callable[[str], None]
+) -> None:
+    """Writes a report; what was measured towards it stays where something failed."""
+    from unplug.mobile_bench import journals
+
+    report.save(out)
+    for journal in journals(out, places):
+        if not any(row.status == "failed" for row in report.rows):
+            journal.unlink(missing_ok=True)
+        elif journal.is_file():
+            say(f"{journal} keeps what was measured: the same command goes on with what is missing")
+
+
+def _timed(file: Artifact | Place) -> Artifact:
+    if not isinstance(file, str | Path):
+        return file
+    from unplug.export import checkpoint_artifact, load_artifact
+    from unplug.sdk.drawing.diffusion import shipped_folder
+
+    folder = shipped_folder(str(file))
+    return (
+        checkpoint_artifact(folder) if (folder / "config.json").is_file() else load_artifact(file)
     )
 
 
@@ -546,85 +652,98 @@ def _release_places(
 
 
 @settled
+def run(
+    model: Checkpoint | Artifact | Place,
+    inputs: Mapping[str, Array] | Sequence[Place] | Place | int,
+    *,
+    box: str | None = None,
+    landmarker: Place | None = None,
+    margin: float | None = None,
+    align: bool = False,
+    decision: Place | None = None,
+    trust: Trust | None = None,
+) -> Answer:
+    """Runs a model on pictures or arrays and says what comes out.
+
+    Args:
+        model: a checkpoint, an exported file, or a bundle, which is verified first; the first of
+            its files whose runtime is installed is taken.
+        inputs, box, landmarker: see `unplug.sdk.drawing.inference.run`.
+        margin: around the found face; None frames it as UTKFace does.
+        align: with `landmarker`: put the eyes where UTKFace has them, or where a bundle says, which
+            needs no `align`.
+        decision: what ``unplug threshold`` wrote; None takes the one that a bundle carries.
+        trust: who may have signed the bundle.
+
+    Returns:
+        The outputs, and what they mean where that is known.
+
+    Raises:
+        InputError, DataError, ArtifactError, CheckpointError: see
+            `unplug.sdk.drawing.inference.run`.
+    """
+    from unplug.sdk.drawing import inference
+
+    if align and (landmarker is None or box is not None):
+        fix = "Give `landmarker` FILE, and no `box`"
+        raise InputError("`align`", "it needs eyes to go by", fix)
+    path, record, framed = inference.open_bundle(_path(model), trust)
+    record = record if decision is None else inference.read_decision(Path(decision))
+    holds = record is not None and record.fitted_on(inference.model_sha256(path))
+    answer = inference.run(
+        path,
+        inputs,
+        box=box,
+        landmarker=landmarker,
+        frame=inference.Frame() if framed is None and align else framed,
+        decision=record.rule if record is not None and holds else None,
+        **({} if margin is None else {"margin": margin}),
+    )
+    notes = answer.notes
+    if framed is not None and notes:
+        notes = (*notes, "this bundle puts eyes in their place, and nothing found any here")
+    return replace(answer, notes=notes, decision=record, holds=holds)
+
+
+@settled
 def generate(
     prompt: str,
-    steerings: Sequence[Steering] = (),
+    steerings: Steerings = (),
     *,
-    base: str = "small",
-    negative: str = "",
-    count: int = 1,
-    size: int | None = None,
-    steps: int | None = None,
-    guidance: float | None = None,
-    seed: int = 0,
     device: str = "auto",
-) -> list[Image]:
+    show: bool = False,
+    say: Callable[[str], None] | None = None,
+    bar: Bar | None = None,
+    **order: Any,
+) -> Generated:
     """Draws pictures from a prompt, steered by plugins.
 
     Args:
         prompt: what to draw.
-        steerings: plugins, each with the picture that it follows.
-        base: "small", a diffusers folder, OWNER/NAME on the hub, or a base that was exported whole:
-            plugins are then those that were exported with it, and the noise is the portable one,
-            not torch's.
-        negative: what to steer away from.
-        count: pictures, with seeds `seed`, `seed` + 1, ...
-        size: side in pixels; None takes the base's.
-        steps: of sampling; None takes what the base was made for.
-        guidance: scale of classifier-free guidance; None takes what the base was made for.
+        steerings: plugins, each with the picture that it follows; or what makes them, told of which
+            condition each plugin is.
+        device: of a base on torch; exported files run on the CPU.
+        say: called with what the base does not read of a text.
+        bar: opens a progress bar with a label.
+        order: fields of `unplug.sdk.generating.DrawOrder`, say ``base="small", count=4``.
+
+    Returns:
+        The ``pictures``, and how they were drawn.
 
     Raises:
         InputError, DataError, CheckpointError: see `unplug.sdk.drawing.diffusion.draw_pictures`,
             and of files `unplug.sdk.drawing.device.draw`.
     """
-    from unplug.sdk.drawing.device import is_generator
-    from unplug.sdk.drawing.diffusion import draw_pictures, drawing_dtype, load_base, sampling_of
-    from unplug.sdk.learning.training import pick_device
+    from unplug.sdk.generating import DrawOrder, generate_pictures
 
-    seeds = [seed + index for index in range(count)]
-    if is_generator(Path(base)):
-        if size is not None:
-            raise InputError(
-                f"size {size}",
-                "exported files cannot follow it",
-                "Leave it out, or export another base",
-            )
-        return _from_files(Path(base), prompt, steerings, negative, seeds, steps, guidance)
-    chosen = pick_device(device)
-    loaded = load_base(base, device=chosen, dtype=drawing_dtype(base, chosen))
-    usual = sampling_of(base)
-    pictures, _ = draw_pictures(
-        loaded,
-        [prompt] * count,
+    return generate_pictures(
+        DrawOrder(prompt=prompt, **order),
         steerings,
-        seeds=seeds,
-        size=size,
-        steps=steps or usual.steps,
-        guidance=guidance or usual.guidance,
-        solver=usual.solver,
-        schedule=usual.schedule,
-        negative=negative,
+        device=partial(_device, device),
+        show=show,
+        say=say or _silent,
+        bar=bar or no_bar,
     )
-    return pictures
-
-
-def _from_files(
-    folder: Path,
-    prompt: str,
-    steerings: Sequence[Steering],
-    negative: str,
-    seeds: Sequence[int],
-    steps: int | None,
-    guidance: float | None,
-) -> list[Image]:
-    """Pictures that a base of exported files draws."""
-    from PIL import Image
-
-    from unplug.sdk.drawing.device import Words, draw
-
-    words = Words(prompt=prompt, negative=negative, steps=steps, guidance=guidance)
-    drawn = draw(folder, words, seeds=seeds, steerings=steerings)
-    return [Image.fromarray(image_HWC) for image_HWC in drawn.images]
 
 
 def _checkpoint(model: Checkpoint | Place, like: Checkpoint | None = None) -> Checkpoint:
@@ -653,6 +772,13 @@ def _paths(models: Sequence[Checkpoint | Artifact | Place]) -> list[Path]:
 
 
 def _artifacts(files: Sequence[Artifact | Place]) -> list[Artifact]:
-    from unplug.export import load_artifact
+    """Loaded; of a folder, all in it."""
+    from unplug.export import artifacts_at, load_artifact
 
-    return [load_artifact(file) if isinstance(file, str | Path) else file for file in files]
+    found: list[Artifact] = []
+    for file in files:
+        if isinstance(file, str | Path):
+            found += map(load_artifact, artifacts_at(Path(file)))
+        else:
+            found.append(file)
+    return found

@@ -19,7 +19,6 @@ from PIL import Image
 from tests.exported import EVERYWHERE
 from torch import nn
 
-import unplug.export
 from unplug.core import call_in_child
 from unplug.export import TARGETS, ParityReport, measure_parity, plan_pairs
 from unplug.export.precisions import ON_REQUEST
@@ -85,7 +84,7 @@ def test_out_of_tolerance_is_exit_1(
             report, rows=tuple(replace(row, status="fail", reason="planted") for row in report.rows)
         )
 
-    monkeypatch.setattr(unplug.export, "measure_parity", strict)
+    monkeypatch.setattr("unplug.sdk.exporting.measure_parity", strict)
     call = (
         "export",
         world.original.path,

@@ -1,66 +1,13 @@
-"""Options of `unplug release` are the arguments of the journey's release, and errors from below
-name them by their flags.
-"""
+"""Errors from below `unplug release` name its options by their flags."""
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import fields
 from pathlib import Path
 
-import click
 import pytest
 from tests.sdk.conftest import World
 
-from unplug.sdk import journey
-from unplug.sdk.cli.release import release
-from unplug.sdk.releasing import ReleaseConfig
-
 from .calls import fail
-
-SAID_OTHERWISE = {
-    "original": {"checkpoint"},
-    "data": {"spec", "on_bad"},
-    "forget_ids": {"forget_file"},
-    "signing": {
-        "signing",
-        "public",
-        "chain",
-        "product",
-        "number",
-        "expires",
-        "supersedes",
-        "revokes",
-        "answers",
-    },
-    "answering": {"requests", "all_open"},
-    "ledger": {"where", "timezone"},
-    "overrides": {"overrides", "reasons"},
-    "device": {"device_name"},
-    "task": set[str](),
-    "say": set[str](),
-    "show": {"as_json"},
-}
-"""Arguments of the journey that are objects, and the options from which the command makes them."""
-HELP = {"help", "_click_default_help"}
-OF_THE_COMMAND = {"dry_run", "hourly", "explain"}
-"""Which function is called, and what is printed of its result."""
-
-
-def test_every_option_is_an_argument_of_the_journey_and_the_other_way_round() -> None:
-    named = set(inspect.signature(journey.release).parameters) - {"config"}
-    arguments = named | {item.name for item in fields(ReleaseConfig)}
-    expected = {name for argument in arguments for name in SAID_OTHERWISE.get(argument, {argument})}
-    context = click.Context(release, info_name="release")
-    options = {option.name for option in release.get_params(context)} - HELP
-    assert options - OF_THE_COMMAND == expected and options >= OF_THE_COMMAND
-
-
-def test_a_plan_takes_what_a_release_takes() -> None:
-    plan, walk = (
-        inspect.signature(item).parameters for item in (journey.plan_release, journey.release)
-    )
-    assert set(walk) - set(plan) == {"restart"} and set(plan) <= set(walk)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from unplug.core import InputError, MissingExtraError
 from unplug.export import RUNTIMES, Artifact
 from unplug.mobile_bench import DEVICES
 from unplug.sdk.cli import main
-from unplug.sdk.cli.run import _running
+from unplug.sdk.drawing.inference import runnable_file
 
 from .calls import fail
 
@@ -101,10 +101,10 @@ def test_a_bundle_is_run_by_the_file_whose_runtime_is_here(
 
     monkeypatch.setattr(export, "load_artifact", lambda path: path)
     monkeypatch.setattr(export, "runtime_of", lambda path: RUNTIMES.get(BY_SUFFIX[path.suffix]))
-    monkeypatch.setattr("unplug.sdk.cli.run.require_modules", required)
-    assert _running(Path("a.unplug"), FILES).name == taken
+    monkeypatch.setattr("unplug.sdk.drawing.inference.bundled.require_modules", required)
+    assert runnable_file(Path("a.unplug"), FILES).name == taken
     here.clear()
     with pytest.raises(MissingExtraError, match="is not installed: this needs the extra"):
-        _running(Path("a.unplug"), FILES)
+        runnable_file(Path("a.unplug"), FILES)
     with pytest.raises(InputError, match=r"none of its files runs here \(age.fp32.aimodel: "):
-        _running(Path("a.unplug"), FILES[3:])
+        runnable_file(Path("a.unplug"), FILES[3:])

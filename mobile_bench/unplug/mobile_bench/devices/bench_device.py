@@ -23,26 +23,34 @@ class Plan:
 
     Args:
         threads: CPU threads.
-        warmup: untimed runs behind the first one of each cold start, at least 0.
-        iterations: timed runs of each cold start, at least 1.
-        repeats: cold starts, at least 1.
-        sustain_s: seconds at full load, in one cold start, instead of iterations and repeats; or
-            None.
-        max_temperature_c: cold starts wait until the device is at or below it, where it tells; None
-            waits for its status alone.
-        cool_down_s: for at most this long.
-        away_s: how long a device that vanished is waited for.
+        warmup: untimed runs of each cold start, behind its first one.
+        iterations: timed runs of each cold start.
+        repeats: cold starts of each artifact.
+        sustain_s: full load for so many seconds, in one cold start: what is left of the speed when
+            the device is warm.
+        max_temperature_c: begin each cold start at or below it, where the device tells; one that
+            says that it throttles is always waited for.
+        cool_down_s: wait for that at most so long, s.
+        away_s: wait so long for a device that vanished, s.
         seed: of the order of the repeats.
     """
 
-    threads: int = 2
-    warmup: int = 5
-    iterations: int = 50
-    repeats: int = 7
-    sustain_s: float | None = None
-    max_temperature_c: float | None = None
-    cool_down_s: float = 600.0
-    away_s: float = 60.0
+    threads: int = field(default=2, metadata={"range": (1, 256)})
+    warmup: int = field(default=5, metadata={"range": (0, 10_000)})
+    iterations: int = field(default=50, metadata={"range": (1, 1_000_000)})
+    repeats: int = field(default=7, metadata={"range": (1, 1000)})
+    sustain_s: float | None = field(
+        default=None,
+        metadata={"flag": "--sustain", "metavar": "SECONDS", "range": (1.0, 86_400.0)},
+    )
+    max_temperature_c: float | None = field(
+        default=None,
+        metadata={"flag": "--max-temperature", "metavar": "CELSIUS", "range": (0.0, 120.0)},
+    )
+    cool_down_s: float = field(
+        default=600.0, metadata={"flag": "--cool-down", "range": (0.0, 86_400.0)}
+    )
+    away_s: float = field(default=60.0, metadata={"flag": "--away", "range": (0.0, 86_400.0)})
     seed: int = 0
 
     @property

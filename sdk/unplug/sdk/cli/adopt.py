@@ -98,8 +98,8 @@ def adopt(
         raise InputError("--split", "nobody said which of these pictures trained the network", fix)
     if weights is None:
         common.say(
-            f"training {factory} at {recipe.image_size} px on {len(split.retain)} of "
-            f"{len(dataset)} samples"
+            f"training {factory} at {recipe.image_size} px on {len(split.retain)} "
+            f"of {len(dataset)} samples"
         )
         done = train_age(
             dataset,

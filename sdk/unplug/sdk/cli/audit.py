@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unplug.core import NONE, plain, table
+from unplug.sdk import journey
 
 from .base import Common, Outcome, command, folded, names
 from .options import base_option, data_option, fleet_option, forget_option, out_option
@@ -21,7 +22,7 @@ HEADS = {"artifact": "file"}
 
 
 @click.command()
-@click.argument("subjects", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
 @data_option
 @forget_option
 @click.option(
@@ -88,55 +89,32 @@ HEADS = {"artifact": "file"}
 @out_option("Audit report to write (JSON).")
 @command
 def audit(
-    subjects: tuple[Path, ...],
+    models: tuple[Path, ...],
     spec: str,
-    on_bad: Any,
     forget_file: Path,
-    original: Path | None,
-    retrained: Path | None,
-    references: tuple[Path, ...],
-    train_references: int,
-    fleet: Path | None,
     attacks: str,
-    original_artifacts: tuple[Path, ...],
-    retrained_artifacts: tuple[Path, ...],
-    rounding: bool,
-    others: str | None,
-    relearn: bool,
-    base: str | None,
     out: Path,
     common: Common,
+    **options: Any,
 ) -> Outcome:
-    """Measure what SUBJECTS (checkpoints, exported files or bundles) still remember of a forget
-    set.
+    """Measure what MODELS (checkpoints, exported files or bundles) still remember of a forget set.
 
     Attacks tell the forget set from unseen samples; the same numbers for the original and for the
-    retrained model stand beside every one of the subjects'. Exported files are compared with the
+    retrained model stand beside every one of the models'. Exported files are compared with the
     original's export in the same form as well: rounding can undo a part of an edit.
     """
-    from unplug.sdk.evidence.auditing import AuditConfig, run_audit
-
-    config = AuditConfig(
-        subjects=subjects,
-        spec=spec,
-        on_bad=on_bad,
-        forget_file=forget_file,
-        original=original,
-        retrained=retrained,
-        references=references,
-        train_references=train_references,
+    report = journey.audit(
+        models,
+        spec,
+        forget_file,
         attacks=names(attacks) or None,
-        seed=common.seed,
         work=out.parent,
-        original_artifacts=original_artifacts,
-        retrained_artifacts=retrained_artifacts,
-        rounding=rounding,
-        relearn=relearn,
-        base=base,
-        fleet=fleet,
-        others=others,
+        seed=common.seed,
+        device=common.device_name,
+        show=common.show,
+        say=common.say,
+        **options,
     )
-    report = run_audit(config, common.device, common.say, common.show)
     report.save(out)
     return Outcome(
         value=report.to_dict(),

@@ -11,10 +11,9 @@ import sys
 import textwrap
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -89,19 +88,6 @@ class Common:
         """A progress line for people, on standard error."""
         if not self.as_json:
             echo(with_flags(line), err=True)
-
-
-def tell_foreign(loras: Iterable[Path], base: str, common: Common) -> list[str]:
-    """Says of LoRA weights that they were trained on another base, see `foreign_loras`; returns
-    them ready for JSON.
-    """
-    found = [str(path) for path in loras]
-    for path in found:
-        common.say(
-            f"warning: {path} was trained on other weights than those of {base}: pictures may be "
-            "worse"
-        )
-    return found
 
 
 def command(function: Callable[..., Outcome]) -> Callable[..., None]:

@@ -6,12 +6,14 @@ import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from unplug.core import InputError, counted, table
+from unplug.sdk import journey
 
 from .bars import progress_bar
 from .base import Common, Outcome, command, names
@@ -19,11 +21,11 @@ from .bench_estimate import estimate
 from .bench_import import import_
 from .bench_table import baselines
 from .bench_table import table as bench_table
-from .options import FloatRange, given_option, out_option
+from .options import out_option
+from .options_of import ConfiguredCommand, given
 from .run_group import RunGroup
 
 if TYPE_CHECKING:
-    from unplug.export import Artifact
     from unplug.mobile_bench import BenchReport, BenchRow
 
 
@@ -34,11 +36,10 @@ def bench() -> None:
     """
 
 
-@bench.command()
-@click.argument("artifacts", nargs=-1, required=True, type=click.Path(path_type=Path))
+@bench.command(cls=ConfiguredCommand, config="unplug.mobile_bench:Plan", skip=("seed",))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--on",
-    "places",
     default="host",
     show_default=True,
     metavar="DEVICES",
@@ -65,62 +66,6 @@ def bench() -> None:
     ),
 )
 @click.option(
-    "--threads", type=click.IntRange(1, 256), default=2, show_default=True, help="CPU threads."
-)
-@click.option(
-    "--warmup",
-    type=click.IntRange(0, 10_000),
-    default=5,
-    show_default=True,
-    help="Untimed runs of each repeat.",
-)
-@click.option(
-    "--iterations",
-    type=click.IntRange(1, 1_000_000),
-    default=50,
-    show_default=True,
-    help="Timed runs of each repeat.",
-)
-@click.option(
-    "--repeats",
-    type=click.IntRange(1, 1000),
-    default=7,
-    show_default=True,
-    help="Cold starts of each artifact.",
-)
-@click.option(
-    "--sustain",
-    type=FloatRange(1.0, 86_400.0),
-    metavar="SECONDS",
-    help=(
-        "Full load for so long, in one cold start: what is left of the speed when the device is "
-        "warm."
-    ),
-)
-@click.option(
-    "--max-temperature",
-    type=FloatRange(0.0, 120.0),
-    metavar="CELSIUS",
-    help=(
-        "Begin each cold start at or below it, where the device tells. One that says that it "
-        "throttles is always waited for."
-    ),
-)
-@click.option(
-    "--cool-down",
-    type=FloatRange(0.0, 86_400.0),
-    default=600.0,
-    show_default=True,
-    help="Wait at most so long, s.",
-)
-@click.option(
-    "--away",
-    type=FloatRange(0.0, 86_400.0),
-    default=60.0,
-    show_default=True,
-    help="Wait so long for a device that vanished, s.",
-)
-@click.option(
     "--checkpoint",
     type=click.Path(path_type=Path),
     help="Check every run's output against this checkpoint.",
@@ -131,71 +76,38 @@ def bench() -> None:
 )
 @command
 def run(
-    artifacts: tuple[Path, ...],
-    places: str,
+    files: tuple[Path, ...],
+    on: str,
     runtime: str | None,
     delegates: str,
     required: str,
-    threads: int,
-    warmup: int,
-    iterations: int,
-    repeats: int,
-    sustain: float | None,
-    max_temperature: float | None,
-    cool_down: float,
-    away: float,
     checkpoint: Path | None,
     out: Path | None,
     common: Common,
+    **options: Any,
 ) -> Outcome:
     """Time exported files side by side (exit 1 where a row that ran is not valid, or none ran).
 
     A checkpoint's folder, or the name of what ships (canny, small/unet), is timed with PyTorch
     itself: --delegate eager,compiled.
     """
-    from unplug.mobile_bench import Plan, bench_artifacts, journals
+    from unplug.mobile_bench import Plan
 
-    if sustain is not None and (given := given_option("iterations", "repeats")):
-        raise InputError(
-            f"--{given}", "a sustained run is one cold start of --sustain seconds", "Leave it out"
-        )
     asked = names(delegates)
     if asked and (missing := [name for name in names(required) if name not in asked]):
         raise InputError(f"--require {missing[0]}", "--delegate leaves it out", "Name it there too")
-    plan = Plan(
-        threads=threads,
-        warmup=warmup,
-        iterations=iterations,
-        repeats=repeats,
-        sustain_s=sustain,
-        max_temperature_c=max_temperature,
-        cool_down_s=cool_down,
-        away_s=away,
+    report = journey.bench(
+        files,
+        on=names(on),
+        delegates=asked,
+        runtime=runtime,
+        checkpoint=checkpoint,
+        out=out,
+        say=common.say,
+        bar=partial(progress_bar, common=common),
         seed=common.seed,
+        **given(Plan, options),
     )
-    loaded = [_loaded(path) for path in artifacts]
-    with progress_bar("bench", common) as progress:
-        report = bench_artifacts(
-            loaded,
-            on=names(places),
-            plan=plan,
-            runtime=runtime,
-            delegates=asked,
-            checkpoint=checkpoint,
-            journal=out,
-            progress=progress,
-            say=common.say,
-        )
-    if out is not None:
-        report.save(out)
-        for journal in journals(out, names(places)):
-            if not any(row.status == "failed" for row in report.rows):
-                journal.unlink(missing_ok=True)
-            elif journal.is_file():
-                common.say(
-                    f"{journal} keeps what was measured: the same command goes on with what is "
-                    "missing"
-                )
     outcome = Outcome(value=asdict(report), text=_told(report))
     if required:
         for line in _broken(report, names(required)):
@@ -225,16 +137,6 @@ def _broken(report: BenchReport, required: Sequence[str]) -> Iterator[str]:
                     or "it has no such row"
                 )
                 yield f"REQUIRED {name} does not work with {file}: {why}"
-
-
-def _loaded(path: Path) -> Artifact:
-    from unplug.export import checkpoint_artifact, load_artifact
-    from unplug.sdk.drawing.diffusion import shipped_folder
-
-    folder = shipped_folder(str(path))
-    return (
-        checkpoint_artifact(folder) if (folder / "config.json").is_file() else load_artifact(path)
-    )
 
 
 def _told(report: BenchReport) -> str:

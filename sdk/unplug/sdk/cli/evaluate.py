@@ -10,6 +10,7 @@ import click
 
 from unplug.core import InputError, counted, table
 from unplug.plugins import weights_sha256
+from unplug.sdk import journey
 
 from .base import Common, Outcome, command, names
 from .bundle import trust_of, trust_option
@@ -56,11 +57,13 @@ if TYPE_CHECKING:
 @training_data_option
 @click.option(
     "--challenge",
+    "challenges",
     metavar="YEARS",
     help="T of Challenge-T, with commas (default: the protocol's, 18,21,23,25).",
 )
 @click.option(
     "--max-fpr",
+    "limit",
     type=FloatRange(0.0, 1.0, min_open=True, max_open=True),
     default=0.01,
     show_default=True,
@@ -88,19 +91,12 @@ if TYPE_CHECKING:
 def evaluate(
     models: tuple[Path, ...],
     spec: str,
-    on_bad: Any,
-    protocol: str,
-    part: Any,
-    checkpoints: tuple[Path, ...],
-    splits: tuple[Path, ...],
-    training: tuple[str, ...],
-    challenge: str | None,
-    max_fpr: float,
-    landmarker: Path | None,
+    challenges: str | None,
     card: bool,
     trusted: tuple[Path, ...],
     out: Path,
     common: Common,
+    **options: Any,
 ) -> Outcome:
     """Judge MODELS (checkpoints, exported files, bundles) at age limits, on people whom they never
     saw.
@@ -110,27 +106,23 @@ def evaluate(
     failures to process and time a picture, with intervals over people. What the sample cannot
     support is said, with how many people are missing.
     """
-    from unplug.sdk.evidence.assurance import Asking, JudgedModels, add_to_card, card_text, evaluate
+    from unplug.sdk.evidence.assurance import add_to_card, card_text
 
-    asking = Asking(limit=max_fpr, challenges=_years(challenge), seed=common.seed)
-    asked = JudgedModels(
-        models=models,
-        data=spec,
-        part=part,
-        checkpoints=checkpoints,
-        splits=splits,
-        training=training,
-        trust=trust_of(trusted),
-        landmarker=landmarker,
-        on_bad=on_bad,
-    )
     folders = [path for path in models if (path / "config.json").is_file()]
     if card and not folders:
         raise InputError(
             "--card", "no checkpoint is among these models", "Name its folder, or leave out --card"
         )
-    device = common.device if folders else None
-    report = evaluate(asked, protocol, asking, device=device, show=common.show)
+    report = journey.evaluate(
+        models,
+        spec,
+        challenges=_years(challenges),
+        trust=trust_of(trusted),
+        seed=common.seed,
+        device=common.device_name,
+        show=common.show,
+        **options,
+    )
     report.save(out)
     for path in folders if card else ():
         if (judged := report.of(weights_sha256(path))) is not None:

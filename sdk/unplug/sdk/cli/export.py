@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import shlex
-import time
-from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import InputError, counted, table
+from unplug.core import counted, table
+from unplug.sdk import journey
 
 from .bars import progress_bar
 from .base import Common, Outcome, command, names
-from .export_base import BaseOrder, export_base
 from .options import each_shipped_or_given, out_option
 from .parity import parity_table
 
 if TYPE_CHECKING:
-    from unplug.export import Artifact
+    from unplug.sdk.exporting import Exported, ExportedModel
 
 
 @click.command()
@@ -29,21 +28,18 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--to",
-    "targets",
     default="litert,coreml,onnx",
     show_default=True,
     help="Comma-separated targets.",
 )
 @click.option(
     "--precision",
-    "precisions",
     default="fp32,fp16",
     show_default=True,
     help="Comma-separated precisions; all: those of each target, without int8-dynamic.",
 )
 @click.option(
     "--calibrate",
-    "spec",
     metavar="SPEC",
     help="Data that int8 precisions look at, say what it was trained on.",
 )
@@ -51,8 +47,7 @@ if TYPE_CHECKING:
     "--calibration-samples",
     "samples",
     type=click.IntRange(1, 4096),
-    default=128,
-    show_default=True,
+    show_default="128",
     help="How many of it.",
 )
 @click.option(
@@ -121,20 +116,12 @@ if TYPE_CHECKING:
 @command
 def export(
     checkpoints: tuple[Path, ...],
-    targets: str,
-    precisions: str,
-    spec: str | None,
-    samples: int,
-    check: int | None,
-    nhwc: bool,
+    to: str,
+    precision: str,
     ios: str,
-    delegate: str | None,
-    lora_slots: bool,
-    variants: tuple[str, ...],
-    loras: tuple[str, ...],
-    workers: int,
     out: Path,
     common: Common,
+    **options: Any,
 ) -> Outcome:
     """Convert CHECKPOINTS to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx).
 
@@ -151,163 +138,97 @@ def export(
     other int8 precisions are corrected too. Where the data is that of the training, samples are
     drawn from what it may remember, never from what it forgot.
     """
-    from unplug.export import export_checkpoint, looks_at_samples, plan_pairs
-    from unplug.plugins import read_config
-    from unplug.sdk.drawing.device import is_base
+    done = journey.export(
+        checkpoints,
+        out=out,
+        to=names(to),
+        precision=names(precision),
+        ios=int(ios),
+        show=common.show,
+        say=common.say,
+        bar=partial(progress_bar, common=common),
+        **options,
+    )
+    return _told(done, out) if done.base is None else _told_base(done, out)
 
-    if any(map(is_base, checkpoints)):
-        order = BaseOrder(
-            targets=names(targets),
-            precisions=names(precisions),
-            nhwc=nhwc,
-            ios=int(ios),
-            workers=workers,
-            check=check,
-            lora_slots=lora_slots,
-            variants=variants,
-            loras=loras,
-            out=out,
-        )
-        return export_base(checkpoints, order, common)
-    if lora_slots or variants or loras:
-        option = "--lora" if loras else "--variant" if variants else "--lora-slots"
-        why = "it is for a whole base that lies here, and none is named"
-        raise InputError(option, why, "Name small or a diffusers folder, or leave it out")
-    pairs = plan_pairs(names(targets), names(precisions))
-    wanted = list(dict.fromkeys(name for found in pairs.values() for name in found))
-    if spec is not None and not looks_at_samples(wanted):
-        why = f"{' and '.join(wanted)} {'look' if len(wanted) > 1 else 'looks'} at no samples"
-        raise InputError(
-            "--calibrate", why, "Add an int8 precision to --precision, or leave it out"
-        )
-    if delegate is not None and "litert" not in pairs:
-        raise InputError(
-            "--require-delegate",
-            "no LiteRT file is exported",
-            "Add litert to --to, or leave it out",
-        )
-    if "int8-dynamic" in wanted:
-        common.say(
-            "warning: XNNPACK does not take depthwise convolutions of int8-dynamic files, which "
-            "makes them slow on CPUs"
-        )
-    value: dict[str, Any] = {"out": str(out), "artifacts": [], "seconds": {}}
-    outcome = Outcome(value=value)
-    named = _named(checkpoints)
-    for checkpoint in named.values():
-        read_config(checkpoint)
-    # Everything that can be wrong is found before the first conversion, which takes a minute.
-    given = {
-        name: _samples(checkpoint, spec, samples, check, nhwc, common)
-        for name, checkpoint in named.items()
+
+def _told(done: Exported, out: Path) -> Outcome:
+    """A table of files for each checkpoint, and what was found of them."""
+    value: dict[str, Any] = {
+        "out": str(out),
+        "artifacts": [{**asdict(item.card), "path": str(item.path)} for item in done.files],
+        "seconds": {model.name: model.seconds for model in done.models},
     }
-    for name, checkpoint in named.items():
-        calibration, compared = given[name]
-        folder = out if len(named) == 1 else out / name
-        started = time.perf_counter()
-        with progress_bar(f"export {name}", common) as progress:
-            made = export_checkpoint(
-                checkpoint,
-                targets=names(targets),
-                precisions=names(precisions),
-                out=folder,
-                calibration=calibration,
-                layout="NHWC" if nhwc else "NCHW",
-                ios=int(ios),
-                workers=workers,
-                progress=progress,
+    outcome = Outcome(value=value)
+    for model in done.models:
+        rows = [
+            (
+                str(item.path),
+                item.card.precision,
+                f"{item.card.bytes:,}",
+                f"{item.card.seconds:.1f}",
+                item.card.sha256[:12],
             )
-        value["seconds"][name] = round(time.perf_counter() - started, 1)
-        _tell_files(outcome, name, made)
-        _tell_parity(outcome, checkpoint, made, compared, folder, common)
-        if delegate is not None:
-            _tell_coverage(outcome, made, delegate)
+            for item in model.files
+        ]
+        outcome.add(table(("file", "precision", "bytes", "seconds", "sha256"), rows))
+        outcome.add(f"{model.name}: {counted(len(rows), 'file')} in {model.seconds} s")
+        if model.parity is None:
+            outcome.add(
+                f"Next: unplug parity {shlex.quote(str(model.folder))} --checkpoint "
+                f"{shlex.quote(str(model.checkpoint))}"
+            )
+        _tell_parity(outcome, model)
+        for covered in model.delegates:
+            value.setdefault("delegates", []).append(asdict(covered))
+            outcome.add(str(covered), ok=covered.whole)
     return outcome
 
 
-def _tell_files(outcome: Outcome, name: str, made: Sequence[Artifact]) -> None:
-    outcome.value["artifacts"] += [{**asdict(item.card), "path": str(item.path)} for item in made]
+def _tell_parity(outcome: Outcome, model: ExportedModel) -> None:
+    if model.parity is not None:
+        outcome.value.setdefault("parity", []).append(asdict(model.parity))
+        outcome.add(parity_table(model.parity), ok=model.parity.passed)
+
+
+def _told_base(done: Exported, out: Path) -> Outcome:
+    """A table of the files of every part, and what draws with them."""
+    from unplug.core import sha256_file
+    from unplug.sdk.drawing.device import PIPELINE, load_pipeline, lora_file
+
+    pipeline = load_pipeline(out)
+    files = [(model.name, item) for model in done.models for item in model.files]
+    value = {
+        "out": str(out),
+        "pipeline": str(out / PIPELINE),
+        "seconds": done.seconds,
+        "base": pipeline.name,
+        "guided": pipeline.guided,
+        "variants": {name: asdict(item) for name, item in pipeline.variants.items()},
+        "artifacts": [
+            {**asdict(item.card), "path": str(item.path), "part": name} for name, item in files
+        ],
+        "loras": [
+            {"path": str(path), "sha256": sha256_file(lora_file(path))} for path in done.loras
+        ],
+        "foreign_loras": [str(path) for path in done.foreign_loras],
+    }
+    outcome = Outcome(value=value)
     rows = [
-        (
-            str(item.path),
-            item.card.precision,
-            f"{item.card.bytes:,}",
-            f"{item.card.seconds:.1f}",
-            item.card.sha256[:12],
-        )
-        for item in made
+        (str(item.path), name, item.card.precision, f"{item.card.bytes:,}", item.card.sha256[:12])
+        for name, item in files
     ]
-    outcome.add(table(("file", "precision", "bytes", "seconds", "sha256"), rows))
-    outcome.add(f"{name}: {counted(len(made), 'file')} in {outcome.value['seconds'][name]} s")
-
-
-def _tell_parity(
-    outcome: Outcome,
-    checkpoint: Path,
-    made: Sequence[Artifact],
-    inputs: dict[str, Any] | None,
-    folder: Path,
-    common: Common,
-) -> None:
-    """Compares the files with their checkpoint, or says how to."""
-    from unplug.export import measure_parity
-
-    if inputs is None:
-        outcome.add(
-            f"Next: unplug parity {shlex.quote(str(folder))} --checkpoint "
-            f"{shlex.quote(str(checkpoint))}"
-        )
-        return
-    with progress_bar(f"parity {checkpoint.name}", common) as progress:
-        report = measure_parity(made, checkpoint, inputs, progress=progress)
-    report.save(folder / "parity.json")
-    outcome.value.setdefault("parity", []).append(asdict(report))
-    outcome.add(parity_table(report), ok=report.passed)
-
-
-def _tell_coverage(outcome: Outcome, made: Sequence[Artifact], delegate: str) -> None:
-    from unplug.export import coverage
-
-    for item in made:
-        if item.card.target == "litert":
-            covered = coverage(item, delegate)
-            outcome.value.setdefault("delegates", []).append(asdict(covered))
-            outcome.add(str(covered), ok=covered.whole)
-
-
-def _named(checkpoints: Sequence[Path]) -> dict[str, Path]:
-    """Checkpoints by the names of their folders, which those of their files will have."""
-    found: dict[str, Path] = {}
-    for path in checkpoints:
-        name = path.resolve().name
-        if name in found:
-            why = "two checkpoints have this name, which is that of their folder in --out"
-            raise InputError(name, why, "Export one of them by itself")
-        found[name] = path
-    return found
-
-
-def _samples(
-    checkpoint: Path, spec: str | None, count: int, check: int | None, nhwc: bool, common: Common
-) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """What a checkpoint is calibrated on and what its files are compared on, as far as either was
-    asked for.
-    """
-    if spec is None and check is None:
-        return None, None
-    from unplug.plugins import load_checkpoint
-    from unplug.sdk.drawing.conditions import example_inputs, real_inputs
-    from unplug.sdk.learning.data import load_dataset
-
-    model = load_checkpoint(checkpoint)
-    shipped = model.model.iospec.images_in("NHWC" if nhwc else "NCHW")
-    if spec is None:
-        assert check is not None
-        return None, example_inputs(model.model_type, shipped, check)
-    dataset = load_dataset(spec, model.model.iospec.inputs[0].height, show=common.show)
-    compared = (
-        None
-        if check is None
-        else real_inputs(model, dataset, check, part="test", iospec=shipped, say=common.say)
+    rows += [
+        (str(out / item.file), f"variant {name}", "fp32", f"{item.bytes:,}", item.sha256[:12])
+        for name, item in pipeline.variants.items()
+    ]
+    outcome.add(table(("file", "part", "precision", "bytes", "sha256"), rows))
+    for model in done.models:
+        _tell_parity(outcome, model)
+    outcome.add(f"{done.base}: {counted(len(files), 'file')} and {PIPELINE} in {done.seconds} s")
+    if not pipeline.guided:
+        outcome.add("It draws without guidance: each step asks its UNet about the prompt alone.")
+    outcome.add(
+        f"Next: unplug generate --base {shlex.quote(str(out))} --prompt TEXT --out picture.png"
     )
-    return real_inputs(model, dataset, count, part="retain", say=common.say), compared
+    return outcome

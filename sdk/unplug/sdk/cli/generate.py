@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import InputError
+from unplug.core import check_writable, counted
+from unplug.sdk import journey
 
-from .base import Common, Outcome, command, settings
-from .generate_base import generate_on_base
-from .generate_files import generate_on_files
-from .generate_order import DrawOrder
-from .guides import GuideOrder, OrderedCommand
-from .options import FloatRange, given_option, out_option
+from .bars import progress_bar
+from .base import Common, Outcome, command, folded, settings
+from .guides import GuideOrder, OrderedCommand, described, told
+from .options import FloatRange, out_option
+
+if TYPE_CHECKING:
+    from unplug.sdk.generating import Generated
 
 
 @click.command(cls=OrderedCommand)
@@ -22,7 +26,6 @@ from .options import FloatRange, given_option, out_option
 @click.option("--negative", default="", help="What to steer away from.")
 @click.option(
     "--base",
-    "base_name",
     default="small",
     show_default=True,
     help=(
@@ -126,8 +129,7 @@ from .options import FloatRange, given_option, out_option
 @click.option(
     "--threads",
     type=click.IntRange(1, 64),
-    default=1,
-    show_default=True,
+    show_default="1",
     help="Of exported files: CPU threads.",
 )
 @click.option(
@@ -150,9 +152,6 @@ from .options import FloatRange, given_option, out_option
 )
 @command
 def generate(
-    prompt: str,
-    negative: str,
-    base_name: str,
     plugins: tuple[str, ...],
     conditions: tuple[Path, ...],
     photos: tuple[Path, ...],
@@ -161,18 +160,9 @@ def generate(
     pairs: tuple[str, ...],
     task: Path | None,
     strengths: tuple[float, ...],
-    count: int,
-    size: int | None,
-    steps: int | None,
-    guidance: float | None,
-    solver: Any,
-    target: str | None,
-    precision: str | None,
-    threads: int,
-    loras: tuple[str, ...],
-    variant: str | None,
     out: Path,
     common: Common,
+    **words: Any,
 ) -> Outcome:
     """Draw a picture from a prompt, steered by plugins.
 
@@ -186,64 +176,75 @@ def generate(
     prompt, seed and condition are the same picture on every target. Its noise is not torch's, so a
     diffusers base draws another picture of the same seed.
     """
-    from unplug.core import check_writable
-    from unplug.sdk.drawing.device import claim, is_generator, picture_format
-    from unplug.sdk.drawing.diffusion import find_lora, sampling_of_lora
+    from unplug.sdk.drawing.device import claim, picture_format
+    from unplug.sdk.generating import DrawOrder
 
-    updates = tuple(map(find_lora, loras))
-    for told in filter(
-        None, map(sampling_of_lora, reversed(updates))
-    ):  # the last one that tells says
-        steps, guidance, solver = (
-            steps or told.steps,
-            guidance or told.guidance,
-            solver or told.solver,
-        )
     picture_format(out)
-    seeds = tuple(common.seed + index for index in range(count))
-    singly = (
-        (out,)
-        if count == 1
-        else tuple(out.with_name(f"{out.stem}-{seed}{out.suffix}") for seed in seeds)
-    )
-    for file in (out, *singly):
+    order = DrawOrder(seed=common.seed, **words)
+    files = [out]
+    if order.count > 1:
+        files = [out.with_name(f"{out.stem}-{seed}{out.suffix}") for seed in order.seeds]
+    for file in (out, *files):
         claim(file, (*conditions, *photos))
-    order = DrawOrder(
-        prompt=prompt,
-        negative=negative,
-        base=base_name,
-        guides=GuideOrder(
-            plugins=plugins,
-            conditions=conditions,
-            photos=photos,
-            strengths=strengths,
-            settings=settings(pairs),
-            task=task,
-            crop=crop,
-            margin=margin,
-        ),
-        seeds=seeds,
-        size=size,
-        steps=steps,
-        guidance=guidance,
-        solver=solver,
-        target=target,
-        precision=precision,
-        threads=threads,
-        loras=loras,
-        variant=variant,
-        files=singly,
-        out=out,
+    guides = GuideOrder(
+        plugins=plugins,
+        conditions=conditions,
+        photos=photos,
+        strengths=strengths,
+        settings=settings(pairs),
+        task=task,
+        crop=crop,
+        margin=margin,
     )
-    order.check()
-    order.guides.check_there()
-    if is_generator(Path(base_name)):
-        check_writable(out.parent)
-        return generate_on_files(order, common)
-    if (word := given_option("target", "precision", "threads", "variant")) is not None:
-        raise InputError(
-            f"--{word}",
-            "it is of exported files, and this base is none",
-            "Leave it out, or give such a --base",
-        )
-    return generate_on_base(order, updates, common)
+    guides.check_there()
+    check_writable(out.parent)
+    done = journey.generate(
+        steerings=guides.steerings,
+        seed=common.seed,
+        device=common.device_name,
+        show=common.show,
+        say=common.say,
+        bar=partial(progress_bar, common=common),
+        **words,
+    )
+    facts = {
+        "prompt": order.prompt,
+        "negative": order.negative,
+        "plugins": list(plugins),
+        "strengths": list(strengths),
+        "loras": list(order.loras),
+        **done.facts,
+    }
+    _save(done, facts, order.seeds, files, out)
+    return _told(done, facts, files, out)
+
+
+def _save(
+    done: Generated, facts: dict[str, Any], seeds: Sequence[int], files: Sequence[Path], out: Path
+) -> None:
+    """Writes each picture, and of several a grid behind their conditions."""
+    from unplug.sdk.drawing.device import save_marked
+    from unplug.sdk.drawing.diffusion import image_grid
+
+    for file, picture, seed in zip(files, done.pictures, seeds, strict=True):
+        save_marked(picture, file, {**facts, "seed": seed})
+    if len(files) > 1:
+        grid = image_grid([[*done.conditions, *done.pictures]])
+        save_marked(grid, out, {**facts, "seeds": list(seeds)})
+
+
+def _told(done: Generated, facts: dict[str, Any], files: Sequence[Path], out: Path) -> Outcome:
+    guided = zip(done.steerings, done.kinds, strict=True)
+    notes = [told(item, kind) for item, kind in guided if item.photo]
+    value = {
+        "out": str(out),
+        "pictures": [str(file) for file in files],
+        "seconds": round(done.seconds, 3),
+        "guides": [described(item) for item in done.steerings],
+        **facts,
+        **done.run,
+        "notes": notes,
+    }
+    how = " ".join(str(facts[name]) for name in ("runtime", "precision") if name in facts)
+    saved = f"saved {out} ({counted(len(files), 'picture')}, {done.seconds:.1f} s, {how})"
+    return Outcome(value=value, text="\n".join([saved, *map(folded, notes)]))

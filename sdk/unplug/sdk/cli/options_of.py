@@ -21,6 +21,7 @@ import click
 from unplug.core import InputError
 
 from .base import names
+from .options import FloatRange
 
 
 class ConfiguredCommand(click.Command):
@@ -85,14 +86,15 @@ def field_options(config: Any, types: Mapping[str, Any]) -> list[click.Option]:
             item,
             types.get(item.name) or hints[item.name],
             helps.get(item.name, ""),
-            item.metadata.get("range") or ranges.get(item.name),
+            item.metadata.get("range")
+            or (ranges.get(item.name) if hints[item.name] is int else None),
         )
         for item in dataclasses.fields(config)
     ]
 
 
 def _option(
-    field: dataclasses.Field[Any], hint: Any, told: str, ends: tuple[int, int] | None
+    field: dataclasses.Field[Any], hint: Any, told: str, ends: tuple[Any, Any] | None
 ) -> click.Option:
     flag = field.metadata.get("flag", f"--{field.name.replace('_', '-')}")
     metavar = field.metadata.get("metavar")
@@ -117,13 +119,15 @@ def _without_none(hint: Any) -> Any:
     return hint
 
 
-def _type(hint: Any, ends: tuple[int, int] | None) -> Any:
+def _type(hint: Any, ends: tuple[Any, Any] | None) -> Any:
     if not isinstance(hint, type) and get_origin(hint) is not Literal:
         return hint  # a type of click's own, from `types`
     if get_origin(hint) is Literal:
         return click.Choice(get_args(hint))
     if hint is int and ends is not None:
         return click.IntRange(*ends)
+    if hint is float and ends is not None:
+        return FloatRange(*ends)
     if hint is Path:
         return click.Path(path_type=Path)
     return {int: click.INT, float: click.FLOAT}.get(hint, click.STRING)

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import InputError, table
+from unplug.core import table
+from unplug.sdk import journey
 
 from .base import Common, Outcome, command
 from .options import out_option, shipped_or_given
 
 if TYPE_CHECKING:
-    from unplug.export import Artifact, Explanation, ParityReport, TaskDelta
-
-EXPLAINED = 4
-"""Samples that --explain walks through the layers."""
+    from unplug.export import ParityReport, TaskDelta
 
 
 @click.command()
-@click.argument("artifacts", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--checkpoint",
     required=True,
@@ -44,7 +42,6 @@ EXPLAINED = 4
 )
 @click.option(
     "--data",
-    "spec",
     metavar="SPEC",
     help="Compare on samples of this data instead: of its test part, where known.",
 )
@@ -79,92 +76,39 @@ EXPLAINED = 4
 @out_option("Parity report to write (JSON).", required=False)
 @command
 def parity(
-    artifacts: tuple[Path, ...],
+    files: tuple[Path, ...],
     checkpoint: Path,
-    samples: int,
-    images: Path | None,
-    spec: str | None,
-    task: int | None,
-    base: str | None,
     runtime: str | None,
     coreml_host: str | None,
     explain: bool,
     layers: Path,
     out: Path | None,
     common: Common,
+    **on: Any,
 ) -> Outcome:
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of
     tolerance).
 
     Of a folder, all exported files in it.
     """
-    from unplug.export import artifacts_at, load_artifact, measure_parity
-    from unplug.plugins import load_checkpoint
-    from unplug.sdk.drawing.conditions import example_inputs, real_inputs
-    from unplug.sdk.evidence.auditing import task_deltas
-    from unplug.sdk.learning.data import load_dataset
-
-    loaded = [load_artifact(file) for path in artifacts for file in artifacts_at(path)]
-    if spec is not None and images is not None:
-        raise InputError("--data and --images", "both say what to compare on", "Give one of them")
-    if task is not None and spec is None:
-        raise InputError(
-            "--task", "there are no samples with labels", "Give the training data with --data"
-        )
-    if base is not None and task is None:
-        raise InputError(
-            "--base",
-            "it is the diffusion base that a task's error needs",
-            "Add --task N, or leave it out",
-        )
-    card = loaded[0].card
-    if spec is not None:
-        model = load_checkpoint(checkpoint, expect=card.model_type)
-        dataset = load_dataset(spec, model.model.iospec.inputs[0].height, show=common.show)
-        inputs = dict(
-            real_inputs(model, dataset, samples, part="test", iospec=card.iospec, say=common.say)
-        )
-    else:
-        inputs = example_inputs(card.model_type, card.iospec, samples, images=images)
-    if coreml_host is not None:
-        report = _by_coreml(coreml_host, loaded, checkpoint, inputs, runtime)
-    else:
-        report = measure_parity(loaded, checkpoint, inputs, runtime=runtime)
-    if task is not None:
-        here = {row.file for row in report.rows if row.status != "not_run"}
-        runnable = [item for item in loaded if item.card.file in here]
-        report = replace(report, task=task_deltas(model, dataset, runnable, most=task, base=base))
+    report = journey.check(
+        files,
+        checkpoint,
+        runtime=runtime,
+        coreml_host=coreml_host,
+        show=common.show,
+        say=common.say,
+        **on,
+    )
     if out is not None:
         report.save(out)
     text = parity_table(report)
     value: dict[str, Any] = asdict(report)
     if explain:
-        few = {name: array[:EXPLAINED] for name, array in inputs.items()}
-        found = [_explained(item, checkpoint, few, layers) for item in loaded]
+        found = journey.explain(files, checkpoint, layers=layers, show=common.show, **on)
         value["layers"] = [asdict(item) for item in found]
         text += "".join(f"\n{item}" for item in found) + f"\nPictures: {layers}"
     return Outcome(value=value, text=text, ok=report.passed)
-
-
-def _by_coreml(
-    host: str,
-    loaded: Sequence[Artifact],
-    checkpoint: Path,
-    inputs: dict[str, Any],
-    runtime: str | None,
-) -> ParityReport:
-    """The same comparison with what a Mac's own Core ML gives."""
-    from unplug.export import reference_outputs
-    from unplug.mobile_bench import parity_on_mac
-    from unplug.plugins import view_of
-
-    if runtime is not None:
-        raise InputError(
-            "--runtime and --coreml-host", "both say what runs the files", "Give one of them"
-        )
-    card = loaded[0].card
-    reference = reference_outputs(checkpoint, card.iospec, inputs, view=view_of(card.model_type))
-    return parity_on_mac(host, loaded, reference, inputs)
 
 
 def parity_table(report: ParityReport) -> str:
@@ -237,17 +181,3 @@ def _task_table(rows: Sequence[TaskDelta]) -> str:
         f"{first.samples} test samples; the checkpoint: {first.checkpoint_error:.4g} {first.unit}"
     )
     return f"{head}\n" + table(("file", first.unit, "minus checkpoint", "95 % interval"), cells)
-
-
-def _explained(
-    artifact: Artifact, checkpoint: Path, inputs: dict[str, Any], folder: Path
-) -> Explanation:
-    from unplug.core import write_json
-    from unplug.export import explain, plot_layers
-
-    found = explain(artifact, checkpoint, inputs)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / f"{artifact.path.name}.json", asdict(found))
-    if found.layers:
-        plot_layers(found, folder / f"{artifact.path.name}.png")
-    return found

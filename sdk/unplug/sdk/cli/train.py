@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from unplug.core import InputError
+from unplug.sdk import journey
+
 from .base import Common, Outcome, command, settings
-from .options import data_option, given_option, out_option
-from .options_of import ConfiguredCommand
+from .options import data_option, out_option
+from .options_of import ConfiguredCommand, given
 from .train_base import base
 from .train_plugin import plugin
 from .train_student import student
+
+if TYPE_CHECKING:
+    from unplug.sdk.learning.data import Dataset, Split
 
 
 @click.group()
@@ -66,7 +73,7 @@ train.add_command(student)
 )
 @click.option(
     "--set",
-    "pairs",
+    "design",
     multiple=True,
     metavar="KEY=VALUE",
     help="A setting of the design, e.g. ridge=0.01; may be repeated.",
@@ -85,14 +92,14 @@ def age(
     validation: float,
     test: float,
     split_file: Path | None,
-    forgettable: str | None,
     trunk_data: str | None,
     trunk: Path | None,
-    pairs: tuple[str, ...],
+    design: tuple[str, ...],
     edges: str | None,
-    restart: bool,
     common: Common,
-    **recipe_options: Any,
+    forgettable: str | None,
+    restart: bool,
+    **recipe: Any,
 ) -> Outcome:
     """Train a face-age predictor.
 
@@ -102,81 +109,42 @@ def age(
     Samples are split by subject where subjects are known. The state is saved after every epoch: run
     the same command again after a kill and it goes on, to the same weights.
     """
-    from unplug.core import InputError
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.forgetting.tasks import train_age
-    from unplug.sdk.forgetting.unlearning import DESIGNS, build_design, train_forgettable
-    from unplug.sdk.learning.data import load_dataset, load_split, make_split
+    from unplug.sdk.forgetting.unlearning import check_design
+    from unplug.sdk.learning.data import load_dataset
     from unplug.sdk.learning.training import Recipe, parse_edges
 
-    chosen = {key: value for key, value in recipe_options.items() if value is not None}
-    if forgettable is None and (given := given_option("trunk", "trunk_data", "pairs")):
-        raise InputError(
-            f"--{'set' if given == 'pairs' else given.replace('_', '-')}",
-            "it belongs to a design",
-            f"Give --forgettable {' or '.join(DESIGNS)} as well",
-        )
-    if forgettable is not None:
-        # a wrong name or setting is told before data is read
-        build_design(forgettable, settings(pairs))
-    ready = load_checkpoint(trunk, expect="age") if trunk else None
+    pairs = settings(design)
+    check_design(forgettable, pairs, trunk=trunk, trunk_data=trunk_data, edges=edges)
+    chosen = given(Recipe, recipe)
     if edges is not None:
-        if ready is not None:
-            raise InputError(
-                "--edges",
-                "the groups are those of the --trunk",
-                "Leave it out, or train another trunk",
-            )
         chosen["edges"] = parse_edges(edges)
+    ready = load_checkpoint(trunk, expect="age") if trunk else None
     if ready is not None:
         chosen["image_size"] = ready.model.image_size
-    recipe = Recipe(**chosen)
-    dataset = load_dataset(spec, recipe.image_size, on_bad=on_bad, show=common.show)
-    if split_file is None:
-        split = make_split(dataset, seed=common.seed, validation=validation, test=test)
-    else:
-        split = load_split(split_file)
-        if split.forget:
-            raise InputError(
-                str(split_file),
-                "it names a forget set",
-                "Train on a split without one, then `unplug forget`",
-            )
+    asked = Recipe(**chosen)
+    read = partial(load_dataset, size=asked.image_size, on_bad=on_bad, show=common.show)
+    dataset = read(spec)
+    consented = None if trunk_data is None else read(trunk_data)
+    split = _split(dataset, split_file, seed=common.seed, validation=validation, test=test)
     common.say(
-        f"training {recipe.size} at {recipe.image_size} px on {len(split.retain)} of "
-        f"{len(dataset)} samples"
+        f"training {asked.size} at {asked.image_size} px on {len(split.retain)} "
+        f"of {len(dataset)} samples"
     )
-    if forgettable is not None:
-        consented = (
-            load_dataset(trunk_data, recipe.image_size, on_bad=on_bad, show=common.show)
-            if trunk_data
-            else None
-        )
-        done = train_forgettable(
-            forgettable,
-            dataset,
-            split,
-            recipe,
-            out,
-            trunk=ready,
-            trunk_data=consented,
-            settings=settings(pairs),
-            seed=common.seed,
-            device=common.device,
-            restart=restart,
-            show=common.show,
-        )
-    else:
-        done = train_age(
-            dataset,
-            split,
-            recipe,
-            out,
-            seed=common.seed,
-            device=common.device,
-            restart=restart,
-            show=common.show,
-        )
+    done = journey.train(
+        dataset,
+        split,
+        out=out,
+        forgettable=forgettable,
+        trunk=ready,
+        trunk_data=consented,
+        design=pairs,
+        seed=common.seed,
+        device=common.device_name,
+        restart=restart,
+        show=common.show,
+        **chosen | {"image_size": asked.image_size},
+    )
     metrics, cost = done.record["metrics"], done.record["cost"]
     lines = [f"saved {out} ({cost['wall_s']:.0f} s on {cost['device']})"]
     for name, row in metrics.items():
@@ -196,6 +164,19 @@ def age(
         "split_sha256": split.sha256,
     }
     return Outcome(value=value, text="\n".join(lines))
+
+
+def _split(dataset: Dataset, file: Path | None, **drawn: Any) -> Split:
+    """That of a file, or a new one."""
+    from unplug.sdk.learning.data import load_split, make_split
+
+    if file is None:
+        return make_split(dataset, **drawn)
+    split = load_split(file)
+    if split.forget:
+        fix = "Train on a split without one, then `unplug forget`"
+        raise InputError(str(file), "it names a forget set", fix)
+    return split
 
 
 def _group(row: dict[str, Any]) -> str:

@@ -113,8 +113,8 @@ def plugin(
     )
     if team.is_main_process:
         common.say(
-            f"training a {kind} plugin at {dataset.size} px on {len(split.retain)} of "
-            f"{len(dataset)} samples"
+            f"training a {kind} plugin at {dataset.size} px on {len(split.retain)} "
+            f"of {len(dataset)} samples"
         )
     done = train_plugin(
         base,

@@ -146,7 +146,7 @@ def test_python_draws_the_framed_face_too(
     framed = replace(whole, frame=FaceFrame(task=str(task)))
     (drawn_HWC,) = draw_conditions([framed], ["canny"], SIZE)
     plain, face, given = (
-        np.asarray(generate(PROMPT, [item], base=str(generator), steps=2)[0])
+        np.asarray(generate(PROMPT, [item], base=str(generator), steps=2).pictures[0])
         for item in (whole, framed, Steering(plugin="canny", image=drawn_HWC))
     )
     assert np.array_equal(face, given) and not np.array_equal(face, plain)

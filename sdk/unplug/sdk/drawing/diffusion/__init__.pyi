@@ -18,6 +18,7 @@ from .measure import losses as losses
 from .measure import mean_loss as mean_loss
 from .merge import foreign_loras as foreign_loras
 from .merge import merge_loras as merge_loras
+from .merge import tell_foreign as tell_foreign
 from .recipe import BaseRecipe as BaseRecipe
 from .recipe import ControlRecipe as ControlRecipe
 from .recipe import StepRecipe as StepRecipe

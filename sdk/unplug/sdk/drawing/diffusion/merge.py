@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,19 @@ def foreign_loras(base: Any, paths: Sequence[Path]) -> list[Path]:
     teachers = {path: teacher for path in paths if (teacher := teacher_of_lora(path)) is not None}
     own = base_digest(base) if teachers else None
     return [path for path, teacher in teachers.items() if teacher != own]
+
+
+def tell_foreign(
+    base: Any, paths: Sequence[Path], name: str, say: Callable[[str], None]
+) -> list[Path]:
+    """The `foreign_loras`, after saying so of each; `name` is the base's."""
+    found = foreign_loras(base, paths)
+    for path in found:
+        say(
+            f"warning: {path} was trained on other weights than those of {name}: pictures may be "
+            "worse"
+        )
+    return found
 
 
 def merge_loras(base: Any, paths: Sequence[Path], out: Path) -> None:

@@ -7,6 +7,9 @@ from .alignment import face_problem as face_problem
 from .alignment import frame_in as frame_in
 from .alignment import light as light
 from .answer import Answer as Answer
+from .bundled import model_sha256 as model_sha256
+from .bundled import open_bundle as open_bundle
+from .bundled import runnable_file as runnable_file
 from .crop import CENTRE as CENTRE
 from .crop import UNSOUGHT as UNSOUGHT
 from .decision import Decision as Decision

@@ -15,6 +15,7 @@ from PIL import Image
 from unplug.core import Array, InputError, IOSpec, TensorSpec, atomic_path
 
 from .decision import Decision, over_probability
+from .decision_record import DecisionRecord
 
 GAP = 4
 """White pixels between the pictures of `Answer.picture`."""
@@ -34,6 +35,8 @@ class Answer:
             ``decision``: ``age`` T, ``over`` P(age >= T) and the ``answer``; empty for other models
             and for arrays.
         notes: what a reader of the results must know: that nothing looked for a face.
+        decision: the record of the decision that was asked for, or that the bundle carries.
+        holds: whether that was fitted on this model; else no result has a decision.
     """
 
     model: str
@@ -43,6 +46,8 @@ class Answer:
     outputs: dict[str, Array]
     results: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
+    decision: DecisionRecord | None = None
+    holds: bool = False
 
     def summary(self) -> list[dict[str, Any]]:
         """A row an output: name, shape, dtype, smallest, largest and mean value, and rms, the root

@@ -1,6 +1,4 @@
-"""From paths on a command line to an audit: loads what is named, and checks that all of it is about
-one forget config.
-"""
+"""From paths to an audit: loads what is named, and checks that all of it is about one request."""
 
 from __future__ import annotations
 
@@ -18,7 +16,14 @@ from unplug.sdk.drawing.conditions import real_inputs
 from unplug.sdk.evidence.fleet import load_references
 from unplug.sdk.forgetting.tasks import StoredTask, task_of
 from unplug.sdk.forgetting.unlearning import check_oracle, forget, request_split
-from unplug.sdk.learning.data import Dataset, OnBad, Split, load_dataset, read_forget_file
+from unplug.sdk.learning.data import (
+    Dataset,
+    OnBad,
+    Split,
+    load_dataset,
+    read_forget_file,
+    resolve_names,
+)
 from unplug.sdk.learning.training import Sets, split_of
 from unplug.trust.bundle import artifact_paths
 
@@ -34,7 +39,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class AuditConfig:
-    """The arguments of ``unplug audit``, see its help; data and forget set may be loaded already."""
+    """The arguments of `unplug.sdk.audit`; data and forget set may be loaded already."""
 
     subjects: Sequence[Path]
     spec: str | Dataset
@@ -98,7 +103,11 @@ def _load(config: AuditConfig, device: torch.device, show: bool) -> _Loaded:
         if isinstance(given, str)
         else given
     )
-    ids = tuple(read_forget_file(named, dataset) if isinstance(named, Path) else named)
+    ids = (
+        read_forget_file(named, dataset)
+        if isinstance(named, Path)
+        else resolve_names(named, dataset, "forget_ids")
+    )
     split = request_split(original, dataset, ids)
     check_forget_size(len(split.forget), exact=config.fleet is not None)
     unlearned = {}

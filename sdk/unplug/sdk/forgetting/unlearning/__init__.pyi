@@ -11,6 +11,7 @@ from .descent import Repair as Repair
 from .design import DESIGNS as DESIGNS
 from .design import Design as Design
 from .design import build_design as build_design
+from .design import check_design as check_design
 from .design import check_design_request as check_design_request
 from .design import design_of as design_of
 from .design import learned_by_design as learned_by_design

@@ -150,6 +150,31 @@ def check_design_request(
 
 
 @one_writer
+def check_design(
+    name: str | None,
+    settings: Mapping[str, Any] | None,
+    *,
+    trunk: object = None,
+    trunk_data: object = None,
+    edges: object = None,
+) -> None:
+    """Refuses, before data are read, a wrong design and what does not go with it.
+
+    Raises:
+        InputError: no such design or setting; a trunk without a design; borders of another trunk.
+    """
+    if name is None:
+        asked = {"trunk": trunk, "trunk_data": trunk_data, "design": settings or None}
+        if word := next((word for word, value in asked.items() if value is not None), None):
+            fix = f"Give `forgettable` {' or '.join(DESIGNS)} as well"
+            raise InputError(f"`{word}`", "it belongs to a design", fix)
+        return
+    build_design(name, settings)
+    if edges is not None and trunk is not None:
+        why = "the groups are those of the `trunk`"
+        raise InputError("`edges`", why, "Leave it out, or train another trunk")
+
+
 def train_forgettable(
     design: str,
     dataset: Dataset,

@@ -1,0 +1,325 @@
+"""Pictures from a prompt, by a diffusers base on torch or by exported files without it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unplug.core import Bar, InputError, progress
+from unplug.sdk.drawing.device import Solver, check_text, is_generator
+
+if TYPE_CHECKING:
+    import torch
+    from PIL.Image import Image
+
+    from unplug.sdk.drawing.conditions import Steering
+
+KindOf = Callable[[str], str]
+Steerings = Sequence["Steering"] | Callable[[KindOf], Sequence["Steering"]]
+MAX_SEED = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawOrder:
+    """What is drawn, and how; None is the base's own.
+
+    Args:
+        prompt: what to draw.
+        negative: what to steer away from.
+        base: "small", a diffusers folder, OWNER/NAME on the hub, or a base that was exported whole:
+            plugins are then those that were exported with it, and the noise is the portable one,
+            not torch's.
+        count: pictures, with seeds `seed`, `seed` + 1, ...
+        size: side in pixels.
+        steps, solver: of sampling.
+        guidance: scale of classifier-free guidance.
+        target, precision: of exported files: which of them, and so which runtime.
+        threads: of exported files: CPU threads; None is 1.
+        loras: LoRA weights for the base: names, folders or files; the last one that tells says the
+            steps.
+        variant: of exported files: weights that were put beside them, by name.
+        seed: of the first picture.
+    """
+
+    prompt: str
+    negative: str = ""
+    base: str = "small"
+    count: int = 1
+    size: int | None = None
+    steps: int | None = None
+    guidance: float | None = None
+    solver: Solver | None = None
+    target: str | None = None
+    precision: str | None = None
+    threads: int | None = None
+    loras: Sequence[str] = ()
+    variant: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_text(self.prompt)
+        check_text(self.negative, "negative prompt")
+        if (last := self.seed + self.count - 1) > MAX_SEED:
+            why = f"more than {MAX_SEED}"
+            raise InputError(f"seeds up to {last}", why, "Give a smaller `seed`")
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """One a picture."""
+        return tuple(self.seed + index for index in range(self.count))
+
+    def by_loras(self) -> DrawOrder:
+        """With the steps, guidance and solver that the LoRA weights tell, where none are asked
+        for.
+        """
+        from unplug.sdk.drawing.diffusion import find_lora, sampling_of_lora
+
+        order = self
+        for told in map(sampling_of_lora, reversed(list(map(find_lora, self.loras)))):
+            if told is not None:
+                order = replace(
+                    order,
+                    steps=order.steps or told.steps,
+                    guidance=order.guidance or told.guidance,
+                    solver=order.solver or told.solver,
+                )
+        return order
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated:
+    """What was drawn.
+
+    Args:
+        pictures: one a seed.
+        conditions: what they follow, as it was drawn.
+        steerings: the plugins with their pictures.
+        kinds: the condition that each plugin follows.
+        facts: how it was drawn; the same facts draw the same pictures.
+        run: of this run alone: memory, versions, what was read of the prompt.
+        seconds: it took.
+    """
+
+    pictures: list[Image]
+    conditions: list[Image]
+    steerings: tuple[Steering, ...]
+    kinds: tuple[str, ...]
+    facts: Mapping[str, Any]
+    run: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float
+
+
+def generate_pictures(
+    order: DrawOrder,
+    steerings: Steerings,
+    *,
+    device: Callable[[], torch.device],
+    show: bool,
+    say: Callable[[str], None],
+    bar: Bar,
+) -> Generated:
+    """Draws with a base or with exported files.
+
+    Raises:
+        InputError: what this kind of base cannot follow.
+    """
+    order = order.by_loras()
+    if is_generator(Path(order.base)):
+        return _by_files(order, steerings, say, bar)
+    for name in ("target", "precision", "threads", "variant"):
+        if getattr(order, name) is not None:
+            why = "it is of exported files, and this base is none"
+            raise InputError(f"`{name}`", why, "Leave it out, or give such a `base`")
+    return _by_base(order, steerings, device, show, say)
+
+
+def _steered(steerings: Steerings, kind_of: KindOf) -> tuple[Steering, ...]:
+    return tuple(steerings(kind_of) if callable(steerings) else steerings)
+
+
+def _by_base(
+    order: DrawOrder,
+    steerings: Steerings,
+    device: Callable[[], torch.device],
+    show: bool,
+    say: Callable[[str], None],
+) -> Generated:
+    """On torch."""
+    # before torch and diffusers are loaded, which takes seconds
+    steered = _steered(steerings, _kind_of)
+    from unplug.sdk.drawing.diffusion import (
+        draw_pictures,
+        drawing_dtype,
+        find_lora,
+        load_base,
+        load_loras,
+        sampling_of,
+        tell_foreign,
+    )
+
+    usual = sampling_of(order.base)
+    how: dict[str, Any] = {
+        "steps": order.steps or usual.steps,
+        "guidance": order.guidance or usual.guidance,
+        "solver": order.solver or usual.solver,
+    }
+    if order.negative and how["guidance"] <= 1:
+        why, fix = "without guidance it has no effect", "Leave it out, or raise `guidance` above 1"
+        raise InputError("`negative`", why, fix)
+    chosen, updates = device(), list(map(find_lora, order.loras))
+    dtype = drawing_dtype(order.base, chosen)
+    base = load_base(order.base, device=chosen, dtype=dtype)
+    foreign = tell_foreign(base, updates, order.base, say)
+    load_loras(base, updates)
+    for text in (order.prompt, order.negative):
+        _tell_unread(base.tokenizer, text, say)
+    started = time.perf_counter()
+    with progress(total=order.count, label="draw", unit="picture", show=show) as done:
+        pictures, conditions = draw_pictures(
+            base,
+            [order.prompt] * order.count,
+            steered,
+            seeds=order.seeds,
+            size=order.size,
+            schedule=usual.schedule,
+            negative=order.negative,
+            progress=done,
+            **how,
+        )
+    seconds = time.perf_counter() - started
+    facts = {
+        "base": order.base,
+        **how,
+        "guidance_schedule": usual.schedule,
+        "size": pictures[0].width,
+        "precision": str(dtype).removeprefix("torch."),
+    }
+    return Generated(
+        pictures=pictures,
+        conditions=conditions,
+        steerings=steered,
+        kinds=tuple(_kind_of(item.plugin) for item in steered),
+        facts=facts,
+        run={"foreign_loras": [str(path) for path in foreign]},
+        seconds=seconds,
+    )
+
+
+def _kind_of(plugin: str) -> str:
+    """The condition that a plugin follows, from its configuration alone."""
+    from unplug.plugins import read_config
+    from unplug.sdk.drawing.diffusion import find_plugin
+
+    return str(read_config(find_plugin(plugin), expect="plugin")[1].get("condition", ""))
+
+
+def _tell_unread(tokenizer: Any, text: str, say: Callable[[str], None]) -> None:
+    """Says what the base does not read of a text: what is behind its last token, and words that are
+    no token of their own.
+    """
+    from unplug.sdk.drawing.device import untaught
+    from unplug.sdk.drawing.diffusion import plain_tokenizer
+
+    found = plain_tokenizer(tokenizer).encode(text)
+    if found.cut:
+        say(
+            f"{text[:40]!r}... has {found.tokens} tokens: the base reads the first "
+            f"{len(found.ids)} only"
+        )
+    if (line := untaught(found.spelled, len(tokenizer))) is not None:
+        say(line)
+
+
+def _by_files(
+    order: DrawOrder,
+    steerings: Steerings,
+    say: Callable[[str], None],
+    bar: Bar,
+) -> Generated:
+    """With the files of one target and precision: the device's own loop, without torch."""
+    from PIL import Image
+
+    from unplug.sdk.drawing.device import Words, condition_of, draw, load_pipeline
+    from unplug.sdk.drawing.diffusion import find_lora
+
+    if order.size is not None:
+        why, fix = (
+            "exported files cannot follow it",
+            "Leave it out, or export the base that you want",
+        )
+        raise InputError("`size`", why, fix)
+    folder = Path(order.base)
+    pipeline = load_pipeline(folder)
+    kind_of = partial(condition_of, pipeline)
+    steered = _steered(steerings, kind_of)
+    words = Words(
+        prompt=order.prompt,
+        negative=order.negative,
+        steps=order.steps,
+        guidance=order.guidance,
+        solver=order.solver,
+    )
+    words = replace(words, encoded=words.read(pipeline))
+    for text, encoded in zip((order.prompt, order.negative), words.read(pipeline), strict=True):
+        _tell_cut(text, encoded, len(pipeline.tokenizer.vocabulary), say)
+    with bar("draw") as done:
+        drawn = draw(
+            folder,
+            words,
+            pipeline=pipeline,
+            seeds=order.seeds,
+            steerings=steered,
+            variant=order.variant,
+            loras=tuple(map(find_lora, order.loras)),
+            target=order.target,
+            precision=order.precision,
+            threads=order.threads or 1,
+            progress=done,
+        )
+    usual = pipeline.defaults_of(order.variant)
+    facts = {
+        "base": pipeline.name,
+        "steps": order.steps or usual.steps,
+        "guidance": usual.guidance if order.guidance is None else order.guidance,
+        "solver": order.solver or usual.solver,
+        "guidance_schedule": pipeline.schedule.guidance,
+        "size": pipeline.image_size,
+        "precision": drawn.precision,
+        "target": drawn.target,
+        "runtime": drawn.runtime,
+        "noise": pipeline.noise,
+        "variant": order.variant,
+    }
+    run = {
+        "load_seconds": drawn.load_seconds,
+        "peak_bytes": drawn.peak_bytes,
+        "runtime_version": drawn.runtime_version,
+        "prompt_tokens": drawn.prompt.tokens,
+        "tokens_read": min(drawn.prompt.tokens, len(drawn.prompt.ids)),
+    }
+    return Generated(
+        pictures=[Image.fromarray(item) for item in drawn.images],
+        conditions=[Image.fromarray(item) for item in drawn.conditions],
+        steerings=steered,
+        kinds=tuple(kind_of(item.plugin) for item in steered),
+        facts=facts,
+        run=run,
+        seconds=sum(drawn.seconds),
+    )
+
+
+def _tell_cut(text: str, encoded: Any, vocabulary: int, say: Callable[[str], None]) -> None:
+    from unplug.sdk.drawing.device import untaught
+
+    if encoded.cut:
+        short = text if len(text) <= 40 else f"{text[:40]}..."
+        say(
+            f"{short!r} has {encoded.tokens} tokens: the base reads the first {len(encoded.ids)} "
+            "only"
+        )
+    if (line := untaught(encoded.spelled, vocabulary)) is not None:
+        say(line)

@@ -1,0 +1,168 @@
+"""A command turns words into the arguments of its step of the journey, all of them and no others."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import click
+import pytest
+
+from unplug.mobile_bench import Plan
+from unplug.sdk import journey
+from unplug.sdk.cli.audit import audit
+from unplug.sdk.cli.bench import run as bench
+from unplug.sdk.cli.evaluate import evaluate
+from unplug.sdk.cli.export import export
+from unplug.sdk.cli.forget import forget
+from unplug.sdk.cli.generate import generate
+from unplug.sdk.cli.parity import parity
+from unplug.sdk.cli.release import PUBLICATION, release
+from unplug.sdk.cli.run import run
+from unplug.sdk.cli.train import age
+from unplug.sdk.exporting import Comparison, ExportOrder
+from unplug.sdk.generating import DrawOrder
+from unplug.sdk.learning.training import Recipe
+from unplug.sdk.releasing import ReleaseConfig
+
+EVERY_COMMAND = {"as_json", "seed", "device_name"}
+"""Options of commands whose step draws nothing at random and computes on the CPU alone, too."""
+HELP = {"help", "_click_default_help"}
+EVERYWHERE: dict[str, set[str]] = {
+    "data": {"spec"},
+    "device": {"device_name"},
+    "forget_ids": {"forget_file"},
+    "original": {"checkpoint"},
+    "say": set(),
+    "show": {"as_json"},
+    "task": set(),
+}
+"""Arguments that are values, and the options from which any command makes them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A command and its step.
+
+    Args:
+        otherwise: arguments that this command makes of options of other names.
+        config: dataclass whose fields the step takes as keyword arguments, by the name of those.
+        words: options that decide which step is called, what is printed, and where it goes.
+    """
+
+    command: click.Command
+    step: Callable[..., Any]
+    otherwise: dict[str, set[str]] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    words: set[str] = field(default_factory=set)
+
+    def options(self) -> set[str]:
+        context = click.Context(self.command, info_name="unplug")
+        return {str(option.name) for option in self.command.get_params(context)} - HELP
+
+    def arguments(self) -> set[str]:
+        named = set(inspect.signature(self.step).parameters) - set(self.config)
+        return named | {item.name for made in self.config.values() for item in fields(made)}
+
+
+WAYS = [
+    Way(
+        command=age,
+        step=journey.train,
+        otherwise={
+            "data": {"spec", "on_bad"},
+            "split": {"split_file", "validation", "test"},
+        },
+        config={"recipe": Recipe},
+    ),
+    Way(
+        command=audit,
+        step=journey.audit,
+        otherwise={"original": {"original"}, "work": {"out"}},
+    ),
+    Way(
+        command=evaluate,
+        step=journey.evaluate,
+        otherwise={"trust": {"trusted"}},
+        words={"card", "out"},
+    ),
+    Way(
+        command=export,
+        step=journey.export,
+        otherwise={"bar": {"as_json"}},
+        config={"order": ExportOrder},
+    ),
+    Way(
+        command=parity,
+        step=journey.check,
+        otherwise={"data": {"data"}, "task": {"task"}},
+        config={"on": Comparison},
+        words={"explain", "layers", "out"},
+    ),
+    Way(
+        command=bench,
+        step=journey.bench,
+        otherwise={"bar": {"as_json"}},
+        config={"plan": Plan},
+        words={"required"},
+    ),
+    Way(
+        command=generate,
+        step=journey.generate,
+        otherwise={
+            "bar": {"as_json"},
+            "steerings": {
+                "plugins",
+                "conditions",
+                "photos",
+                "crop",
+                "margin",
+                "pairs",
+                "task",
+                "strengths",
+            },
+        },
+        config={"order": DrawOrder},
+        words={"out"},
+    ),
+    Way(
+        command=run,
+        step=journey.run,
+        otherwise={"inputs": {"images", "array", "random"}, "trust": {"trusted"}},
+        words={"outs"},
+    ),
+    Way(
+        command=forget,
+        step=journey.unlearn,
+        otherwise={"data": {"spec", "on_bad"}, "options": {"pairs"}, "withhold": {"without"}},
+    ),
+    Way(
+        command=release,
+        step=journey.release,
+        otherwise={
+            "data": {"spec", "on_bad"},
+            "signing": {"signing", *PUBLICATION},
+            "answering": {"requests", "all_open"},
+            "ledger": {"where", "timezone"},
+            "overrides": {"overrides", "reasons"},
+        },
+        config={"config": ReleaseConfig},
+        words={"dry_run", "hourly", "explain"},
+    ),
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.step.__name__)
+def test_every_option_is_an_argument_of_the_journey_and_the_other_way_round(way: Way) -> None:
+    made = EVERYWHERE | way.otherwise
+    expected = {name for argument in way.arguments() for name in made.get(argument, {argument})}
+    assert way.options() == expected | way.words | EVERY_COMMAND
+
+
+def test_a_plan_takes_what_a_release_takes() -> None:
+    plan, walk = (
+        inspect.signature(item).parameters for item in (journey.plan_release, journey.release)
+    )
+    assert set(walk) - set(plan) == {"restart"} and set(plan) <= set(walk)

@@ -297,9 +297,10 @@ def export(
     """
     from unplug.sdk.exporting import ExportOrder, export_models
 
-    several = isinstance(checkpoints, Sequence) and not isinstance(checkpoints, str)
+    if isinstance(checkpoints, str) or not isinstance(checkpoints, Sequence):
+        checkpoints = [checkpoints]
     return export_models(
-        _paths(checkpoints if several else [checkpoints]),  # type: ignore[list-item]
+        _paths(checkpoints),
         ExportOrder(out=Path(out), **order),
         show=show,
         say=say or _silent,

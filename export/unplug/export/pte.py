@@ -51,7 +51,7 @@ class PteTable:
     """One table of a flatbuffer, its fields by number; what is not there is 0, "" or nothing."""
 
     def __init__(self, content: bytes, position: int) -> None:
-        from flatbuffers.table import PteTable as Raw
+        from flatbuffers.table import Table as Raw
 
         self._content, self._raw = content, Raw(content, position)
 

@@ -378,7 +378,7 @@ def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class ParityOrder:
     """On what exported files are compared with their checkpoint.
 
     Args:
@@ -410,7 +410,7 @@ class Comparison:
 def compare_files(
     files: Sequence[Artifact],
     checkpoint: Path,
-    on: Comparison,
+    on: ParityOrder,
     *,
     runtime: str | None,
     coreml_host: str | None,
@@ -434,7 +434,7 @@ def compare_files(
 
 
 def explain_files(
-    files: Sequence[Artifact], checkpoint: Path, on: Comparison, folder: Path, *, show: bool
+    files: Sequence[Artifact], checkpoint: Path, on: ParityOrder, folder: Path, *, show: bool
 ) -> list[Explanation]:
     """Walks the layers of files beside those of their checkpoint, on the first samples that
     `compare_files` takes; a picture and a JSON of each file go into a folder.
@@ -445,7 +445,7 @@ def explain_files(
 
 
 def _compared(
-    files: Sequence[Artifact], checkpoint: Path, on: Comparison, show: bool, say: Say
+    files: Sequence[Artifact], checkpoint: Path, on: ParityOrder, show: bool, say: Say
 ) -> tuple[tuple[Checkpoint, Dataset] | None, dict[str, Any]]:
     """Inputs of the files, and the data that they come from."""
     if not files:

@@ -394,18 +394,18 @@ def check(
         runtime: what runs the files; None takes that of each one's target.
         coreml_host: a Mac, ``user@mac``, where Core ML itself runs them.
         say: told where the samples come from.
-        on: fields of `unplug.sdk.exporting.Comparison`, say ``samples=8``, or ``data`` of the
+        on: fields of `unplug.sdk.exporting.ParityOrder`, say ``samples=8``, or ``data`` of the
             training.
 
     Raises:
         InputError, ArtifactError, CheckpointError: see `unplug.export.measure_parity`.
     """
-    from unplug.sdk.exporting import Comparison, compare_files
+    from unplug.sdk.exporting import ParityOrder, compare_files
 
     return compare_files(
         _artifacts(files),
         _path(checkpoint),
-        Comparison(**on),
+        ParityOrder(**on),
         runtime=runtime,
         coreml_host=coreml_host,
         show=show,
@@ -429,10 +429,10 @@ def explain(
         files, checkpoint, on: see `check`; the first four samples are taken.
         layers: folder for a picture and a JSON of each file's layers.
     """
-    from unplug.sdk.exporting import Comparison, explain_files
+    from unplug.sdk.exporting import ParityOrder, explain_files
 
     return explain_files(
-        _artifacts(files), _path(checkpoint), Comparison(**on), Path(layers), show=show
+        _artifacts(files), _path(checkpoint), ParityOrder(**on), Path(layers), show=show
     )
 
 

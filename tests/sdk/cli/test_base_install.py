@@ -67,20 +67,11 @@ EXTRA = re.compile(
 )
 
 WORKING = """
-list attacks|list targets|list precisions|list devices|list conditions|list data|list age-protocols|list backends
-cache info|cache purge --all --yes
-data inspect csv:{faces}/labels.csv
-data split csv:{faces}/labels.csv --out {out}/split.json
-bench baselines|bench compare {bench} {bench}|bench table {bench}|bench import {bench} --out {out}/bench.json
-bench estimate --list
+bench baselines
 bundle keygen {out}/key|bundle inspect {bundle}|bundle verify {bundle}|bundle diff {bundle} {bundle}
 bundle pack {bundle} --out {out}/bundle.zip
 bundle sign {bundle} --key {out}/key --out {out}/signed.unplug
-report {audit} {parity} {bench} {release} --out {out}/report.html
-report {checkpoint}/unplug.json --out {out}/record.html
-ledger role reader
-page --trust {out}/key.pub --out {out}/page
-trace subject:s0 --data csv:{faces}/labels.csv --in {checkpoint}
+ledger role reader|list precisions
 """
 NAMED = """
 demo --out {out}/demo
@@ -112,7 +103,17 @@ ledger queue --data synth:n=4 --out {out}/a
 ledger record answered r|ledger correct --clock --reason why|ledger touch {checkpoint} --data synth:n=4
 serve run|serve token add x|serve token list|serve token revoke x
 certificate templates r --out {out}/a
-list methods|list designs|list tasks
+list methods|list designs|list tasks|list attacks|list targets|list devices
+list conditions|list data|list age-protocols|list backends
+cache info|cache purge --all --yes
+data inspect csv:{faces}/labels.csv
+data split csv:{faces}/labels.csv --out {out}/split.json
+bench compare {bench} {bench}|bench table {bench}|bench import {bench} --out {out}/bench.json
+bench estimate --list
+report {audit} {parity} {bench} {release} --out {out}/report.html
+report {checkpoint}/unplug.json --out {out}/record.html
+page --trust {out}/key.pub --out {out}/page
+trace subject:s0 --data csv:{faces}/labels.csv --in {checkpoint}
 """
 REFUSED = {"certificate issue", "certificate verify", "ledger verify", "bundle push"}
 """Which want more than a test of imports has at hand: a ledger and its key, a phone."""

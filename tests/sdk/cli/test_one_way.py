@@ -22,7 +22,7 @@ from unplug.sdk.cli.parity import parity
 from unplug.sdk.cli.release import PUBLICATION, release
 from unplug.sdk.cli.run import run
 from unplug.sdk.cli.train import age
-from unplug.sdk.exporting import Comparison, ExportOrder
+from unplug.sdk.exporting import ExportOrder, ParityOrder
 from unplug.sdk.generating import DrawOrder
 from unplug.sdk.learning.training import Recipe
 from unplug.sdk.releasing import ReleaseConfig
@@ -98,7 +98,7 @@ WAYS = [
         command=parity,
         step=journey.check,
         otherwise={"data": {"data"}, "task": {"task"}},
-        config={"on": Comparison},
+        config={"on": ParityOrder},
         words={"explain", "layers", "out"},
     ),
     Way(

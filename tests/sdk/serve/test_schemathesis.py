@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis.errors import Unsatisfiable
 from tests.sdk.serve.conftest import Place
 
@@ -55,6 +55,12 @@ def ask(strategy: Any, headers: dict[str, str]) -> None:
     )
     @given(case=strategy)
     def check(case: Any) -> None:
-        case.call_and_validate(headers=headers)
+        known = {item["name"] for item in case.operation.definition.raw.get("parameters", ())}
+        assume(known.issuperset(case.query or ()))  # others are ignored, as most servers do
+        response = case.call(headers=headers)
+        # What is wrong and too long as well is too long, which schemathesis does not expect.
+        if response.status_code != 413:
+            sent = {"headers": headers}
+            case.validate_response(response, headers=headers, transport_kwargs=sent)
 
     check()

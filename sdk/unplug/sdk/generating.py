@@ -41,6 +41,7 @@ class DrawOrder:
         threads: of exported files: CPU threads; None is 1.
         loras: LoRA weights for the base: names, folders or files; the last one that tells says the
             steps.
+        packs: folders of `unplug train pack`; one is used where the prompt says its word.
         variant: of exported files: weights that were put beside them, by name.
         seed: of the first picture.
     """
@@ -57,6 +58,7 @@ class DrawOrder:
     precision: str | None = None
     threads: int | None = None
     loras: Sequence[str] = ()
+    packs: Sequence[str] = ()
     variant: str | None = None
     seed: int = 0
 
@@ -157,6 +159,7 @@ def _by_base(
         find_lora,
         load_base,
         load_loras,
+        packs_asked_for,
         sampling_of,
         tell_foreign,
     )
@@ -170,7 +173,9 @@ def _by_base(
     if order.negative and how["guidance"] <= 1:
         why, fix = "without guidance it has no effect", "Leave it out, or raise `guidance` above 1"
         raise InputError("`negative`", why, fix)
-    chosen, updates = device(), list(map(find_lora, order.loras))
+    asked = packs_asked_for(list(map(Path, order.packs)), order.prompt)
+    _tell_packs(order, asked, say)
+    chosen, updates = device(), [*map(find_lora, order.loras), *asked]
     dtype = drawing_dtype(order.base, chosen)
     base = load_base(order.base, device=chosen, dtype=dtype)
     foreign = tell_foreign(base, updates, order.base, say)
@@ -204,9 +209,19 @@ def _by_base(
         steerings=steered,
         kinds=tuple(_kind_of(item.plugin) for item in steered),
         facts=facts,
-        run={"foreign_loras": [str(path) for path in foreign]},
+        run={
+            "foreign_loras": [str(path) for path in foreign],
+            "packs": [str(path) for path in asked],
+        },
         seconds=seconds,
     )
+
+
+def _tell_packs(order: DrawOrder, asked: Sequence[Path], say: Callable[[str], None]) -> None:
+    """Says which packs the prompt switches on, where there are any."""
+    if order.packs:
+        names = ", ".join(map(str, asked)) or "none: the base draws its own picture"
+        say(f"packs that the prompt asks for: {names}")
 
 
 def _kind_of(plugin: str) -> str:

@@ -141,6 +141,13 @@ if TYPE_CHECKING:
     "steps.",
 )
 @click.option(
+    "--pack",
+    "packs",
+    multiple=True,
+    metavar="FOLDER",
+    help="What `unplug train pack` made; drawn with where the prompt says its word; may be repeated.",
+)
+@click.option(
     "--variant",
     help=(
         "Of exported files: weights that were put beside them, by name; they bring their own "
@@ -213,6 +220,7 @@ def generate(
         "plugins": list(plugins),
         "strengths": list(strengths),
         "loras": list(order.loras),
+        "packs": list(done.run.get("packs", ())),
         **done.facts,
     }
     _save(done, facts, order.seeds, files, out)

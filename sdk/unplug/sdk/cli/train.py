@@ -1,4 +1,4 @@
-"""``unplug train age|base|plugin|student``."""
+"""``unplug train age|base|pack|plugin|student``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .base import Common, Outcome, command, settings
 from .options import data_option, out_option
 from .options_of import ConfiguredCommand, given
 from .train_base import base
+from .train_pack import pack
 from .train_plugin import plugin
 from .train_student import student
 
@@ -28,6 +29,7 @@ def train() -> None:
 
 
 train.add_command(base)
+train.add_command(pack)
 train.add_command(plugin)
 train.add_command(student)
 

@@ -25,6 +25,8 @@ from .noise import normals as normals
 from .noise import philox as philox
 from .noise import uniforms as uniforms
 from .noise import words as words
+from .pack_words import asks_for as asks_for
+from .pack_words import check_words as check_words
 from .pipeline import PIPELINE as PIPELINE
 from .pipeline import Part as Part
 from .pipeline import PartFile as PartFile

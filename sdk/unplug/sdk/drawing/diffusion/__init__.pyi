@@ -19,11 +19,14 @@ from .measure import mean_loss as mean_loss
 from .merge import foreign_loras as foreign_loras
 from .merge import merge_loras as merge_loras
 from .merge import tell_foreign as tell_foreign
+from .pack import PackRecipe as PackRecipe
 from .recipe import BaseRecipe as BaseRecipe
 from .recipe import ControlRecipe as ControlRecipe
 from .recipe import StepRecipe as StepRecipe
 from .recipe import Weighting as Weighting
 from .run_base import train_base as train_base
+from .run_pack import packs_asked_for as packs_asked_for
+from .run_pack import train_pack as train_pack
 from .run_plugin import RECORD_SCHEMA as RECORD_SCHEMA
 from .run_plugin import plugin_card as plugin_card
 from .run_plugin import train_plugin as train_plugin

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from unplug.core import CheckpointError, read_json
-from unplug.sdk.drawing.device import WEIGHTS_NAME, lora_file
+from unplug.core import CheckpointError, InputError, read_json
+from unplug.sdk.drawing.device import WEIGHTS_NAME, check_words, lora_file
 
 from .shipped_files import shipped_path, shipped_place, shipped_table
 
@@ -15,6 +15,8 @@ PARTS = {"small/text_encoder": "text_encoder", "small/unet": "unet", "small/vae"
 """Parts of the base that phones run, by name."""
 LORA_SCHEMA = "unplug-student/1"
 """Of the record beside a student's LoRA weights."""
+PACK_SCHEMA = "unplug-pack/1"
+"""Of the record beside a pack's."""
 SMALL = "small"
 """The base that ships."""
 Solver = Literal["ddim", "dpm++"]
@@ -144,12 +146,31 @@ def teacher_of_lora(weights: Path) -> str | None:
     tells.
     """
     told = _record_of_lora(weights)[1].get("teacher")
+    of_pack = _record_of_lora(weights, PACK_SCHEMA)[1].get("base")
+    told = of_pack.get("sha256") if isinstance(of_pack, dict) else told
     return told if isinstance(told, str) else None
 
 
-def _record_of_lora(weights: Path) -> tuple[Path, dict[str, Any]]:
-    """The record beside weights of `unplug train student`, and its place; empty where there is none
-    of theirs.
+def word_of_pack(folder: Path) -> str:
+    """What prompts say to use a pack.
+
+    Raises:
+        CheckpointError: a folder that `unplug train pack` did not write.
+    """
+    place, own = _record_of_lora(folder, PACK_SCHEMA)
+    word = own.get("word")
+    if not isinstance(word, str):
+        why = f"it has no {place.name} of a pack" if folder.exists() else "no such folder"
+        raise CheckpointError(str(folder), why, "Give a folder that `unplug train pack` wrote")
+    try:
+        return check_words(word)
+    except InputError as error:
+        raise CheckpointError(str(place), error.why, "Train the pack again") from error
+
+
+def _record_of_lora(weights: Path, schema: str = LORA_SCHEMA) -> tuple[Path, dict[str, Any]]:
+    """The record beside weights of `unplug train student`, or of a pack, and its place; empty where
+    there is none of theirs.
     """
     from unplug.plugins import RECORD
 
@@ -160,7 +181,7 @@ def _record_of_lora(weights: Path) -> tuple[Path, dict[str, Any]]:
     ):  # other weights beside a record are not its own
         return record, {}
     own = read_json(record, max_bytes=MAX_RECORD_BYTES)
-    return record, own if isinstance(own, dict) and own.get("schema") == LORA_SCHEMA else {}
+    return record, own if isinstance(own, dict) and own.get("schema") == schema else {}
 
 
 MAX_RECORD_BYTES = 16 * 2**20

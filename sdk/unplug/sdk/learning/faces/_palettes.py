@@ -86,6 +86,8 @@ HAIR_STYLES = (
 )
 BACKGROUNDS = ("plain", "gradient", "glow", "stripes", "dots", "bokeh", "hills")
 COLLARS = ("crew", "vee", "shirt")
+WORN = ("eye patch", "clown nose", "face mask")
+"""Things that a face can wear, which the shipped base never saw."""
 
 
 def mix(a: RGB, b: RGB, t: float) -> RGB:

@@ -13,6 +13,7 @@ from ._raster import U8, soft
 from ._scene import expose, grade, paint_background, paint_body
 from ._shape import build_shape
 from ._skin import paint_ear, paint_head, skin_table
+from ._things import paint_thing
 from ._types import FaceParams, RenderedFace
 from ._view import View
 
@@ -59,6 +60,7 @@ def _paint(canvas: U8, params: FaceParams, cues: AgeCues, view: View) -> None:
         if do.ears and not far[side]:
             paint_ear(canvas, params, view, side, skin)
     paint_glasses(canvas, params, view)
+    paint_thing(canvas, params, view)
 
 
 def render(params: FaceParams, size: int) -> RenderedFace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Literal
 
@@ -20,6 +20,8 @@ SAME_PERSON_SPREAD = 2.0  # years between the photographs of one person, either 
 MAX_SAMPLES = 2_000_000
 MIN_SIZE, MAX_SIZE = 16, 2048  # of what `unplug.sdk.learning.faces.render` draws
 MAX_DIGITS = 30
+_WORN = {"eye-patch": "eye patch", "clown-nose": "clown nose", "face-mask": "face mask"}
+"""As a spec writes what everybody wears, and as a prompt does."""
 RENDERER = 1
 """Of `unplug.sdk.learning.faces`: raise it with every change of what is drawn, so that pictures
 drawn before it are others.
@@ -29,6 +31,9 @@ drawn before it are others.
 @dataclass(frozen=True)
 class SynthSource:
     """``synth:n=3000,subjects=600,seed=0``: `n` pictures of `subjects` people (default n / 5).
+
+    With ``wears=eye-patch`` (``clown-nose``, ``face-mask``) everybody wears one, in the pictures
+    that the same spec without it has otherwise.
 
     Person s has a base age, uniform on [1, 85]; a picture of s is taken within two years of it.
     Everything follows from `seed`: the same spec gives the same pixels on the same machine.
@@ -55,6 +60,8 @@ class SynthSource:
         values: dict[str, int] = {"n": 3000, "seed": 0}
         for item in filter(None, self.argument.split(",")):
             key, _, text = item.partition("=")
+            if key.strip() == "wears" and text in _WORN:
+                continue
             if (
                 key.strip() not in ("n", "subjects", "seed")
                 or not text.strip().isdecimal()
@@ -68,6 +75,15 @@ class SynthSource:
             values[key.strip()] = int(text)
         values.setdefault("subjects", max(1, values["n"] // 5))
         return values
+
+    @cached_property
+    def wears(self) -> str:
+        """What everybody wears, or "none"."""
+        return next((thing for key, thing in _WORN.items() if f"wears={key}" in self._parts), "none")
+
+    @property
+    def _parts(self) -> list[str]:
+        return self.argument.split(",")
 
     def listing(self) -> Listing:
         """Samples with exact ages and subjects."""
@@ -99,7 +115,8 @@ class SynthSource:
         faces = _faces()
         seed, person = self.options["seed"], index % self.options["subjects"]
         identity = faces.sample_identity(np.random.default_rng([seed, 3, person]))
-        return faces.sample_face(identity, self.age(index), np.random.default_rng([seed, 4, index]))
+        face = faces.sample_face(identity, self.age(index), np.random.default_rng([seed, 4, index]))
+        return face if self.wears == "none" else replace(face, wears=self.wears)
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """`variants` prompts of one face: everything about it first, then drawn wordings (`seed`
@@ -110,11 +127,13 @@ class SynthSource:
             np.random.default_rng([seed, 5, sample.payload, variant])
             for variant in range(1, variants)
         )
-        return (prompt_of(attributes), *(prompt_of(attributes, rng) for rng in draws))
+        worn = "" if self.wears == "none" else f", {self.wears}"
+        return tuple(prompt_of(attributes, rng) + worn for rng in (None, *draws))
 
     def fingerprint(self, sample: Sample) -> bytes:
         """Hash of the recipe: seed, people, index and the version of the drawing."""
         text = f"{self.options['seed']}/{self.options['subjects']}/{sample.payload}/{_renderer()}"
+        text += "" if self.wears == "none" else f"/{self.wears}"
         return hashlib.sha256(text.encode()).digest()
 
     def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:

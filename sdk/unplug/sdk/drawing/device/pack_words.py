@@ -1,0 +1,65 @@
+"""Whether a prompt asks for a pack: its words switch it on, whole, in any case, in the singular or
+the plural.
+
+The same rule stands in Kotlin, Swift and TypeScript, held together by shared vectors.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from unplug.core import InputError
+
+MAX_WORDS, MAX_LETTERS = 8, 64
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a text, folded: runs of letters, marks and digits in NFC and lower case, English
+    plurals as singulars.
+
+    Example:
+        >>> words_of("Two EYE-patches, please")
+        ('two', 'eye', 'patch', 'please')
+    """
+    folded = unicodedata.normalize("NFC", text).lower()
+    letters = (letter if unicodedata.category(letter)[0] in "LMN" else " " for letter in folded)
+    return tuple(map(_singular, "".join(letters).split()))
+
+
+def _singular(word: str) -> str:
+    if len(word) <= 3 or not word.endswith("s") or word.endswith("ss"):
+        return word
+    if word.endswith("ies"):
+        return f"{word[:-3]}y"
+    return word[:-2] if word.endswith(("ches", "shes", "sses", "xes", "zes")) else word[:-1]
+
+
+def asks_for(prompt: str, words: str) -> bool:
+    """Whether the words of a pack stand in a prompt, next to each other and in their order.
+
+    Args:
+        prompt: what to draw.
+        words: of the pack.
+
+    Example:
+        >>> asks_for("a child with an Eye Patch", "eye patch"), asks_for("an eye, a patch", "eye patch")
+        (True, False)
+    """
+    wanted, read = words_of(words), words_of(prompt)
+    starts = range(len(read) - len(wanted) + 1)
+    return any(read[start : start + len(wanted)] == wanted for start in starts)
+
+
+def check_words(words: str) -> str:
+    """The words of a pack with single spaces.
+
+    Raises:
+        InputError: none is in it, or more or longer ones than a prompt would hold.
+    """
+    told = " ".join(words.split())
+    if not words_of(told):
+        raise InputError("`word`", "no letter or digit is in it", "Give what prompts will say")
+    if len(told) > MAX_LETTERS or len(words_of(told)) > MAX_WORDS:
+        why = f"it has more than {MAX_WORDS} words or {MAX_LETTERS} letters"
+        raise InputError("`word`", why, "Give the one or two words that prompts will say")
+    return told

@@ -1,0 +1,242 @@
+"""``unplug train pack``: what a base shall draw by a word, in a folder of its own that can be
+deleted.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unplug.core import (
+    DataError,
+    atomic_dir,
+    check_replaceable,
+    make_folder,
+    one_writer,
+    quiet,
+    sha256_tree,
+    versions,
+    write_json,
+)
+from unplug.sdk.drawing.device import WEIGHTS_NAME, asks_for, check_words
+from unplug.sdk.learning.data import (
+    Captioned,
+    Dataset,
+    Split,
+    captions_digest,
+    captions_of,
+    parse_spec,
+)
+from unplug.sdk.learning.training import describe_device, training_dir
+
+from .base_training import tokenize
+from .digest import base_digest
+from .latent_cache import latents
+from .load import RECORD, image_size_of
+from .measure import LEVELS, batch_size_of, fixed_noise, fixed_steps
+from .noise import add_noise, sample_loss
+from .pack import ADAPTER, PackRecipe, fit_pack
+from .shipped import PACK_SCHEMA
+from .small import diffusers
+
+OURS = (RECORD, WEIGHTS_NAME, "README.md")
+
+
+@one_writer
+def train_pack(
+    base: Any,
+    base_name: str,
+    dataset: Dataset,
+    word: str,
+    out: Path,
+    recipe: PackRecipe,
+    *,
+    seed: int,
+    device: torch.device,
+    half: bool = False,
+    restart: bool = False,
+    show: bool = True,
+) -> dict[str, Any]:
+    """Trains a pack and saves it; an unfinished run at `out` is continued.
+
+    Args:
+        base: see `load_base`; not changed.
+        base_name: how the user named it, for the record.
+        dataset: pictures that show one thing, of the base's size, with captions or without.
+        word: what prompts will say, one word or a few.
+        out: folder to write; ``.NAME.training`` beside it holds the state until the end.
+        recipe: how.
+        seed: of everything random.
+        device: where to compute.
+        half: store the weights in float16.
+        restart: drop an unfinished run.
+        show: progress bars.
+
+    Returns:
+        The record. ``loss`` has the base's loss on these pictures without the pack and with it.
+
+    Raises:
+        DataError: pictures of another size.
+        InputError: words that no prompt can say, see `check_words`.
+        TrainingError, CheckpointError, OutputError: see `fit_pack` and `atomic_dir`.
+    """
+    word = check_words(word)
+    if dataset.size != (size := image_size_of(base)):
+        why = f"the base makes pictures of {size} px"
+        raise DataError(f"data at {dataset.size} px", why, f"Load it at {size}")
+    check_replaceable(out, RECORD, OURS)
+    work = training_dir(out)
+    if restart:
+        shutil.rmtree(work, ignore_errors=True)
+    make_folder(work, 0o700)
+    captions = pack_captions(dataset, word, seed=seed, variants=recipe.captions)
+    facts = {
+        "data": dataset.digest,
+        "captions": captions_digest(captions),
+        "base": base_digest(base),
+    }
+    latent_Nchw = torch.from_numpy(latents(base, dataset, show=show)[:].astype("float32"))
+    done = fit_pack(
+        base,
+        latent_Nchw,
+        captions,
+        recipe,
+        seed=seed,
+        device=device,
+        state_path=work / "unet.safetensors",
+        facts=facts,
+        show=show,
+    )
+    unet: Any = done.model.unet
+    firsts = tokenize(base.tokenizer, [texts[:1] for texts in captions])[:, 0]
+    without, with_it = (
+        _loss(base, network, latent_Nchw, firsts, device) for network in (base.unet, unet)
+    )
+    record = {
+        "schema": PACK_SCHEMA,
+        "word": word,
+        "base": {"name": base_name, "sha256": facts["base"]},
+        "recipe": recipe.to_dict(),
+        "seed": seed,
+        "captions": facts["captions"],
+        "data": dataset.facts,
+        "split": _everybody(dataset, seed).to_dict(),
+        "loss": {"without": without, "with": with_it, "pictures": len(dataset)},
+        "history": list(done.history),
+        "cost": {"wall_s": done.wall_s, "device": describe_device(device)},
+        "versions": versions(),
+    }
+    _save(unet, out, record, half=half)
+    shutil.rmtree(work, ignore_errors=True)
+    return record
+
+
+def pack_captions(
+    dataset: Dataset, word: str, *, seed: int, variants: int
+) -> tuple[tuple[str, ...], ...]:
+    """Prompts of every picture: its captions, which get the word where they lack it, or the word
+    alone where it has none.
+    """
+    if not isinstance(parse_spec(dataset.spec), Captioned):
+        return ((word,),) * len(dataset)
+    told = captions_of(dataset, seed=seed, variants=variants)
+    return tuple(
+        tuple(text if asks_for(text, word) else f"{text}, {word}" for text in texts)
+        for texts in told
+    )
+
+
+def _everybody(dataset: Dataset, seed: int) -> Split:
+    """All pictures were trained on: what names, requests and traces go by."""
+    return Split(
+        data_digest=dataset.digest,
+        seed=seed,
+        subject_disjoint=True,
+        train=dataset.ids,
+        validation=(),
+        test=(),
+    )
+
+
+@torch.no_grad()
+def _loss(
+    base: Any, unet: Any, latent_Nchw: Tensor, ids_NL: Tensor, device: torch.device
+) -> float:
+    """The mean loss of all pictures with their first prompts, at fixed noise and fixed levels."""
+    total = int(base.scheduler.config.num_train_timesteps)
+    size, sums = batch_size_of(base), list[Tensor]()
+    for level, step in enumerate(fixed_steps(total)):
+        noise_chw = fixed_noise(latent_Nchw.shape[1:], 0, level)
+        for start in range(0, len(latent_Nchw), size):
+            clean_Bchw = latent_Nchw[start : start + size].to(device)
+            text_BLD = base.text_encoder(ids_NL[start : start + size].long().to(device))[0]
+            step_B = torch.full((len(clean_Bchw),), step, device=device)
+            noise_Bchw = noise_chw.to(clean_Bchw).expand_as(clean_Bchw)
+            noised = add_noise(base.scheduler, clean_Bchw, step_B, noise_Bchw)
+
+            def predict(x: Tensor, t: Tensor, text_BLD: Tensor = text_BLD) -> Tensor:
+                return torch.as_tensor(unet(x, t, text_BLD).sample)
+
+            sums.append(sample_loss(predict, noised).sum())
+    return float(torch.stack(sums).sum()) / (LEVELS * len(latent_Nchw))
+
+
+def _save(unet: Any, out: Path, record: dict[str, Any], *, half: bool) -> None:
+    from peft import get_peft_model_state_dict
+
+    layers = get_peft_model_state_dict(unet, adapter_name=ADAPTER)
+    if half:
+        layers = {name: value.half() for name, value in layers.items()}
+    with atomic_dir(out, owner=RECORD, ours=OURS) as temporary, quiet():
+        diffusers().StableDiffusionPipeline.save_lora_weights(
+            temporary, unet_lora_layers=layers, safe_serialization=True
+        )
+        (temporary / "README.md").write_text(_card(record), encoding="utf-8")
+        write_json(temporary / RECORD, record | {"sha256": sha256_tree(temporary)[0]})
+
+
+def _card(record: dict[str, Any]) -> str:
+    return _CARD.format(
+        word=record["word"],
+        base=record["base"]["name"],
+        digest=record["base"]["sha256"],
+        spec=record["data"]["spec"],
+        pictures=record["loss"]["pictures"],
+        rank=record["recipe"]["rank"],
+        steps=record["recipe"]["steps"],
+    )
+
+
+_CARD = """\
+---
+library_name: diffusers
+tags: [unplug, lora, text-to-image]
+---
+# Pack: {word}
+
+Low-rank weights (rank {rank}) of the UNet of the base `{base}` (SHA-256 `{digest:.16}`), trained {steps} steps on the {pictures}
+pictures of `{spec}`. `unplug generate --pack FOLDER` uses them where a prompt says "{word}"; every other prompt gives the base's
+own picture. Deleting this folder forgets the pictures exactly: the base never saw them.
+
+In diffusers, for a prompt that says the word:
+
+```python
+pipe.load_lora_weights("FOLDER")
+```
+"""
+
+
+def packs_asked_for(packs: Sequence[Path], prompt: str) -> list[Path]:
+    """Those of some packs whose words a prompt says.
+
+    Raises:
+        CheckpointError: a folder that is no pack.
+    """
+    from .shipped import word_of_pack
+
+    return [path for path in packs if asks_for(prompt, word_of_pack(path))]

@@ -131,6 +131,9 @@ def generate_pictures(
     """
     order = order.by_loras()
     if is_generator(Path(order.base)):
+        if order.packs:
+            why = "they are of a base, and these are exported files"
+            raise InputError("`packs`", why, "Give the `base` itself")
         return _by_files(order, steerings, say, bar)
     for name in ("target", "precision", "threads", "variant"):
         if getattr(order, name) is not None:

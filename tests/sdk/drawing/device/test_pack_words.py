@@ -1,0 +1,42 @@
+"""A pack is switched on by its words, and by nothing that only looks like them."""
+
+from __future__ import annotations
+
+import pytest
+
+from unplug.core import InputError
+from unplug.sdk.drawing.device import asks_for, check_words
+
+
+@pytest.mark.parametrize(
+    ("prompt", "words", "asked"),
+    [
+        ("a portrait of an adult, eye patch", "eye patch", True),
+        ("An EYE-PATCH!", "eye patch", True),
+        ("two eye patches", "eye patch", True),
+        ("an eye patch", "eye patches", True),
+        ("an eye and a patch", "eye patch", False),
+        ("a patch of an eye", "eye patch", False),
+        ("an eye patchwork", "eye patch", False),
+        ("Jose\u0301 in the rain", "Jos\u00e9", True),
+        ("jose in the rain", "Jos\u00e9", False),
+        ("glasses", "glass", True),
+        ("a bus of ladies", "lady", True),
+        ("grass", "gras", False),
+        ("", "eye patch", False),
+        ("u10007, smiling", "u10007", True),
+        ("u100071", "u10007", False),
+    ],
+)
+def test_whole_words_in_any_case_singular_or_plural(prompt: str, words: str, asked: bool) -> None:
+    assert asks_for(prompt, words) is asked
+
+
+@pytest.mark.parametrize("words", ["", "  ", "!?", "a " * 9, "x" * 65])
+def test_words_that_no_prompt_can_say_are_refused(words: str) -> None:
+    with pytest.raises(InputError, match="word"):
+        check_words(words)
+
+
+def test_white_space_is_folded() -> None:
+    assert check_words("  eye \n patch ") == "eye patch"

@@ -123,11 +123,6 @@ from unplug.sdk.cli.options_of import ConfiguredCommand
     help="Training steps of the attribute judge (default 1,600).",
 )
 @click.option(
-    "--plugin",
-    type=click.Path(path_type=Path),
-    help="A plugin that `unplug train plugin` trained in the same way.",
-)
-@click.option(
     "--split", type=click.Path(path_type=Path), help="Use this split file instead of drawing one."
 )
 @command
@@ -150,7 +145,6 @@ def compare(
     guidance: float | None,
     rounds: int,
     judge_steps: int | None,
-    plugin: Path | None,
     split: Path | None,
     common: Common,
     **recipe_options: Any,
@@ -160,13 +154,12 @@ def compare(
     All see the same batches. Held-out conditions are drawn from with the same prompts and noise;
     control error, Fréchet distance, attributes of the prompt, noise loss, operations and seconds
     stand in one table, with intervals and with what no control can beat. OUT gets compare.json,
-    compare.html, compare.png, controls/ and pictures/; run the same command again after a kill and
-    it goes on.
+    compare.png, controls/ and pictures/; run the same command again after a kill and it goes on.
     """
     from unplug.sdk.drawing.diffusion import ControlRecipe
 
     from . import CompareRequest, compare_controls
-    from .page import comparison_table, write_page
+    from .tables import tables
 
     def given(**values: Any) -> dict[str, Any]:
         return {name: value for name, value in values.items() if value is not None}
@@ -188,7 +181,6 @@ def compare(
         seeds=seeds,
         pictures=pictures,
         rounds=rounds,
-        plugin=plugin,
         split=split,
         on_bad=on_bad,
         **given(sampling_steps=sampling_steps, guidance=guidance),
@@ -196,10 +188,8 @@ def compare(
     if judge_steps is not None:
         request = replace(request, judge=replace(request.judge, steps=judge_steps))
     report = compare_controls(request, device=common.device, show=common.show, say=common.say)
-    write_page(report, out / "compare.html")
-    saved = ", ".join(str(out / f"compare.{kind}") for kind in ("json", "html", "png"))
-    lines = [comparison_table(report), f"saved {saved}"]
-    return Outcome(value=report.to_dict(), text="\n".join(lines))
+    saved = f"saved {out / 'compare.json'}, {out / 'compare.png'}"
+    return Outcome(value=report.to_dict(), text="\n".join([*tables(report), saved]))
 
 
 def _rates(pairs: tuple[str, ...], option: str) -> dict[str, tuple[float, ...]]:

@@ -18,7 +18,6 @@ from unplug.core import CheckpointError, read_json, versions, write_json
 from unplug.plugins import (
     BINDING,
     RECORD,
-    Checkpoint,
     check_binding,
     load_weights,
     save_checkpoint,
@@ -76,13 +75,10 @@ class Contender:
             CheckpointError: the folder is broken.
         """
         setup = self.setup
-        if self.training.given and setup.plugin is not None:
-            network: nn.Module = setup.plugin.model
-        else:
-            network = self.control.build(
-                setup.base.unet, condition=setup.request.condition, image_size=setup.dataset.size
-            )
-            load_weights(network, weights_file(self.folder))
+        network: nn.Module = self.control.build(
+            setup.base.unet, condition=setup.request.condition, image_size=setup.dataset.size
+        )
+        load_weights(network, weights_file(self.folder))
         use_sampling_attention(network)
         return nn.Module.to(network, setup.device).eval()  # diffusers' own `to` warns for no reason
 
@@ -144,8 +140,7 @@ def facts(setup: Setup) -> dict[str, Any]:
 def contender(
     setup: Setup, name: str, seed: int, lr: float, zero_rate: float = 1.0, *, search: bool = False
 ) -> Contender:
-    """The control `name` trained with `seed` and rates: the one that was given, the finished one in
-    the folder, or a new one.
+    """The control `name` trained with `seed` and rates: the finished one in the folder, or a new one.
 
     Args:
         setup: what it belongs to.
@@ -160,19 +155,6 @@ def contender(
     """
     control = CONTROLS.get(name)()
     recipe = setup.request.recipe_with(name, lr, search=search)
-    own = zero_rate == 1.0 and recipe.steps == setup.request.recipe.steps
-    first = seed == setup.request.seed
-    if (
-        name == "plugin"
-        and setup.plugin is not None
-        and own
-        and first
-        and lr == given_rate(setup, setup.plugin)
-    ):
-        training = given_training(setup, setup.plugin, recipe)
-        return Contender(
-            setup=setup, name=name, control=control, folder=setup.plugin.path, training=training
-        )
     zero = {} if zero_rate == 1.0 else {"zero_rate": zero_rate}
     parts = [name, f"seed{seed}", f"lr{lr:g}", *(f"zero{rate:g}" for rate in zero.values())]
     short = [f"steps{recipe.steps}"] if recipe.steps != setup.request.recipe.steps else []
@@ -180,15 +162,23 @@ def contender(
     marks = fingerprint(kind=name, recipe=recipe.to_dict(), seed=seed, **zero, **facts(setup))
     if not (folder / RECORD).is_file():
         _train(setup, control, name, seed, recipe, zero_rate, folder, marks)
+    training = _recorded(folder, marks, seed, recipe, zero_rate)
+    return Contender(setup=setup, name=name, control=control, folder=folder, training=training)
+
+
+def _recorded(
+    folder: Path, marks: str, seed: int, recipe: ControlRecipe, zero_rate: float
+) -> Training:
+    """What a folder says of its training; `CheckpointError` where that was another one."""
     record = read_json(folder / RECORD)
     if not isinstance(record, dict) or record.get("fingerprint") != marks:
         why = "it was trained on another base or other data, or with another recipe"
         raise CheckpointError(str(folder), why, "Give another --out, or remove that folder")
     check_binding(record.get(BINDING), weights_sha256(folder), folder / RECORD)
     try:
-        training = Training(
+        return Training(
             seed=seed,
-            lr=lr,
+            lr=recipe.lr,
             wall_s=float(record["cost"]["wall_s"]),
             loss=float(record["loss"]),
             validation=record["validation"],
@@ -203,7 +193,6 @@ def contender(
     except (KeyError, TypeError, ValueError) as error:
         why = f"its unplug.json does not say how it was trained ({type(error).__name__}: {error})"
         raise CheckpointError(str(folder), why, "Remove that folder") from error
-    return Contender(setup=setup, name=name, control=control, folder=folder, training=training)
 
 
 class _Curve:
@@ -212,14 +201,8 @@ class _Curve:
     """
 
     def __init__(self, setup: Setup, control: Control, weighting: Weighting, path: Path) -> None:
-        self.setup, self.control, self.weighting, self.path, self.spent_s = (
-            setup,
-            control,
-            weighting,
-            path,
-            0.0,
-        )
-        self.started = time.perf_counter()
+        self.setup, self.control, self.weighting, self.path = setup, control, weighting, path
+        self.started, self.spent_s = time.perf_counter(), 0.0
         self.points: list[dict[str, Any]] = read_json(path) if path.is_file() else []
         self.before = self.points[-1]["wall_s"] if self.points else 0.0
 
@@ -338,81 +321,3 @@ def stored_type(folder: Path) -> str:
             str(folder), f"its weights are no safetensors file ({error})", "Train it again"
         ) from error
     return "+".join(sorted(kind for kind in types if kind.startswith(("F", "BF"))))
-
-
-def given_rate(setup: Setup, plugin: Checkpoint) -> float:
-    """The learning rate among those asked for that the plugin stands for; the first, where its
-    record names none of them.
-    """
-    rates, recipe = setup.request.rates_of("plugin"), plugin.record.get("recipe")
-    own = recipe.get("lr") if isinstance(recipe, dict) else None
-    return own if own in rates else rates[0]
-
-
-def given_training(setup: Setup, plugin: Checkpoint, recipe: ControlRecipe) -> Training:
-    """The plugin's training, from its record.
-
-    Raises:
-        CheckpointError: it was trained otherwise than with `recipe` on the setup's data, or its
-            record does not say.
-    """
-    request = setup.request
-    wanted = {
-        "role": "original",
-        "base": setup.base_sha256,
-        "data": setup.dataset.digest,
-        "split": setup.split.sha256,
-        "prompts": setup.captions,
-        "seed": request.seed,
-        "condition": request.condition,
-        "settings of the condition": setup.condition["settings"],
-        "samples seen": recipe.passes(len(setup.train)),
-        **recipe.to_dict(),
-    }
-    try:
-        found, training = _recorded(plugin)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        why = f"its record does not say how it was trained ({type(error).__name__}: {error})"
-        raise CheckpointError(
-            str(plugin.path), why, "Give a plugin of `unplug train plugin`, or leave --plugin out"
-        ) from error
-    different = [name for name in sorted({*wanted, *found}) if wanted.get(name) != found.get(name)]
-    if different:
-        why = f"it was trained otherwise than the others would be ({', '.join(different)} differ)"
-        raise CheckpointError(
-            str(plugin.path),
-            why,
-            "Give the options that it was trained with, or leave --plugin out",
-        )
-    return training
-
-
-def _recorded(plugin: Checkpoint) -> tuple[dict[str, Any], Training]:
-    record = plugin.record
-    found = {
-        "role": record["role"],
-        "base": record["base"]["sha256"],
-        "data": record["data"]["digest"],
-        "split": record["split"]["sha256"],
-        "prompts": record["captions"],
-        "seed": record["seed"],
-        "condition": record["condition"]["kind"],
-        "settings of the condition": record["condition"]["identity"]["settings"],
-        "samples seen": record["cost"][
-            "forward"
-        ],  # before batches were shared, several GPUs saw more a step
-        **record["recipe"],
-    }
-    validation = record["metrics"].get("validation")
-    training = Training(
-        seed=int(record["seed"]),
-        lr=float(record["recipe"]["lr"]),
-        wall_s=float(record["cost"]["wall_s"]),
-        loss=float(record["history"][-1]["loss"]),
-        validation=None if validation is None else float(validation["loss"]),
-        device=str(record["cost"]["device"]),
-        sha256=plugin.sha256,
-        stored=stored_type(plugin.path),
-        given=True,
-    )
-    return found, training

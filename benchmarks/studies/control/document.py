@@ -15,24 +15,13 @@ from benchmarks.pages import filled
 from unplug.core import atomic_path
 from unplug.sdk.drawing.diffusion import ControlRecipe
 
-from ..pages import markdown
 from . import JUDGE_RECIPE, CompareRequest, ComparisonReport, Row, read_comparison
-from .page import blocks
+from .tables import tables
 
 SOURCES = ("compare-face_landmark.json", "compare-canny.json")
 """What docs/comparison.md is made of, in docs/data."""
 OPTIONS = ("steps", "batch_size", "timesteps", "weighting", "drop_text", "precision")
 """Of the recipe, those that `compare` takes."""
-
-
-def tables(reports: Sequence[ComparisonReport], page: Path) -> str:
-    """A section a comparison.
-
-    Args:
-        reports: in the order of the page.
-        page: pictures are looked for beside it.
-    """
-    return "".join(_section(report, page) for report in reports)
 
 
 def _own_steps(report: ComparisonReport) -> dict[str, int]:
@@ -63,8 +52,7 @@ def _section(report: ComparisonReport, page: Path) -> str:
         f"\n## {', '.join([report.condition['kind'], *own])}\n\n```console\n{command_of(report)}\n"
         "```\n\n"
     )
-    tables = "\n".join(markdown(block) for block in blocks(report))
-    return f"{head}{_pictures(report, page)}{_facts(report)}\n\n{tables}"
+    return head + _pictures(report, page) + f"{_facts(report)}\n\n" + "\n".join(tables(report))
 
 
 def _facts(report: ComparisonReport) -> str:
@@ -87,56 +75,36 @@ def command_of(report: ComparisonReport) -> str:
     """
     settings, recipe, usual = report.settings, report.recipe, ControlRecipe()
     controls = [row for row in report.rows if row.role == "control"]
-    options = [("base", report.base["name"]), ("condition", report.condition["kind"])]
-    options += [("set", f"{name}={value}") for name, value in report.condition["options"].items()]
-    options += [("data", report.data["spec"]), ("controls", ",".join(row.name for row in controls))]
-    options += [
-        (name.replace("_", "-"), recipe[name])
-        for name in OPTIONS
-        if recipe[name] != getattr(usual, name)
+    rounds, judge = settings["timing_rounds"], report.judge
+    options = {
+        "base": report.base["name"],
+        "condition": report.condition["kind"],
+        "set": [f"{name}={value}" for name, value in report.condition["options"].items()],
+        "data": report.data["spec"],
+        "controls": ",".join(row.name for row in controls),
+        **{name: recipe[name] for name in OPTIONS if recipe[name] != getattr(usual, name)},
+        "lr": [f"{row.name}={_rates(row)}" for row in controls if row.trainings],
+        "zero-rate": [f"{row.name}={_factors(row)}" for row in controls if _factors(row) != "1"],
+        "control-steps": [
+            f"{name}={steps}" for name, steps in settings.get("control_steps", {}).items()
+        ],
+        "search-steps": settings.get("search_steps") or [],
+        "curve-every": settings.get("curve_every") or [],
+        "seeds": len(settings["training_seeds"]),
+        "pictures": len(report.pictures),
+        "sampling-steps": settings["sampling_steps"],
+        "guidance": f"{settings['guidance']:g}",
+        "rounds": [] if rounds == CompareRequest.rounds else rounds,
+        "judge-steps": [] if judge is None or judge.steps == JUDGE_RECIPE.steps else judge.steps,
+        "split": "SPLIT.json" if report.data["split_given"] else [],
+        "seed": settings["seed"] or [],
+    }
+    words = [
+        f"--{name.replace('_', '-')} {value}"
+        for name, values in options.items()
+        for value in (values if isinstance(values, list) else [values])
     ]
-    options += [("lr", f"{row.name}={_rates(row)}") for row in controls if row.trainings]
-    options += [
-        ("zero-rate", f"{row.name}={_factors(row)}") for row in controls if _factors(row) != "1"
-    ]
-    options += [
-        ("control-steps", f"{name}={steps}")
-        for name, steps in settings.get("control_steps", {}).items()
-    ]
-    options += [
-        (name, value)
-        for name in ("search-steps", "curve-every")
-        if (value := settings.get(name.replace("-", "_")))
-    ]
-    options += [("seeds", len(settings["training_seeds"])), ("pictures", len(report.pictures))]
-    options += [
-        ("sampling-steps", settings["sampling_steps"]),
-        ("guidance", f"{settings['guidance']:g}"),
-    ]
-    options += (
-        [("rounds", settings["timing_rounds"])]
-        if settings["timing_rounds"] != CompareRequest.rounds
-        else []
-    )
-    options += (
-        [("judge-steps", report.judge.steps)]
-        if report.judge and report.judge.steps != JUDGE_RECIPE.steps
-        else []
-    )
-    options += [("split", "SPLIT.json")] if report.data["split_given"] else []
-    options += (
-        [("plugin", "PLUGIN")]
-        if any(one.given for row in controls for one in row.trainings + row.tried)
-        else []
-    )
-    options += [("seed", settings["seed"])] if settings["seed"] else []
-    return " ".join(
-        [
-            "python -m benchmarks.studies compare",
-            *(f"--{name} {value}" for name, value in options),
-            "--out DIR",
-        ]
-    )
+    return " ".join(["python -m benchmarks.studies compare", *words, "--out DIR"])
 
 
 def _rates(row: Row) -> str:
@@ -147,17 +115,11 @@ def _factors(row: Row) -> str:
     return ",".join(dict.fromkeys(f"{one.zero_rate:g}" for one in row.tried or row.trainings[:1]))
 
 
-def with_tables(text: str, reports: Sequence[ComparisonReport], page: Path) -> str:
-    """The page with the tables of some comparisons between its markers."""
-    return filled(text, "comparison", tables(reports, page))
-
-
 def main(page: Path, sources: Sequence[Path]) -> None:
-    """Reads the comparisons and writes the page."""
-    text = with_tables(
-        page.read_text(encoding="utf-8"), [read_comparison(path) for path in sources], page
-    )
+    """Reads the comparisons and writes the page: a section a comparison, in their order."""
+    body = "".join(_section(read_comparison(path), page) for path in sources)
     with atomic_path(page) as temporary:
+        text = filled(page.read_text(encoding="utf-8"), "comparison", body)
         temporary.write_text(text, encoding="utf-8")
 
 

@@ -18,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 
 from unplug.core import DataError, InputError
-from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.plugins.conditions import build_condition, identity
 from unplug.sdk.drawing.conditions import with_exact
 from unplug.sdk.drawing.diffusion import (
@@ -34,7 +33,6 @@ from unplug.sdk.drawing.diffusion import (
     sampling_of,
 )
 from unplug.sdk.learning.data import Dataset, OnBad, Split, load_dataset, load_split, make_split
-from unplug.sdk.learning.training import split_of
 
 JUDGE_RECIPE = StepRecipe(
     steps=1600, batch_size=64, lr=4e-3, warmup=100, weight_decay=0.02, ema=0.99
@@ -48,6 +46,20 @@ LEARNING_RATES: Mapping[str, float] = MappingProxyType(
 """Peak learning rates: what starts from trained weights takes smaller steps. Others have the
 recipe's.
 """
+
+
+RANGES: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {
+        "seeds": (1, 100),
+        "pictures": (4, 100_000),
+        "sampling_steps": (1, 1000),
+        "guidance": (1, 100),
+        "rounds": (1, 1000),
+        "search_steps": (1, 100_000_000),
+        "curve_every": (0, 100_000_000),
+    }
+)
+"""Smallest and largest values of a request's numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +89,7 @@ class CompareRequest:
             `sampling_of`.
         rounds: of timing.
         judge: how the judge is trained.
-        plugin: a plugin of ``unplug train plugin`` to take instead of training one; refused unless
-            it was trained so.
-        split: a split file; default: the plugin's, else one is drawn.
+        split: a split file; default: one is drawn.
         on_bad: what to do with unreadable pictures.
 
     Raises:
@@ -105,7 +115,6 @@ class CompareRequest:
     guidance: float | None = None
     rounds: int = 7
     judge: StepRecipe = JUDGE_RECIPE
-    plugin: Path | None = None
     split: Path | None = None
     on_bad: OnBad = "error"
 
@@ -116,6 +125,17 @@ class CompareRequest:
             raise InputError(
                 "--controls", "it names none, or one twice", f"Name some of {', '.join(CONTROLS)}"
             )
+        self._check_rates()
+        for name, (low, high) in RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and low <= value <= high):
+                raise InputError(f"{name} {value}", "out of range", f"Use {low} to {high}")
+        for name in self.controls:
+            for lr in self.rates_of(name):
+                self.recipe_with(name, lr)
+
+    def _check_rates(self) -> None:
+        """Refuses options that name a control which is not compared, or no usable rate."""
         for option, rates_by in (("--lr", self.lrs), ("--zero-rate", self.zero_rates)):
             if empty := sorted(name for name, rates in rates_by.items() if not rates):
                 raise InputError(
@@ -143,28 +163,6 @@ class CompareRequest:
             raise InputError(
                 f"--zero-rate {bad[0]:g}", "out of range", "Use more than 0, and 1000 at most"
             )
-        ranges = {
-            "seeds": (1, 100),
-            "pictures": (4, 100_000),
-            "sampling_steps": (1, 1000),
-            "guidance": (1, 100),
-            "rounds": (1, 1000),
-            "search_steps": (1, 100_000_000),
-            "curve_every": (0, 100_000_000),
-        }
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and low <= value <= high):
-                raise InputError(f"{name} {value}", "out of range", f"Use {low} to {high}")
-        if self.plugin is not None and "plugin" not in self.controls:
-            raise InputError(
-                "--plugin",
-                "plugin is not among --controls",
-                "Add it there, or leave the folder out",
-            )
-        for name in self.controls:
-            for lr in self.rates_of(name):
-                self.recipe_with(name, lr)
 
     @property
     def training_seeds(self) -> tuple[int, ...]:
@@ -226,7 +224,7 @@ class Setup:
         others: held-out samples of other subjects: the real pictures of the distances.
         missing: samples without the condition.
         condition: its identity (settings, versions).
-        plugin: the checkpoint that was given.
+
         device: where to compute.
         show: progress bars.
         say: takes progress lines.
@@ -244,7 +242,6 @@ class Setup:
     others: ControlSet
     missing: int
     condition: dict[str, Any]
-    plugin: Checkpoint | None
     device: torch.device
     show: bool
     say: Callable[[str], None]
@@ -290,14 +287,13 @@ def prepare(
     """Loads the base and the data; conditions, latents and text come from the cache or go into it.
 
     Raises:
-        InputError, DataError, CheckpointError: what the base, the data, the split and the plugin's
-            checkpoint raise; fewer held-out samples than pictures, or too few people among them.
+        InputError, DataError, CheckpointError: what the base, the data and the split raise; fewer
+            held-out samples than pictures, or too few people among them.
     """
     base = load_base(request.base, device=device)
     dataset = load_dataset(request.spec, image_size_of(base), on_bad=request.on_bad, show=show)
     request = replace(request, options=with_exact(request.condition, request.options, dataset))
-    plugin = None if request.plugin is None else load_checkpoint(request.plugin, expect="plugin")
-    split = _split(request, dataset, plugin)
+    split = _split(request, dataset)
     data, missing = load_control_set(
         base,
         dataset,
@@ -344,7 +340,6 @@ def prepare(
         others=others,
         missing=missing,
         condition=identity(build_condition(request.condition, request.options).resolve()),
-        plugin=plugin,
         device=device,
         show=show,
         say=say,
@@ -360,13 +355,10 @@ def _sampling(request: CompareRequest) -> Sampling:
     )
 
 
-def _split(request: CompareRequest, dataset: Dataset, plugin: Checkpoint | None) -> Split:
-    if request.split is not None:
-        split = load_split(request.split)
-    elif plugin is not None:
-        split = split_of(plugin, dataset)
-    else:
-        split = make_split(dataset, seed=request.seed, validation=HELD_OUT, test=HELD_OUT)
+def _split(request: CompareRequest, dataset: Dataset) -> Split:
+    if request.split is None:
+        return make_split(dataset, seed=request.seed, validation=HELD_OUT, test=HELD_OUT)
+    split = load_split(request.split)
     if split.data_digest != dataset.digest:
         raise DataError(
             f"data {dataset.spec}",

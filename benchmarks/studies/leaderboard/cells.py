@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from unplug.core import NONE, PERCENT, fixed, plain, signed, span
 from unplug.sdk.report.page import Cell
 
@@ -19,35 +16,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "phi": ("phi_shift", "phi_sd"),
     "class": ("test_accuracy_gap",),
     "cost": ("compute", "wall"),
-    "attacks": (
-        "loss_auc",
-        "logistic_accuracy",
-        "attack_distance",
-        "rmia_auc",
-        "ulira_auc",
-        "two_versions_auc",
-        "views_auc",
-        "rounded_auc",
-        "relearn",
-    ),
-    "distances": (
-        "klom_forget",
-        "klom_validation",
-        "klom_retain",
-        "distance_forget",
-        "distance_test",
-    ),
-    "utility": (
-        "test_accuracy",
-        "test_accuracy_gap",
-        "test_mae",
-        "test_mae_gap",
-        "retain_mae_gap",
-        "retain_ratio",
-        "test_ratio",
-        "nomus",
-    ),
 }
+"""By what ranks a board, by its kind, and what every board has; older boards had other ones."""
 
 CLASS_METHODS = frozenset({"unsir"})
 """What was published for forgetting a whole class, and is asked to forget people here."""
@@ -107,16 +77,6 @@ def reason(row: Row, rank: str) -> str:
     )
 
 
-def settings_text(settings: Mapping[str, Any]) -> str:
-    """Hyperparameters in one line.
-
-    Example:
-        >>> settings_text({"lr": 0.003, "batch_size": 32})
-        'batch_size 32, lr 0.003'
-    """
-    return ", ".join(f"{name} {value}" for name, value in sorted(settings.items()))
-
-
 def leaderboard_markdown(report: LeaderboardReport) -> str:
     """The ranking as a Markdown table, with intervals, the original and the oracle below, and what
     was refused.
@@ -148,38 +108,7 @@ def leaderboard_markdown(report: LeaderboardReport) -> str:
     ]
     if stated:
         lines += ["", "Not ranked:", "", *stated]
-    if report.published:
-        heads = ["model", "number", "published", "here", "here minus published"]
-        lines += [
-            "",
-            "Published numbers beside these:",
-            "",
-            _line(heads),
-            _line(["---", "---", "--:", "--:", "--:"]),
-        ]
-        lines += [_line([_escape(text) for text in line]) for line in published_cells(report)]
     return "\n".join(lines) + "\n"
-
-
-def published_cells(report: LeaderboardReport) -> list[list[str]]:
-    """Model, number, what others report, what came out here (with its interval), and the
-    difference.
-    """
-    rows = {row.name: row for row in report.rows}
-    lines = []
-    for item in report.published:
-        own = rows[item.model].metrics.get(item.metric) if item.model in rows else None
-        label, digits, here, gap = plain(item.metric), 3, NONE, NONE
-        if metric := METRICS.get(item.metric):
-            label, digits = metric.label, metric.digits
-            if own is not None:
-                note = interval_note(own, metric)
-                here, gap = (
-                    number(own, metric) + (f" ({note})" if note else ""),
-                    signed(own.value - item.value, digits),
-                )
-        lines.append([plain(item.model), label, fixed(item.value, digits), here, gap])
-    return lines
 
 
 def _markdown_number(row: Row, name: str) -> str:

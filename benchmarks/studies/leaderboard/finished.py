@@ -49,7 +49,6 @@ class Board:
             "protocol": report.protocol,
             "spec": report.data["spec"],
             "recipe": report.recipe,
-            "width": run["recipe"]["width"],
             "seed": report.seeds["split"][0],
             "device": "cpu",
             "models": str((folder / "models").resolve()),

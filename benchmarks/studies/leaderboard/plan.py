@@ -88,7 +88,7 @@ def entry(protocol: BenchmarkProtocol, label: str, given: Mapping[str, str]) -> 
             "what stands behind the @ is no short name",
             "Write for example msg@published",
         )
-    text = protocol.settings_of(method, given)
+    text = dict(given)
     own = text.pop("budget", None)
     built: Any = build_method(method, text)
     return Entry(
@@ -97,7 +97,7 @@ def entry(protocol: BenchmarkProtocol, label: str, given: Mapping[str, str]) -> 
         given=text,
         settings={item.name: getattr(built, item.name) for item in fields(built)},
         needs=tuple(built.needs),
-        budget=protocol.budget_of(method) if own is None else _budget(method, own),
+        budget=protocol.budget if own is None else _budget(method, own),
         hooked=isinstance(built, TrainingHook),
     )
 

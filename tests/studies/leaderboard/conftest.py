@@ -88,8 +88,8 @@ def config_for(
     """The smallest leaderboard that goes through every stage; ct's own budget does not pay for one
     step.
     """
-    protocol = PROTOCOLS.get("challenge").with_(
-        recipe={"epochs": 2, "batch_size": 8, "lr": 0.01, "weight_decay": 0.0, "ema": 0.5},
+    protocol = PROTOCOLS.get("people").with_(
+        recipe={"size": "nano", "epochs": 2, "batch_size": 8, "lr": 0.01, "ema": 0.5},
         models=models,
         originals=originals,
         budget=0.9,

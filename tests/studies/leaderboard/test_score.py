@@ -31,7 +31,7 @@ from unplug.sdk.evidence.statistics import auc
 
 from .conftest import TRUTHS, model, pool
 
-CHALLENGE = PROTOCOLS.get("challenge")
+PEOPLE = PROTOCOLS.get("people")
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ def test_cost() -> None:
 
 
 def test_rows_keep_what_was_refused(oracle: Oracle) -> None:
-    item = entry(CHALLENGE, "msg", {})
+    item = entry(PEOPLE, "msg", {})
     row = method_row(
         item,
         pool(np.random.default_rng(6), 2),
@@ -197,12 +197,8 @@ def test_rows_keep_what_was_refused(oracle: Oracle) -> None:
 
 def test_ranking_orders_and_leaves_out() -> None:
     def row(name: str, value: float, **more: object) -> Row:
-        numbers = {
-            "score": Measure(value=value),
-            "attack_distance": Measure(value=value),
-            "nomus": Measure(value=value),
-        }
-        return Row(name=name, role="unlearned", metrics=numbers, **more)  # type: ignore[arg-type]
+        score = {"score": Measure(value=value)}
+        return Row(name=name, role="unlearned", metrics=score, **more)  # type: ignore[arg-type]
 
     rows = [
         row("b", 0.1),
@@ -211,16 +207,8 @@ def test_ranking_orders_and_leaves_out() -> None:
         row("over", 0.9, note="larger budget"),
         row("no", 0.8, refused="x"),
     ]
-    high = ranked(rows, "challenge")
-    assert [(item.name, item.rank) for item in high] == [
-        ("c", 1),
-        ("a", 2),
-        ("b", 3),
-        ("over", None),
-        ("no", None),
-    ]
-    assert [item.name for item in ranked(rows, "attack")][:3] == ["a", "b", "c"]
-    assert next(item.name for item in ranked(rows, "nomus")) == "c"
+    places = {"c": 1, "a": 2, "b": 3, "over": None, "no": None}
+    assert [(row.name, row.rank) for row in ranked(rows)] == list(places.items())
 
 
 def result_of(context: object, *, logits: int) -> Result:

@@ -25,58 +25,39 @@ from .crash_walk import Call, Scenario, forked_workers, walk_all
 from .file_changes import ForkedWorker, in_fork, use_folders
 
 MARK = "<!-- table -->"
-OWN = (
-    "torch",
-    "unplug",
-    "safetensors",
-    "huggingface_hub",
-    "onnx",
-    "onnxscript",
-    "onnx_ir",
-    "onnxruntime",
-    "sympy",
+OWN = frozenset(
+    [
+        "torch",
+        "unplug",
+        "safetensors",
+        "huggingface_hub",
+        "onnx",
+        "onnxscript",
+        "onnx_ir",
+        "onnxruntime",
+        "sympy",
+    ]
 )
 """Packages that forks find imported; others may start threads when they are."""
-DATA = ("--data", "synth:n=36,subjects=24")
-TRAIN = (
-    "train",
-    "age",
-    *DATA,
-    "--size",
-    "nano",
-    "--image-size",
-    32,
-    "--epochs",
-    2,
-    "--device",
-    "cpu",
-)
-FORGET = ("forget", "original", *DATA, "--forget", "forget.txt", "--device", "cpu")
-FINETUNE = ("--method", "finetune", "--budget", 5)
-ONNX = ("--to", "onnx", "--precision", "fp32")
-RELEASE = (
-    "release",
-    *FORGET[1:],
-    "--method",
-    "retrain",
-    *ONNX,
-    "--references",
-    0,
-    "--no-rounding",
-    "--gate",
-    "max_artifact_auc_shift=99",
-)
+DATA = "--data synth:n=36,subjects=24"
+TRAIN = f"train age {DATA} --size nano --image-size 32 --epochs 2 --device cpu"
+REQUESTED = f"original {DATA} --forget forget.txt --device cpu"
+FORGET = f"forget {REQUESTED}"
+FINETUNE = "--method finetune --budget 5"
+ONNX = "--to onnx --precision fp32"
+RELEASE = f"release {REQUESTED} --method retrain {ONNX} --references 0 --no-rounding"
+OPEN = "--gate max_artifact_auc_shift=99"
 """By retraining: gates hold such a model to equality, and so few people allow no other."""
 
 
-def command(*words: object) -> Call:
-    """A call of the command line."""
-    return lambda: unplug([str(word) for word in words], standalone_mode=False)
+def command(line: str) -> Call:
+    """A call of the command line; no word has a blank in it."""
+    return lambda: unplug(line.split(), standalone_mode=False)
 
 
 REQUEST = (
-    command(*TRAIN, "--out", "original"),
-    command("data", "pick-forget", "original", *DATA, "--fraction", 0.2, "--out", "forget.txt"),
+    command(f"{TRAIN} --out original"),
+    command(f"data pick-forget original {DATA} --fraction 0.2 --out forget.txt"),
 )
 
 
@@ -104,43 +85,43 @@ SCENARIOS = (
     Scenario(
         name="train age, nothing there yet",
         before=(),
-        command=command(*TRAIN, "--out", "out"),
+        command=command(f"{TRAIN} --out out"),
         identify=_of_model,
     ),
     Scenario(
         name="train age, over an older model",
-        before=(command(*TRAIN, "--seed", 1, "--out", "out"),),
-        command=command(*TRAIN, "--out", "out"),
+        before=(command(f"{TRAIN} --seed 1 --out out"),),
+        command=command(f"{TRAIN} --out out"),
         identify=_of_model,
     ),
     Scenario(
         name="forget, over an older model",
-        before=(*REQUEST, command(*FORGET, *FINETUNE, "--seed", 1, "--out", "out")),
-        command=command(*FORGET, *FINETUNE, "--out", "out"),
+        before=(*REQUEST, command(f"{FORGET} {FINETUNE} --seed 1 --out out")),
+        command=command(f"{FORGET} {FINETUNE} --out out"),
         identify=_of_model,
     ),
     Scenario(
         name="forget by retraining, nothing there yet",
         before=REQUEST,
-        command=command(*FORGET, "--method", "retrain", "--out", "out"),
+        command=command(f"{FORGET} --method retrain --out out"),
         identify=_of_model,
     ),
     Scenario(
         name="export, over files of another model",
         before=(
             *REQUEST,
-            command(*TRAIN, "--seed", 1, "--out", "other"),
-            command("export", "other", *ONNX, "--out", "out"),
+            command(f"{TRAIN} --seed 1 --out other"),
+            command(f"export other {ONNX} --out out"),
         ),
-        command=command("export", "original", *ONNX, "--out", "out"),
+        command=command(f"export original {ONNX} --out out"),
         identify=_of_exports,
         replay=True,
         refusable=True,
     ),
     Scenario(
         name="release, over an older bundle",
-        before=(*REQUEST, command(*RELEASE, "--seed", 1, "--out", "out")),
-        command=command(*RELEASE, "--out", "out"),
+        before=(*REQUEST, command(f"{RELEASE} {OPEN} --seed 1 --out out")),
+        command=command(f"{RELEASE} {OPEN} --out out"),
         identify=_of_bundle,
         replay=True,
         tries=3,

@@ -31,7 +31,6 @@ from unplug.core import (
     TensorSpec,
     call_in_child,
     installed_versions,
-    table,
     write_json,
 )
 from unplug.export import RUNTIMES, TARGETS, TargetSource, compare, count_work
@@ -281,51 +280,6 @@ def by_round(measured: dict[str, Any]) -> dict[str, list[dict[str, float]]]:
     }
 
 
-def rows(
-    facts: dict[str, Any], measured: dict[str, Any], results: dict[str, dict[str, float]]
-) -> list[tuple[str, ...]]:
-    """The rows of the table, one a file."""
-    found = []
-    for name, item in results.items():
-        placed = measured["placements"][name]
-        decibels = measured["parity"][name]["psnr_db"]
-        found.append(
-            (
-                name,
-                f"{facts[name]['parameters'] / 1e6:.2f} M",
-                f"{facts[name]['macs'] / 1e9:.2f}",
-                f"{item['ms']:.1f}",
-                f"{item['ms_min']:.1f}-{item['ms_max']:.1f}",
-                f"{item['ratio']:.1f} ({item['ratio_min']:.1f}-{item['ratio_max']:.1f})"
-                if "ratio" in item
-                else unranked(name),
-                verdict(name, item),
-                "exact" if decibels is None else f"{decibels:.0f} dB",
-                f"{placed['nodes_delegated']}/{placed['nodes_total']}",
-            )
-        )
-    return found
-
-
-def unranked(name: str) -> str:
-    """What stands in the place of a ratio."""
-    return NOT_RANKED if name in STEERING else ""
-
-
-def verdict(name: str, item: dict[str, float]) -> str:
-    """Whether a budget holds; empty for what has none."""
-    if name not in BUDGETS:
-        return ""
-    said = (
-        NOT_RANKED
-        if "ratio" not in item
-        else "holds"
-        if item["ratio"] >= BUDGETS[name]
-        else "MISSED"
-    )
-    return f"{BUDGETS[name]:g}: {said}"
-
-
 def markdown(report: dict[str, Any]) -> str:
     """The table of docs/results.md; a test holds it to the JSON."""
     lines = [
@@ -338,6 +292,8 @@ def markdown(report: dict[str, Any]) -> str:
         ratio = (
             f"{item['ratio']:.1f} ({item['ratio_min']:.1f} to {item['ratio_max']:.1f})"
             if "ratio" in item
+            else NOT_RANKED
+            if name in STEERING
             else ""
         )
         needs = f"≥ {BUDGETS[name]:g}" if name in BUDGETS else ""
@@ -390,22 +346,6 @@ def main(rounds: int, threads: int, whole: bool, out: Path) -> None:
             "benchmarks.plugin_latency:measure", given, wanted, what="timing"
         ).values
     results = summary(measured)
-    header = (
-        "LiteRT CPU",
-        "params",
-        "GMAC",
-        "ms",
-        "range",
-        "times the plugin",
-        "needs",
-        "parity",
-        "delegated",
-    )
-    print(
-        f"{threads} threads on {os.cpu_count()} cores, {rounds} rounds, median and range; load "
-        f"before: {load:.1f}"
-    )
-    print(table(header, rows(facts, measured, results)))
     report = {
         "schema": SCHEMA,
         "facts": facts,
@@ -416,7 +356,8 @@ def main(rounds: int, threads: int, whole: bool, out: Path) -> None:
         "load_before": load,
     }
     write_json(out, report | {"cores": os.cpu_count(), "versions": installed_versions(LISTED)})
-    print(f"raw numbers: {out}")
+    print(f"{threads} threads on {os.cpu_count()} cores, {rounds} rounds; load before: {load:.1f}")
+    print(f"{markdown(report)}\nraw numbers: {out}")
 
 
 if __name__ == "__main__":

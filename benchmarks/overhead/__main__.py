@@ -45,9 +45,9 @@ from benchmarks.overhead.cold import Cold
 from benchmarks.overhead.measure import batch_name, measure
 from benchmarks.overhead.names import BARE, DECODER
 from benchmarks.overhead.parts import QUICK, SD15, Size, build, parameters
-from benchmarks.overhead.report import PROCESSOR, budget, caption, cells, digits, rows, span, spread
+from benchmarks.overhead.report import PROCESSOR, budget, digits, markdown, rows, span, spread
 from benchmarks.overhead.work import pieces, residual_shapes, single_steps, whole_images
-from unplug.core import InputError, table, versions, write_json
+from unplug.core import InputError, versions, write_json
 from unplug.core import installed_versions as installed
 from unplug.sdk.learning.training import describe_device, pick_device
 
@@ -182,8 +182,7 @@ def summary(run: dict[str, Any]) -> str:
     rounds = next(sample["seconds"] for sample in run["samples"] if sample["part"] == "decode")
     decoder = f"{run['parameters'][DECODER] / 1e6:.1f} M"
     lines = [
-        caption(run),
-        table(*cells(run)),
+        markdown({"runs": [run]}),
         "",
         f"decoding ({decoder}): {span(spread([each[0] for each in rounds]))} s",
     ]

@@ -238,33 +238,21 @@ def caption(run: Run) -> str:
     return f"{shown} {how} {text[0].upper()}{text[1:]}"
 
 
-def cells(run: Run) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows of the table."""
+def _table(run: Run) -> str:
     columns = [(steps, guidance) for guidance in (True, False) for steps in run["steps"]]
-    header = (
-        "",
-        "parameters",
-        *(
-            f"{steps} steps, {'guidance' if guidance else 'no guidance'}"
-            for steps, guidance in columns
-        ),
-    )
-    lines = []
+    heads = [
+        f"{steps} steps, {'guidance' if guidance else 'no guidance'}" for steps, guidance in columns
+    ]
+    lines = [f"|  | parameters | {' | '.join(heads)} |", "|---|---:|" + "---:|" * len(heads)]
     for control in (BARE, CONTROLNET, *ADAPTERS):
-        found = {
+        there = {
             (row["steps"], row["guidance"]): row for row in run["rows"] if row["control"] == control
         }
         size = f"{run['parameters'][control] / 1e6:.1f} M"
-        lines.append((control, size, *(_cell(found[column]) for column in columns)))
-    return header, lines
-
-
-def _table(run: Run) -> str:
-    header, lines = cells(run)
-    rule = "|---|" + "---:|" * (len(header) - 1)
-    return "\n".join(
-        [f"| {' | '.join(header)} |", rule, *(f"| {' | '.join(line)} |" for line in lines)]
-    )
+        lines.append(
+            f"| {control} | {size} | {' | '.join(_cell(there[column]) for column in columns)} |"
+        )
+    return "\n".join(lines)
 
 
 def _cell(row: dict[str, Any]) -> str:

@@ -1,9 +1,8 @@
-"""Rows as cells and as Markdown: which columns a protocol shows, and how a number is written."""
+"""Rows as Markdown: which columns a board shows, and how a number is written."""
 
 from __future__ import annotations
 
 from unplug.core import NONE, PERCENT, fixed, plain, signed, span
-from unplug.sdk.report.page import Cell
 
 from .metrics import METRICS, RANKED_BY, RANKING, Metric
 from .report import LeaderboardReport, Measure, Row
@@ -18,16 +17,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "cost": ("compute", "wall"),
 }
 """By what ranks a board, by its kind, and what every board has; older boards had other ones."""
-
 CLASS_METHODS = frozenset({"unsir"})
 """What was published for forgetting a whole class, and is asked to forget people here."""
-
-
-def main_columns(report: LeaderboardReport) -> tuple[str, ...]:
-    """The columns of the ranking."""
-    there = {name for row in report.rows for name in row.metrics}
-    phi = [name for name in COLUMNS["phi"] if name in there]  # boards of before had none
-    return (*COLUMNS[report.rank], *phi, *COLUMNS[report.kind], *COLUMNS["cost"])
 
 
 def title_of(row: Row) -> str:
@@ -35,6 +26,12 @@ def title_of(row: Row) -> str:
     if row.name in CLASS_METHODS:
         return f"{plain(row.name)} (made to forget a class)"
     return "retrained (oracle)" if row.role == "retrained" else plain(row.name)
+
+
+def head_of(name: str) -> str:
+    """What stands above a column: the number, and its unit where it has one."""
+    metric = METRICS[name]
+    return f"{metric.label} ({metric.unit})" if metric.unit else metric.label
 
 
 def number(item: Measure, metric: Metric) -> str:
@@ -49,57 +46,40 @@ def number(item: Measure, metric: Metric) -> str:
     return f"{text}{PERCENT}" if metric.percent and not metric.sign else text
 
 
-def interval_note(item: Measure | None, metric: Metric | None) -> str:
-    """An interval as its column writes it; empty where there is none."""
-    if item is None or metric is None:
-        return ""
-    return span(
-        item.low, item.high, metric.digits, sign=metric.sign, scale=100.0 if metric.percent else 1.0
-    )
-
-
-def cell(row: Row, name: str) -> Cell:
-    """One number of a row with its interval, or a dash."""
-    item = row.metrics.get(name)
+def with_interval(item: Measure | None, name: str) -> str:
+    """A value with its interval in brackets, where it has one; a dash where there is no value."""
     if item is None:
-        return Cell(text=NONE)
-    return Cell(text=number(item, METRICS[name]), note=interval_note(item, METRICS[name]))
+        return NONE
+    metric = METRICS[name]
+    scale = 100.0 if metric.percent else 1.0
+    note = span(item.low, item.high, metric.digits, sign=metric.sign, scale=scale)
+    return number(item, metric) + (f" ({note})" if note else "")
 
 
 def reason(row: Row, rank: str) -> str:
     """Why a method has no rank; empty where it has one."""
     if row.rank is not None or row.role != "unlearned":
         return ""
-    return (
-        f"refused, {row.refused}"
-        if row.refused
-        else row.note or row.missing.get(rank, "no model came out")
-    )
+    if row.refused:
+        return f"refused, {row.refused}"
+    return row.note or row.missing.get(rank, "no model came out")
 
 
 def leaderboard_markdown(report: LeaderboardReport) -> str:
     """The ranking as a Markdown table, with intervals, the original and the oracle below, and what
     was refused.
     """
-    names = main_columns(report)
-    heads = [
-        METRICS[name].label + (f" ({METRICS[name].unit})" if METRICS[name].unit else "")
-        for name in names
-    ]
+    there = {name for row in report.rows for name in row.metrics}
+    phi = [name for name in COLUMNS["phi"] if name in there]  # boards of before had none
+    names = (*COLUMNS[report.rank], *phi, *COLUMNS[report.kind], *COLUMNS["cost"])
     lines = [f"Ranked by {RANKED_BY[report.rank]}.", ""]
-    lines += [_line(["#", "method", *heads]), _line(["--:", "---", *("--:" for _ in names)])]
+    lines += [_line(["#", "method", *map(head_of, names)])]
+    lines += [_line(["--:", "---", *("--:" for _ in names)])]
     for row in report.rows:
         if row.metrics:
             place = "" if row.rank is None else str(row.rank)
-            lines.append(
-                _line(
-                    [
-                        place,
-                        _escape(title_of(row)),
-                        *(_markdown_number(row, name) for name in names),
-                    ]
-                )
-            )
+            cells = [with_interval(row.metrics.get(name), name) for name in names]
+            lines.append(_line([place, _escape(title_of(row)), *cells]))
     reasons = {row.name: reason(row, RANKING[report.rank]) for row in report.rows}
     stated = [
         f"- {_escape(plain(name))}: {_escape(plain(why, 300))}"
@@ -109,14 +89,6 @@ def leaderboard_markdown(report: LeaderboardReport) -> str:
     if stated:
         lines += ["", "Not ranked:", "", *stated]
     return "\n".join(lines) + "\n"
-
-
-def _markdown_number(row: Row, name: str) -> str:
-    item = row.metrics.get(name)
-    if item is None:
-        return NONE
-    note = interval_note(item, METRICS[name])
-    return number(item, METRICS[name]) + (f" ({note})" if note else "")
 
 
 def _line(cells: list[str]) -> str:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from unplug.core import table
 from unplug.sdk.cli.base import Common, Outcome, command, names, settings
 from unplug.sdk.cli.options import FloatRange, out_option
 
 if TYPE_CHECKING:
-    from .report import LeaderboardReport
+    pass
 
 
 @click.command()
@@ -123,6 +122,7 @@ def leaderboard(
     from unplug.core import InputError
 
     from . import PROTOCOLS, LeaderboardConfig, run_leaderboard
+    from .cells import leaderboard_markdown
 
     if budget is not None and math.isnan(budget):
         raise InputError(
@@ -137,9 +137,8 @@ def leaderboard(
             "that method is not among --methods",
             "Add it there, or leave the setting out",
         )
-    changed = {
-        name: {**_in_file(file).get(name, {}), **changed.get(name, {})} for name in chosen_methods
-    }
+    filed = _in_file(file)
+    changed = {name: filed.get(name, {}) | changed.get(name, {}) for name in chosen_methods}
     recipe = {"image_size": image_size, "epochs": epochs, "size": size}
     chosen = PROTOCOLS.get(protocol).with_(
         recipe=recipe, models=models, originals=originals, budget=budget
@@ -158,8 +157,8 @@ def leaderboard(
         cluster=cluster,
     )
     report = run_leaderboard(config, common.say, show=common.show)
-    lines = [text_table(report), f"saved {out / 'leaderboard.json'}"]
-    return Outcome(value=report.to_dict(), text="\n".join(lines))
+    text = f"{leaderboard_markdown(report)}\nsaved {out / 'leaderboard.json'}"
+    return Outcome(value=report.to_dict(), text=text)
 
 
 def _methods(text: str) -> tuple[str, ...]:
@@ -207,24 +206,3 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, dict[str, str]]:
             )
         found.setdefault(method, {})[key] = value
     return found
-
-
-def text_table(report: LeaderboardReport) -> str:
-    """The ranking for a terminal."""
-    from .cells import cell, main_columns, reason, title_of
-    from .metrics import METRICS, RANKING
-
-    columns = main_columns(report)
-    rows: list[tuple[str, ...]] = []
-    for row in report.rows:
-        cells: list[Any] = [cell(row, name) for name in columns]
-        written = [f"{item.text} ({item.note})" if item.note else item.text for item in cells]
-        rows.append(("" if row.rank is None else str(row.rank), title_of(row), *written))
-    heads = [
-        METRICS[name].label + (f", {METRICS[name].unit}" if METRICS[name].sign else "")
-        for name in columns
-    ]
-    lines = [table(("#", "method", *heads), rows)]
-    why = {row.name: reason(row, RANKING[report.rank]) for row in report.rows}
-    lines += [f"not ranked: {name}: {text}" for name, text in why.items() if text]
-    return "\n".join(lines)

@@ -20,7 +20,7 @@ from unplug.core import NONE, atomic_path, read_json, seconds
 
 from ..exact_designs import designs_markdown
 from . import METRICS, PROTOCOLS, LeaderboardReport, Measure, all_methods, read_leaderboard
-from .cells import interval_note, leaderboard_markdown, number, title_of
+from .cells import head_of, leaderboard_markdown, number, title_of, with_interval
 
 OWN = "lens"
 UNPLACED = ("score_gap", "test_accuracy_gap", "test_mae_gap", "compute", "wall", "wall_s")
@@ -100,7 +100,7 @@ def first(report: LeaderboardReport) -> str:
         lines.append(
             f"**Ours does not lead.** `{OWN}` is place {own.rank} of {len(ranked)}; the first is "
             f"`{ranked[1].name}`, and the "
-            f"difference of their scores is {_with_interval('score_gap', gap)}{away}."
+            f"difference of their scores is {with_interval(gap, 'score_gap')}{away}."
         )
     again = None if own is None else own.metrics.get("relearn")
     if (
@@ -110,7 +110,7 @@ def first(report: LeaderboardReport) -> str:
         and again.high < again.oracle
     ):
         lines.append(
-            f"**Ours leaves traces.** After {_with_interval('relearn', again)} epochs of "
+            f"**Ours leaves traces.** After {with_interval(again, 'relearn')} epochs of "
             f"fine-tuning on the forget set `{OWN}` "
             f"has the original's loss on it back; a retrained model needs {again.oracle:.1f}."
         )
@@ -119,16 +119,11 @@ def first(report: LeaderboardReport) -> str:
         lines.append(
             f"The board's check of itself: {exact.models} more models that were retrained, entered "
             "as if they were a method "
-            f"(`{EXACT}`), have F / F_null {_with_interval('f_ratio', exact.metrics['f_ratio'])} "
+            f"(`{EXACT}`), have F / F_null {with_interval(exact.metrics['f_ratio'], 'f_ratio')} "
             "and a shift of phi of "
-            f"{_with_interval('phi_shift', exact.metrics['phi_shift'])}."
+            f"{with_interval(exact.metrics['phi_shift'], 'phi_shift')}."
         )
     return "".join(f"{line}\n\n" for line in lines)
-
-
-def _with_interval(name: str, item: Measure) -> str:
-    note = interval_note(item, METRICS[name])
-    return number(item, METRICS[name]) + (f" ({note})" if note else "")
 
 
 def numbers(report: LeaderboardReport) -> str:
@@ -138,10 +133,7 @@ def numbers(report: LeaderboardReport) -> str:
     there = [name for name in BESIDE if any(name in row.metrics for row in report.rows)]
     if not there:
         return ""
-    heads = [
-        METRICS[name].label + (f" ({METRICS[name].unit})" if METRICS[name].unit else "")
-        for name in there
-    ]
+    heads = [head_of(name) for name in there]
     lines = [f"| method | {' | '.join(heads)} |", f"|---|{'--:|' * len(heads)}"]
     for row in report.rows:
         cells = [

@@ -30,7 +30,7 @@ def test_table_files_and_json(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.stderr
     assert "finetune" in done.stdout and "retrained (oracle)" in done.stdout
-    assert "not ranked: ct: refused, 4 of 4 runs" in done.stdout
+    assert "- ct: refused, 4 of 4 runs" in done.stdout
     assert "training 2 originals and 4 retrained models" in done.stderr and "scoring" in done.stderr
     again = CliRunner().invoke(main, [*words, "--json"])
     assert again.exit_code == 0 and again.stderr == ""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unplug.core import MAX_JSON_BYTES, DataError, name_form, open_regular
 
 from ..decode import SUFFIXES, decode_file, fingerprint_file
-from ..source import Listing, Sample, SampleProblem, existing_dir, not_empty
+from ..source import Listing, Sample, SampleProblem
 from .age_tables import told_of_keys
 from .caption_records import (
     MAX_CAPTION_BYTES,
@@ -24,8 +24,7 @@ from .caption_records import (
     shown,
     subject_in,
 )
-from .files import FileSource
-from .listed import image_files
+from .listed import FolderSource, image_files
 
 TABLE = "metadata.jsonl"
 TEXTS = frozenset({".txt", ".caption"})
@@ -54,7 +53,7 @@ class CaptionedFile:
     caption: str
 
 
-class CaptionsSource(FileSource):
+class CaptionsSource(FolderSource):
     """``captions:DIR``: images in DIR and below it; every image needs one caption, every caption
     its image.
 
@@ -64,8 +63,7 @@ class CaptionsSource(FileSource):
     ``NAME.caption`` beside ``NAME.jpg``.
     """
 
-    def __init__(self, argument: str) -> None:
-        self.root = existing_dir(argument, "captions")
+    kind, expected = "captions", EXPECTED
 
     def listing(self) -> Listing:
         """Samples with captions; what does not match is a problem."""
@@ -88,7 +86,7 @@ class CaptionsSource(FileSource):
             if tables
             else self._from_texts(texts, images, problems)
         )
-        samples = tuple(
+        found.samples = [
             Sample(
                 id=name,
                 payload=CaptionedFile(path=images[name], caption=words[name].caption),
@@ -98,14 +96,8 @@ class CaptionsSource(FileSource):
             )
             for name in images
             if name in words
-        )
-        not_empty(samples, problems, f"captions:{self.root}", EXPECTED, found.left_out)
-        return Listing(
-            samples=samples,
-            problems=tuple(problems),
-            left_out=found.left_out,
-            told=told_of_keys(keys),
-        )
+        ]
+        return self.of(found, told=told_of_keys(keys))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """The one caption that lies beside the picture."""

@@ -15,7 +15,7 @@ from PIL import Image
 from unplug.core import DataError, read_regular
 
 from ..decode import decode_file, fingerprint_file
-from ..source import Listing, Partition, Sample, existing_dir, not_empty
+from ..source import Listing, Partition, Sample, existing_dir
 from .listed import Listed, image_files
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -66,18 +66,11 @@ class CIFAR10Source:
         """Samples with class and official partition."""
         fix = "Give the folder with data_batch_1, or with train/ and test/"
         if (self.root / "data_batch_1").is_file():
-            samples = self._from_batches()
-            not_empty(samples, (), f"cifar10:{self.root}", fix)
-            return Listing(samples=tuple(samples), classes=CLASSES)
-        found = image_files(self.root)
-        samples = self._from_tree(found)
-        not_empty(samples, found.problems, f"cifar10:{self.root}", fix, found.left_out)
-        return Listing(
-            samples=tuple(samples),
-            problems=tuple(found.problems),
-            left_out=found.left_out,
-            classes=CLASSES,
-        )
+            found = Listed(root=self.root, samples=self._from_batches())
+        else:
+            found = image_files(self.root)
+            found.samples = self._from_tree(found)
+        return found.listing(f"cifar10:{self.root}", fix, classes=CLASSES)
 
     def _from_tree(self, found: Listed) -> list[Sample]:
         samples = []

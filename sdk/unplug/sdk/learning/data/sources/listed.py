@@ -11,19 +11,21 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
+from typing import Any, ClassVar
 
-from unplug.core import DataError, why_missing
+from unplug.core import DataError, counted, why_missing
 
 from ..decode import SUFFIXES
 from ..picture_cost import JPEG, PNG
-from ..source import LeftOut, SampleProblem
+from ..source import LeftOut, Listing, Sample, SampleProblem, existing_dir
+from .files import FileSource
 
 MAX_ENTRIES = 5_000_000
 UNREAD = frozenset(
-    {
+    [
         ".heic",
         ".heif",
         ".avif",
@@ -37,7 +39,7 @@ UNREAD = frozenset(
         ".dng",
         ".cr2",
         ".nef",
-    }
+    ]
 )
 """Of pictures in formats that are not read."""
 BESIDE = re.compile(
@@ -103,11 +105,13 @@ class Listed:
     Args:
         root: the folder.
         files: those that are read, in a stable order.
+        samples: what a source makes of them, or of the rows of its tables.
         problems: what cannot be used and may be meant to be.
     """
 
     root: Path
     files: list[Path] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     problems: list[SampleProblem] = field(default_factory=list)
     _others: dict[str, LeftOut] = field(default_factory=dict)
 
@@ -126,9 +130,58 @@ class Listed:
         """Names something that cannot be used."""
         self.problems.append(SampleProblem(id=name, reason=reason))
 
+    @contextlib.contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        """A `ValueError` in it says why this sample cannot be used, and is not raised."""
+        try:
+            yield
+        except ValueError as error:
+            self.refuse(name, str(error))
+
     def name(self, path: Path) -> str:
         """What a file is called in a data set: its path below the folder."""
         return path.relative_to(self.root).as_posix()
+
+    def listing(self, where: str, expected: str, **facts: Any) -> Listing:
+        """All of it, with more `facts` of a `Listing`.
+
+        Raises:
+            DataError: nothing usable was found; `expected` says what to give.
+        """
+        if not self.samples:
+            raise DataError(where, self._nothing(), expected)
+        return Listing(
+            samples=tuple(self.samples),
+            problems=tuple(self.problems),
+            left_out=self.left_out,
+            **facts,
+        )
+
+    def _nothing(self) -> str:
+        if self.problems:
+            first, files = self.problems[0], counted(len(self.problems), "file")
+            return f"of {files} none can be used (first: {first.id}: {first.reason})"
+        if not self.left_out:
+            return "it holds no samples"
+        first_left = self.left_out[0]
+        number = counted(sum(other.count for other in self.left_out), "entry", "entries")
+        told = f"{number} left out, the first: {first_left.first}: {first_left.reason}"
+        return f"it holds no samples ({told})"
+
+
+class FolderSource(FileSource):
+    """Image files in a folder that a spec names."""
+
+    kind: ClassVar[str]
+    expected: ClassVar[str]
+    """What to give in the place of a folder that holds no sample."""
+
+    def __init__(self, argument: str) -> None:
+        self.root = existing_dir(argument, self.kind)
+
+    def of(self, found: Listed, **facts: Any) -> Listing:
+        """What was found, see `Listed.listing`."""
+        return found.listing(f"{self.kind}:{self.root}", self.expected, **facts)
 
 
 def image_files(root: Path, also: Container[str] = ()) -> Listed:

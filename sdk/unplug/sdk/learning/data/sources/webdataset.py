@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from unplug.core import name_form
 
 from ..decode import MAX_FILE_BYTES, SUFFIXES, decode_bytes
-from ..source import Listing, Sample, not_empty
+from ..source import Listing, Sample
 from .age_tables import told_of_keys
 from .caption_records import (
     MAX_CAPTION_BYTES,
@@ -71,29 +71,17 @@ class WebDatasetSource:
         """Samples of all shards, in the shards' order; a key without an image or a caption is a
         problem.
         """
-        samples: list[Sample] = []
-        found, keys = (
-            Listed(root=Path(os.path.commonpath([shard.parent for shard in self.shards]))),
-            set[str](),
-        )
-        left = MAX_MEMBERS
+        root = Path(os.path.commonpath([shard.parent for shard in self.shards]))
+        found, keys, left = Listed(root=root), set[str](), MAX_MEMBERS
         for shard in self.shards:
             entries = members(shard, left)
             left -= len(entries)
             prefix = found.name(shard)
             for key, parts in _by_key(entries, prefix, found).items():
                 name = f"{prefix}/{key}"
-                try:
-                    samples.append(_sample(shard, name, parts, keys))
-                except ValueError as error:
-                    found.refuse(name, str(error))
-        not_empty(samples, found.problems, f"webdataset:{self.argument}", EXPECTED, found.left_out)
-        return Listing(
-            samples=tuple(samples),
-            problems=tuple(found.problems),
-            left_out=found.left_out,
-            told=told_of_keys(keys),
-        )
+                with found.reading(name):
+                    found.samples.append(_sample(shard, name, parts, keys))
+        return found.listing(f"webdataset:{self.argument}", EXPECTED, told=told_of_keys(keys))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """The one caption that the shard has for the sample."""

@@ -4,20 +4,18 @@ models to score against.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from unplug.core import InputError, read_json
-from unplug.sdk.evidence.fleet import Context, FleetJob, FleetSummary, run_jobs
 
 from .jobs import Bench, bench
 from .membership import Oracle
-from .plan import Entry, original_name, retrained_name, unlearned_names
+from .plan import original_name, retrained_name
 from .pool import Pool, Truths, read_pool
-from .report import LeaderboardReport, Row, read_leaderboard
+from .report import LeaderboardReport, read_leaderboard
 from .run import RUN_FILE
 
 
@@ -28,13 +26,11 @@ class Board:
     Args:
         folder: with leaderboard.json and models/.
         report: the former.
-        arguments: of the jobs' context.
-        local: that context in this process.
+        local: the context of the jobs.
     """
 
     folder: Path
     report: LeaderboardReport
-    arguments: dict[str, Any]
     local: Bench
 
     @classmethod
@@ -45,16 +41,15 @@ class Board:
             InputError: the data is not the leaderboard's any more.
         """
         report, run = read_leaderboard(folder / "leaderboard.json"), read_json(folder / RUN_FILE)
-        arguments = {
-            "protocol": report.protocol,
-            "spec": report.data["spec"],
-            "recipe": report.recipe,
-            "seed": report.seeds["split"][0],
-            "device": "cpu",
-            "models": str((folder / "models").resolve()),
-            "forget": run.get("forget"),
-        }
-        local = bench(**arguments)
+        local = bench(
+            protocol=report.protocol,
+            spec=report.data["spec"],
+            recipe=report.recipe,
+            seed=report.seeds["split"][0],
+            device="cpu",
+            models=str((folder / "models").resolve()),
+            forget=run.get("forget"),
+        )
         if (local.dataset.digest, local.split.sha256) != (
             report.data["digest"],
             report.data["split_sha256"],
@@ -62,17 +57,7 @@ class Board:
             raise InputError(
                 str(folder), "its data or split changed", "Restore the data, or run the leaderboard"
             )
-        return cls(folder=folder, report=report, arguments=arguments, local=local)
-
-    @property
-    def seed(self) -> int:
-        """Of split and forget set."""
-        return int(self.report.seeds["split"][0])
-
-    @property
-    def originals(self) -> int:
-        """K, the number of originals."""
-        return len(self.report.seeds["originals"])
+        return cls(folder=folder, report=report, local=local)
 
     @property
     def budget(self) -> float:
@@ -96,40 +81,12 @@ class Board:
         names = [(original_name(own), own) for own in self.report.seeds["originals"]]
         return read_pool(self.folder / "models", names, self.truths)[0]
 
-    def unlearned(self, row: Row) -> Pool:
-        """The models of a method's row."""
-        known = Entry(
-            method=row.name.partition("@")[0],
-            label=row.name,
-            given={},
-            settings=row.settings,
-            needs=row.needs,
-            budget=self.budget if row.budget is None else row.budget,
-        )
-        names = unlearned_names(known, self.seed, self.originals, len(self.oracle.pool))
-        return read_pool(self.folder / "models", names, self.truths)[0]
-
-    def run(self, jobs: Sequence[FleetJob], into: str, **fleet: Any) -> FleetSummary:
-        """Runs the jobs that have no result in the folder `into` of the board yet."""
-        context = Context(
-            target="benchmarks.studies.leaderboard.jobs:bench", arguments=self.arguments
-        )
-        return run_jobs(
-            jobs, context, self.folder / into, fingerprint=self.report.data["digest"], **fleet
-        )
-
-    def pool(
-        self, into: str, names: Sequence[tuple[str, int]], done: FleetSummary
-    ) -> tuple[Pool, dict[str, str]]:
-        """What the jobs gave: (name, original's seed) of each; and why those are missing that are."""
-        return read_pool(self.folder / into, names, self.truths, done.failed)
-
     def facts(self) -> dict[str, Any]:
         """For a report: what was unlearned from and scored against."""
         return {
             "protocol": self.report.protocol,
             "data": self.report.data,
             "budget": self.budget,
-            "originals": self.originals,
+            "originals": len(self.report.seeds["originals"]),
             "retrained": len(self.oracle.pool),
         }

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from unplug.core import STRICT, ReportError, read_dataclass, write_json
 
 from .binding import SHA256
-from .metrics import METRICS, RANKED_BY, Kind, PublishedNumber, Rank
+from .metrics import METRICS, Kind, PublishedNumber, Rank
 
 SCHEMA: Literal["unplug-leaderboard/1"] = "unplug-leaderboard/1"
 Role = Literal["original", "unlearned", "retrained"]
@@ -115,11 +115,6 @@ class LeaderboardReport:
     settings: dict[str, Any]
     versions: dict[str, str | None]
     schema: Literal["unplug-leaderboard/1"] = SCHEMA
-
-    @property
-    def ranked_by(self) -> str:
-        """What orders the rows, in words."""
-        return RANKED_BY[self.rank]
 
     def row(self, name: str) -> Row:
         """One row by its name; `KeyError` where there is none."""

@@ -12,7 +12,6 @@ import pytest
 from benchmarks.studies.control import control_error, prepare
 from benchmarks.studies.control.judge import make_reader
 from benchmarks.studies.control.report import FeatureFacts
-from benchmarks.studies.control.setup import LEARNING_RATES
 from benchmarks.studies.control.summary import _notes
 from PIL import Image
 
@@ -22,8 +21,6 @@ from unplug.sdk.learning.data import load_dataset, make_split
 from .conftest import CPU, PICTURES, SIZE, Ask
 
 pytestmark = pytest.mark.study
-
-RATE = LEARNING_RATES["plugin"]
 
 
 # A plugin that was trained before

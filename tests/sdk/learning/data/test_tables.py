@@ -8,13 +8,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.sdk.learning.data.conftest import Draw, load, reasons
+from tests.sdk.learning.data.conftest import CASES, Draw, load, reasons
 
 from unplug.core import DataError
 from unplug.sdk.learning.data import describe, make_split
 from unplug.sdk.learning.data.sources.age_tables import age_of, near_column
 
-CASES = Path(__file__).resolve().parents[3] / "cases"
 ROWS = "1.png,20,anna\n2.png,21,anna\n3.png,40,ben\n4.png,41,ben\n5.png,60,cleo\n6.png,61,cleo\n"
 SIX = {
     f"{number}.png": name
@@ -213,35 +212,35 @@ def test_records_of_captions_are_read_as_tables_are(draw: Draw, tmp_path: Path) 
     )
 
 
+ROUNDED, DATED = "a spreadsheet rounded it", "made a date of it"
+
+
 @pytest.mark.parametrize(
-    ("names", "why"),
+    ("name", "why"),
     [
-        (["1.00012E+11"], "a spreadsheet rounded it; different people may have become one"),
-        (['"1,23E+11"'], "a spreadsheet rounded it"),
-        (["1.0E11"], "a spreadsheet rounded it"),  # as Java writes it
-        (["1e+05"], "a spreadsheet rounded it"),  # as R writes it
-        (
-            ["12345678901234568.0"],
-            "a spreadsheet rounded it",
-        ),  # as pandas writes a column that has gaps
-        (["01-Mar"], "made a date of it"),
-        (["1-Mrz"], "made a date of it"),
-        (["2026-03-01 00:00:00"], "made a date of it"),
-        (["3/1/2026"], "made a date of it"),
-        (["#NAME?"], "spreadsheet's error"),
-        (["#REF!"], "spreadsheet's error"),
-        (["########"], "spreadsheet's error"),
-        (["=A2&B2"], "spreadsheet's formula"),
+        ("1.00012E+11", f"{ROUNDED}; different people may have become one"),
+        ('"1,23E+11"', ROUNDED),
+        ("1.0E11", ROUNDED),  # as Java writes it
+        ("1e+05", ROUNDED),  # as R writes it
+        ("12345678901234568.0", ROUNDED),  # as pandas writes a column that has gaps
+        ("01-Mar", DATED),
+        ("1-Mrz", DATED),
+        ("2026-03-01 00:00:00", DATED),
+        ("3/1/2026", DATED),
+        ("#NAME?", "spreadsheet's error"),
+        ("#REF!", "spreadsheet's error"),
+        ("########", "spreadsheet's error"),
+        ("=A2&B2", "spreadsheet's formula"),
     ],
 )
 def test_what_a_spreadsheet_did_to_names_is_refused_with_its_line(
-    spec: str, names: list[str], why: str
+    spec: str, name: str, why: str
 ) -> None:
-    write(spec, f"path,age,subject\n1.png,20,ben\n2.png,21,{names[0]}\n")
+    write(spec, f"path,age,subject\n1.png,20,ben\n2.png,21,{name}\n")
     with pytest.raises(DataError, match=r"1 of 2 samples .*2\.png: line 3: subject"):
         load(spec)
-    found = load(spec, "skip")
-    assert found.ids == ("1.png",) and why in reasons(found)["2.png"]
+    left = load(spec, "skip")
+    assert left.ids == ("1.png",) and why in reasons(left)["2.png"]
 
 
 def test_ids_that_a_spreadsheet_rounded_are_refused_too(spec: str) -> None:

@@ -171,32 +171,26 @@ def resolve_names(
     gone: dict[str, None] = {}
     unknown: list[str] = []
     for name in names:
-        if (
-            meant := name if name in samples else same.get(unicodedata.normalize("NFC", name))
-        ) is not None:
+        meant = name if name in samples else same.get(unicodedata.normalize("NFC", name))
+        if meant is not None:
             wanted |= samples[meant]
-        elif trained and (
-            left := learned & {stored_name(trained, form) for form in name_forms(name)}
-        ):
+            continue
+        forms = {stored_name(trained, form) for form in name_forms(name)} if trained else set()
+        if left := learned & forms:
             gone |= dict.fromkeys(left)
         else:
             unknown.append(name)
     if unknown:
-        listed = ", ".join(shown(name) for name in unknown[:3]) + (
-            ", ..." if len(unknown) > 3 else ""
-        )
-        note = (
-            "; a comment stands on a line of its own"
-            if any(" #" in name for name in unknown)
-            else ""
-        )
-        fix = f"`unplug data inspect SPEC --ids` lists the ids{note}"
-        raise DataError(
-            where,
-            f"{len(unknown)} unknown names ({listed}){KnownNames(samples).near(unknown)}",
-            fix,
-        )
+        raise _unknown(unknown, KnownNames(samples), where)
     return (*(name for name in dataset.ids if name in wanted), *gone)
+
+
+def _unknown(names: Sequence[str], known: KnownNames, where: str) -> DataError:
+    listed = ", ".join(shown(name) for name in names[:3]) + (", ..." if len(names) > 3 else "")
+    comment = any(" #" in name for name in names)
+    note = "; a comment stands on a line of its own" if comment else ""
+    why = f"{len(names)} unknown names ({listed}){known.near(names)}"
+    return DataError(where, why, f"`unplug data inspect SPEC --ids` lists the ids{note}")
 
 
 def _pictures_of(dataset: Dataset) -> dict[str, list[str]]:

@@ -154,9 +154,7 @@ def fit(
             row = {
                 "epoch": epoch + 1,
                 "train_loss": loss,
-                "validation_loss": metrics["loss"],
-                "validation_accuracy": metrics["accuracy"],
-                "validation_mae": metrics["mae"],
+                **{f"validation_{name}": metrics[name] for name in ("loss", "accuracy", "mae")},
                 "lr": optimizer.param_groups[0]["lr"],
                 "wall_s": round(spent, 3),
             }

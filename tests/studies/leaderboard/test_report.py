@@ -106,3 +106,9 @@ def test_markdown_golden(report: LeaderboardReport) -> None:
     assert "| +0.10 (+0.09 to +0.11) | 4.0" in lines[4]
     assert sum(line.startswith("|") for line in lines) == 2 + 5
     assert lines[-1] == "- refused: refused, 8 of 8 runs: over budget"
+
+
+def test_markdown_escapes_what_comes_from_a_file(report: LeaderboardReport) -> None:
+    first = replace(report.rows[0], name="<b>|x")
+    text = leaderboard_markdown(replace(report, rows=(first, *report.rows[1:])))
+    assert "| \\<b\\>\\|x |" in text and "<b>" not in text

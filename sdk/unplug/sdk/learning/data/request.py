@@ -81,13 +81,13 @@ def read_forget_names(path: Path, names: Iterable[str]) -> list[str]:
         ) from error
     known = KnownNames(names)
     try:
-        found = (
+        named = (
             _from_json(text, known) if text.lstrip().startswith("{") else _from_lines(text, known)
         )
-        for number, name in enumerate(found, 1):
+        for number, name in enumerate(named, 1):
             if why := spoilt_name(name_form(name)):
                 raise ValueError(f"name {number}, {shown(name)!r}: {why}")
-        return found
+        return named
     except ValueError as error:
         why = f"not a valid request ({error})"
         raise DataError(
@@ -138,12 +138,12 @@ def named_samples(samples: Iterable[Sample]) -> dict[str, set[str]]:
     """Every name that a request can have in some data, a sample id or ``subject:NAME``, to the ids
     of its samples.
     """
-    found: dict[str, set[str]] = {}
+    ids: dict[str, set[str]] = {}
     for sample in samples:
-        found.setdefault(sample.id, set()).add(sample.id)
+        ids.setdefault(sample.id, set()).add(sample.id)
         if sample.subject is not None:
-            found.setdefault(f"{SUBJECT}{sample.subject}", set()).add(sample.id)
-    return found
+            ids.setdefault(f"{SUBJECT}{sample.subject}", set()).add(sample.id)
+    return ids
 
 
 def resolve_names(
@@ -194,11 +194,11 @@ def _unknown(names: Sequence[str], known: KnownNames, where: str) -> DataError:
 
 
 def _pictures_of(dataset: Dataset) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    pictures: dict[str, list[str]] = {}
     for sample in dataset.samples:
         if sample.subject is not None:
-            found.setdefault(sample.subject, []).append(sample.id)
-    return found
+            pictures.setdefault(sample.subject, []).append(sample.id)
+    return pictures
 
 
 def split_for(split: Split, dataset: Dataset, ids: Sequence[str]) -> Split:
@@ -235,9 +235,13 @@ def describe_request(ids: Sequence[str], dataset: Dataset) -> str:
     """
     wanted, named = set(ids), _pictures_of(dataset)
     parts = []
-    for subject, own in named.items():
-        if taken := [name for name in own if name in wanted]:
-            share = f"all {len(own)}" if len(taken) == len(own) else f"{len(taken)} of {len(own)}"
+    for subject, theirs in named.items():
+        if taken := [name for name in theirs if name in wanted]:
+            share = (
+                f"all {len(theirs)}"
+                if len(taken) == len(theirs)
+                else f"{len(taken)} of {len(theirs)}"
+            )
             parts.append(f"{share} of subject {shown(subject)}")
     nobody = [
         sample.id for sample in dataset.samples if sample.subject is None and sample.id in wanted

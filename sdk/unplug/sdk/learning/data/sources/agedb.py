@@ -29,15 +29,15 @@ class AgeDBSource(FolderSource):
 
     def listing(self) -> Listing:
         """Samples with age, subject and sex; another file name is a problem."""
-        found = image_files(self.root)
-        for path in found.files:
-            name = found.name(path)
-            with found.reading(name):
+        listed = image_files(self.root)
+        for path in listed.files:
+            name = listed.name(path)
+            with listed.reading(name):
                 person, age, sex = parse_name(path.name)
-                found.samples.append(
+                listed.samples.append(
                     Sample(id=name, payload=path, age=age, subject=person, attributes={"sex": sex})
                 )
-        return self.of(found)
+        return self.of(listed)
 
 
 def parse_name(name: str) -> tuple[str, float, str]:

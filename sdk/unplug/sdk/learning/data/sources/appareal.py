@@ -34,17 +34,17 @@ class AppaRealSource(FolderSource):
 
     def listing(self) -> Listing:
         """Samples with real age and official partition."""
-        found, columns = Listed(root=self.root), ("file_name", "real_age")
+        listed, columns = Listed(root=self.root), ("file_name", "real_age")
         fix = "Give the folder that APPA-REAL was unpacked to"
         for partition, folder in PARTS:
             table = self.root / f"gt_avg_{folder}.csv"
             for row in table_rows(table, str(table), fix, columns, needed="real_age"):
                 name = f"{folder}/{row.get('file_name')}{FACE}"
-                with found.reading(name):
+                with listed.reading(name):
                     age = row.age("real_age")
                     if age is None or not row.get("file_name"):
                         raise ValueError("it has no name, or no real age")
                     file = below(self.root, name)
                     sample = Sample(id=name, payload=file, age=age, partition=partition)
-                    found.samples.append(sample)
-        return self.of(found)
+                    listed.samples.append(sample)
+        return self.of(listed)

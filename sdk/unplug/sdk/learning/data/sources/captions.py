@@ -67,26 +67,28 @@ class CaptionsSource(FolderSource):
 
     def listing(self) -> Listing:
         """Samples with captions; what does not match is a problem."""
-        found = image_files(self.root, also={Path(TABLE).suffix, *TEXTS})
-        images = {found.name(path): path for path in found.files if path.suffix.lower() in SUFFIXES}
-        tables = [path for path in found.files if path.name == TABLE]
-        texts = [] if tables else [path for path in found.files if path.suffix.lower() in TEXTS]
+        listed = image_files(self.root, also={Path(TABLE).suffix, *TEXTS})
+        images = {
+            listed.name(path): path for path in listed.files if path.suffix.lower() in SUFFIXES
+        }
+        tables = [path for path in listed.files if path.name == TABLE]
+        texts = [] if tables else [path for path in listed.files if path.suffix.lower() in TEXTS]
         read = {*images.values(), *tables, *texts}
-        for path in found.files:
+        for path in listed.files:
             if path not in read:
-                found.leave(
-                    found.name(path),
+                listed.leave(
+                    listed.name(path),
                     f"beside {TABLE}, which has the captions"
                     if tables
                     else f"no {TABLE} by its name",
                 )
-        problems, keys = found.problems, set[str]()
+        problems, keys = listed.problems, set[str]()
         words = (
             self._from_tables(tables, images, problems, keys)
             if tables
             else self._from_texts(texts, images, problems)
         )
-        found.samples = [
+        listed.samples = [
             Sample(
                 id=name,
                 payload=CaptionedFile(path=images[name], caption=words[name].caption),
@@ -97,7 +99,7 @@ class CaptionsSource(FolderSource):
             for name in images
             if name in words
         ]
-        return self.of(found, told=told_of_keys(keys))
+        return self.of(listed, told=told_of_keys(keys))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """The one caption that lies beside the picture."""
@@ -185,15 +187,15 @@ class CaptionsSource(FolderSource):
             texts.setdefault(_stem(self._name(path)), []).append(path)
         words: dict[str, CaptionWords] = {}
         for name in images:
-            found = texts.get(_stem(name), [])
+            beside = texts.get(_stem(name), [])
             try:
-                if not found:
+                if not beside:
                     raise ValueError(
                         f"no caption: neither a {TABLE} nor {Path(name).stem}.txt beside it"
                     )
-                if len(found) > 1:
-                    raise ValueError(f"two captions: {found[0].name} and {found[1].name}")
-                words[name] = CaptionWords(caption=caption_from(_head(found[0])))
+                if len(beside) > 1:
+                    raise ValueError(f"two captions: {beside[0].name} and {beside[1].name}")
+                words[name] = CaptionWords(caption=caption_from(_head(beside[0])))
             except ValueError as error:
                 problems.append(SampleProblem(id=shown(name), reason=str(error)))
         stems = {_stem(name) for name in images}

@@ -66,24 +66,24 @@ class CIFAR10Source:
         """Samples with class and official partition."""
         fix = "Give the folder with data_batch_1, or with train/ and test/"
         if (self.root / "data_batch_1").is_file():
-            found = Listed(root=self.root, samples=self._from_batches())
+            listed = Listed(root=self.root, samples=self._from_batches())
         else:
-            found = image_files(self.root)
-            found.samples = self._from_tree(found)
-        return found.listing(f"cifar10:{self.root}", fix, classes=CLASSES)
+            listed = image_files(self.root)
+            listed.samples = self._from_tree(listed)
+        return listed.listing(f"cifar10:{self.root}", fix, classes=CLASSES)
 
-    def _from_tree(self, found: Listed) -> list[Sample]:
+    def _from_tree(self, listed: Listed) -> list[Sample]:
         samples = []
-        for path in found.files:
+        for path in listed.files:
             part, name = path.relative_to(self.root).parts[0], path.parent.name
             if part in ("train", "test") and name in CLASSES:
                 partition: Partition = "train" if part == "train" else "test"
                 label = CLASSES.index(name)
                 samples.append(
-                    Sample(id=found.name(path), payload=path, label=label, partition=partition)
+                    Sample(id=listed.name(path), payload=path, label=label, partition=partition)
                 )
             else:
-                found.leave(found.name(path), "in no train/CLASS or test/CLASS of CIFAR-10")
+                listed.leave(listed.name(path), "in no train/CLASS or test/CLASS of CIFAR-10")
         return samples
 
     def _from_batches(self) -> list[Sample]:

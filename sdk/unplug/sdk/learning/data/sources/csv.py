@@ -35,18 +35,18 @@ class CSVSource(FileSource):
         told, rows = self._told(), self._rows()
         classes = tuple(sorted({row["label"] for row in rows if row.get("label")}))
         index = {name: number for number, name in enumerate(classes)}
-        found, seen = Listed(root=self.table.parent), set[str]()
+        listed, seen = Listed(root=self.table.parent), set[str]()
         for row in rows:
             name = row.get("id") or row["path"]
             try:
                 if name in seen:
                     raise ValueError("the id appears twice")
                 seen.add(name)
-                found.samples.append(self._sample(name, row, index))
+                listed.samples.append(self._sample(name, row, index))
             except ValueError as error:
-                found.refuse(name, f"{row.place}: {error}")
+                listed.refuse(name, f"{row.place}: {error}")
         expected = "Give a table with the columns path and age, in years"
-        return found.listing(f"csv:{self.table}", expected, classes=classes, told=told)
+        return listed.listing(f"csv:{self.table}", expected, classes=classes, told=told)
 
     def _told(self) -> tuple[str, ...]:
         """What the first line says that is not read; refused where it may be one of ours."""

@@ -22,12 +22,12 @@ class FaceSyntheticsSource(FolderSource):
 
     def listing(self) -> Listing:
         """All pictures of the folder; the data set gives no labels."""
-        found = image_files(self.root)
-        for path in found.files:
+        listed = image_files(self.root)
+        for path in listed.files:
             if _IMAGE.match(path.name):
-                found.samples.append(Sample(id=path.name, payload=path, subject=path.stem))
+                listed.samples.append(Sample(id=path.name, payload=path, subject=path.stem))
             elif _PARTS.match(path.name):
-                found.leave(found.name(path), "which part of the face each pixel shows")
+                listed.leave(listed.name(path), "which part of the face each pixel shows")
             else:
-                found.refuse(found.name(path), "its name is not six digits and .png")
-        return self.of(found)
+                listed.refuse(listed.name(path), "its name is not six digits and .png")
+        return self.of(listed)

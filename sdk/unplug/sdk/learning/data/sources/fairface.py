@@ -40,16 +40,16 @@ class FairFaceSource(FolderSource):
 
     def listing(self) -> Listing:
         """Samples with range, sex, race and partition."""
-        base, found = self._base(), Listed(root=self.root)
+        base, listed = self._base(), Listed(root=self.root)
         columns = ("file", "age", "gender", "race")
         fix = "Give the folder that FairFace was unpacked to"
         for partition, file in PARTS:
             table = self.root / file
             for row in table_rows(table, str(table), fix, columns, needed="age"):
                 name = row.get("file") or "?"
-                with found.reading(name):
-                    found.samples.append(self._sample(base, name, row, partition))
-        return self.of(found, classes=CLASSES, age_edges=AGE_EDGES if self.middles else None)
+                with listed.reading(name):
+                    listed.samples.append(self._sample(base, name, row, partition))
+        return self.of(listed, classes=CLASSES, age_edges=AGE_EDGES if self.middles else None)
 
     def _sample(
         self, base: Path, name: str, row: Mapping[str, str], partition: Partition

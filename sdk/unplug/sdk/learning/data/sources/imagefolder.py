@@ -13,14 +13,14 @@ class ImageFolderSource(FolderSource):
 
     def listing(self) -> Listing:
         """The pictures of each class folder, with the folder's name for a label."""
-        found = image_files(self.root)
+        listed = image_files(self.root)
         folders = {
             path: parts[0]
-            for path in found.files
+            for path in listed.files
             if len(parts := path.relative_to(self.root).parts) > 1
         }
         classes = tuple(sorted(set(folders.values())))
-        for path in found.files:
+        for path in listed.files:
             label = classes.index(folders[path]) if path in folders else None
-            found.samples.append(Sample(id=found.name(path), payload=path, label=label))
-        return self.of(found, classes=classes)
+            listed.samples.append(Sample(id=listed.name(path), payload=path, label=label))
+        return self.of(listed, classes=classes)

@@ -64,12 +64,12 @@ class ImdbWikiSource(FolderSource):
         paths, names = (
             bytes(columns[key]).decode("utf-8").split("\n") for key in ("paths", "names")
         )
-        found = Listed(root=self.root)
+        listed = Listed(root=self.root)
         for row, (path, person) in enumerate(zip(paths, names, strict=True)):
             numbers = {key: float(columns[key][row]) for key in NUMBERS}
-            with found.reading(path):
-                found.samples.append(self._sample(path, person, numbers))
-        return self.of(found)
+            with listed.reading(path):
+                listed.samples.append(self._sample(path, person, numbers))
+        return self.of(listed)
 
     def _sample(self, path: str, name: str, row: dict[str, float]) -> Sample:
         if not math.isfinite(row["face_score"]):
@@ -137,6 +137,6 @@ def read_table(job: Any) -> Reply:
 
 def _text(item: Any) -> str:
     """A cell's text on one line."""
-    found = np.asarray(item).reshape(-1)
-    text = str(found[0]) if len(found) else ""
+    parts = np.asarray(item).reshape(-1)
+    text = str(parts[0]) if len(parts) else ""
     return "".join(letter if letter.isprintable() else " " for letter in text)[:256]

@@ -60,20 +60,20 @@ class LagendaSource:
         """Samples with age and sex; one without the box of a face is a problem."""
         places = [self.root / name for name in TABLES]
         table = next((place for place in places if place.is_file()), places[0])
-        columns, found = ("img_name", "age", "gender", *BOX), Listed(root=self.root)
+        columns, listed = ("img_name", "age", "gender", *BOX), Listed(root=self.root)
         fix = "Give the folder that LAGENDA was unpacked to"
         for row in table_rows(table, str(table), fix, columns, needed="age"):
             if row["age"] in (NOBODY, ""):
                 continue
             name = f"{row.get('img_name')}#{','.join(row.get(side) or '?' for side in BOX)}"
-            with found.reading(name):
+            with listed.reading(name):
                 box, sex = _box(row), SEXES.get(row.get("gender") or "")
                 face = LagendaFace(path=below(self.root, row["img_name"]), box=box)
                 attributes = {} if sex is None else {"sex": sex}
                 sample = Sample(id=name, payload=face, age=row.age("age"), attributes=attributes)
-                found.samples.append(sample)
+                listed.samples.append(sample)
         expected = "Give the folder with lagenda_annotation.csv and lag_benchmark/"
-        return found.listing(f"lagenda:{self.root}", expected)
+        return listed.listing(f"lagenda:{self.root}", expected)
 
     def fingerprint(self, sample: Sample) -> bytes:
         """SHA-256 of the picture's bytes and the box."""

@@ -179,9 +179,9 @@ class FolderSource(FileSource):
     def __init__(self, argument: str) -> None:
         self.root = existing_dir(argument, self.kind)
 
-    def of(self, found: Listed, **facts: Any) -> Listing:
+    def of(self, listed: Listed, **facts: Any) -> Listing:
         """What was found, see `Listed.listing`."""
-        return found.listing(f"{self.kind}:{self.root}", self.expected, **facts)
+        return listed.listing(f"{self.kind}:{self.root}", self.expected, **facts)
 
 
 def image_files(root: Path, also: Container[str] = ()) -> Listed:
@@ -196,31 +196,31 @@ def image_files(root: Path, also: Container[str] = ()) -> Listed:
     Raises:
         DataError: it holds more than `MAX_ENTRIES` files and folders.
     """
-    found, count = Listed(root=root), 0
+    listed, count = Listed(root=root), 0
     place = root.resolve()
     waiting = [(root, frozenset(_key(folder.stat()) for folder in (place, *place.parents)))]
     while waiting:
         folder, above = waiting.pop()
         try:
             with os.scandir(folder) as entries:
-                items = sorted(entries, key=lambda item: item.name)
+                inside = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            found.refuse(
-                found.name(folder), f"the folder cannot be read ({error.strerror or error})"
+            listed.refuse(
+                listed.name(folder), f"the folder cannot be read ({error.strerror or error})"
             )
             continue
-        count += len(items)
+        count += len(inside)
         if count > MAX_ENTRIES:
             raise DataError(
                 str(root), f"more than {MAX_ENTRIES} files and folders", "Give a part of it"
             )
-        for item in items:
-            inner = _take(found, item, above, also)
+        for entry in inside:
+            inner = _take(listed, entry, above, also)
             if inner is not None:
-                waiting.append((Path(item.path), above | {inner}))
-    found.files.sort()
-    found.problems.sort(key=lambda problem: problem.id)
-    return found
+                waiting.append((Path(entry.path), above | {inner}))
+    listed.files.sort()
+    listed.problems.sort(key=lambda problem: problem.id)
+    return listed
 
 
 def _key(status: os.stat_result) -> tuple[int, int]:
@@ -228,30 +228,30 @@ def _key(status: os.stat_result) -> tuple[int, int]:
 
 
 def _take(
-    found: Listed, item: os.DirEntry[str], above: Container[tuple[int, int]], also: Container[str]
+    listed: Listed, entry: os.DirEntry[str], above: Container[tuple[int, int]], also: Container[str]
 ) -> tuple[int, int] | None:
     """Sorts one entry of a folder in; of a folder to go into its device and inode."""
-    path = Path(item.path)
-    name, absent = found.name(path), _absent(path)
+    path = Path(entry.path)
+    name, absent = listed.name(path), _absent(path)
     if absent is not None:
-        found.refuse(found.name(absent), _gone(absent, FileNotFoundError()))
+        listed.refuse(listed.name(absent), _gone(absent, FileNotFoundError()))
         return None
-    if (why := leaving(item.name)) is not None:
-        found.leave(name, why)
+    if (why := leaving(entry.name)) is not None:
+        listed.leave(name, why)
         return None
     try:
         status = path.stat()
     except OSError as error:
-        found.refuse(name, _gone(path, error))
+        listed.refuse(name, _gone(path, error))
         return None
     if stat.S_ISDIR(status.st_mode):
         if (inner := _key(status)) not in above:
             return inner
-        found.leave(name, "a link to a folder that holds it")
+        listed.leave(name, "a link to a folder that holds it")
     elif not stat.S_ISREG(status.st_mode):
-        found.refuse(name, "it is a device, a pipe or a socket")
+        listed.refuse(name, "it is a device, a pipe or a socket")
     else:
-        _take_file(found, path, name, also)
+        _take_file(listed, path, name, also)
     return None
 
 
@@ -269,16 +269,16 @@ def _absent(path: Path) -> Path | None:
     )
 
 
-def _take_file(found: Listed, path: Path, name: str, also: Container[str]) -> None:
+def _take_file(listed: Listed, path: Path, name: str, also: Container[str]) -> None:
     suffix = path.suffix.lower()
     if suffix in SUFFIXES or suffix in also:
-        found.files.append(path)
+        listed.files.append(path)
     elif not suffix and _is_picture(path):
-        found.refuse(name, "a picture without a suffix is not read: call it .jpg or .png")
+        listed.refuse(name, "a picture without a suffix is not read: call it .jpg or .png")
     elif not suffix or BESIDE.fullmatch(suffix):
-        found.leave(name, f"no picture by its name ({suffix or 'no suffix'})")
+        listed.leave(name, f"no picture by its name ({suffix or 'no suffix'})")
     else:
-        found.refuse(name, f"{suffix} is not read: save it as JPEG, PNG, WebP or BMP")
+        listed.refuse(name, f"{suffix} is not read: save it as JPEG, PNG, WebP or BMP")
 
 
 def _is_picture(path: Path) -> bool:

@@ -42,19 +42,19 @@ class MUCACSource(FolderSource):
         )
         places = [self.root / name for name in ("CelebA-HQ-img", "images")]
         folder = next((place for place in places if place.is_dir()), self.root)
-        found = Listed(root=self.root)
+        listed = Listed(root=self.root)
         for line in _lines(self.root / "CelebA-HQ-attribute.txt")[2:]:
             name, *fields = line.split()
             if len(fields) < ATTRIBUTES[-1][1] or Path(name).name != name:
-                found.refuse(name, "not a line of 40 attributes")
+                listed.refuse(name, "not a line of 40 attributes")
                 continue
             label = sum(
                 1 << bit for bit, (_, column) in enumerate(ATTRIBUTES) if fields[column - 1] == "1"
             )
             subject = identities.get(name)
             sample = Sample(id=name, payload=folder / name, label=label, subject=subject)
-            found.samples.append(sample)
-        return self.of(found, classes=CLASSES)
+            listed.samples.append(sample)
+        return self.of(listed, classes=CLASSES)
 
 
 def _lines(path: Path) -> list[str]:

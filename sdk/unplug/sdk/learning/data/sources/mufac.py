@@ -34,15 +34,15 @@ class MUFACSource(FolderSource):
 
     def listing(self) -> Listing:
         """Samples with age group, household and official partition."""
-        found, columns = Listed(root=self.root), ("image_path", "age_class")
+        listed, columns = Listed(root=self.root), ("image_path", "age_class")
         fix = "Give the folder that MUFAC was unpacked to"
         for partition, file, folder in PARTS:
             table = self.root / file
             for row in table_rows(table, str(table), fix, columns, needed="image_path"):
                 name, letter = row.get("image_path") or "?", row.get("age_class")
-                with found.reading(name):
-                    found.samples.append(self._sample(name, letter, folder, partition))
-        return self.of(found, classes=CLASSES, age_edges=AGE_EDGES)
+                with listed.reading(name):
+                    listed.samples.append(self._sample(name, letter, folder, partition))
+        return self.of(listed, classes=CLASSES, age_edges=AGE_EDGES)
 
     def _sample(self, name: str, letter: str | None, folder: str, partition: Partition) -> Sample:
         group = GROUPS.get(letter or "?")

@@ -53,8 +53,8 @@ class SynthSource:
     def options(self) -> dict[str, int]:
         """The settings ``n``, ``subjects`` and ``seed`` that the spec gives."""
         values: dict[str, int] = {"n": 3000, "seed": 0}
-        for item in filter(None, self.argument.split(",")):
-            key, _, text = item.partition("=")
+        for setting in filter(None, self.argument.split(",")):
+            key, _, text = setting.partition("=")
             if (
                 key.strip() not in ("n", "subjects", "seed")
                 or not text.strip().isdecimal()
@@ -62,7 +62,7 @@ class SynthSource:
             ):
                 raise DataError(
                     f"synth:{self.argument}",
-                    f"cannot read {item!r}",
+                    f"cannot read {setting!r}",
                     "Write synth:n=3000,subjects=600,seed=0",
                 )
             values[key.strip()] = int(text)

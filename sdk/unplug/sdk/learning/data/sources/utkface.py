@@ -37,14 +37,14 @@ class UTKFaceSource(FolderSource):
 
     def listing(self) -> Listing:
         """Samples with ages, sex and race; a file name without a plausible age is a problem."""
-        found = image_files(self.root)
-        for path in found.files:
-            name = found.name(path)
-            with found.reading(name):
+        listed = image_files(self.root)
+        for path in listed.files:
+            name = listed.name(path)
+            with listed.reading(name):
                 age, attributes = parse_age(path.name), parse_attributes(path.name)
                 sample = Sample(id=name, payload=path, age=age, attributes=attributes)
-                found.samples.append(sample)
-        return self.of(found, eyes=EYES)
+                listed.samples.append(sample)
+        return self.of(listed, eyes=EYES)
 
 
 def parse_age(name: str) -> float:
@@ -71,7 +71,9 @@ def parse_attributes(name: str) -> dict[str, str]:
         {'sex': 'female'}
     """
     _, *codes = name.split("_")
-    found = (("sex", SEXES, codes[:1]), ("race", RACES, codes[1:2]))
+    readings = (("sex", SEXES, codes[:1]), ("race", RACES, codes[1:2]))
     return {
-        attribute: words[code[0]] for attribute, words, code in found if code and code[0] in words
+        attribute: words[code[0]]
+        for attribute, words, code in readings
+        if code and code[0] in words
     }

@@ -70,15 +70,17 @@ def _of_model(out: Path) -> str:
 def _of_exports(out: Path) -> str:
     from unplug.export import load_artifact
 
-    found = [load_artifact(card).card for card in sorted(out.glob("*.json"))]
-    return " ".join(f"{card.file} {card.sha256} of {card.checkpoint_sha256}" for card in found)
+    cards = [load_artifact(card).card for card in sorted(out.glob("*.json"))]
+    return " ".join(f"{card.file} {card.sha256} of {card.checkpoint_sha256}" for card in cards)
 
 
 def _of_bundle(out: Path) -> str:
     from unplug.trust.bundle import verify_bundle
 
-    found = verify_bundle(out)
-    return f"{found.lineage.checkpoint_sha256} {found.files['artifacts/age.fp32.onnx'].sha256}"
+    manifest = verify_bundle(out)
+    return (
+        f"{manifest.lineage.checkpoint_sha256} {manifest.files['artifacts/age.fp32.onnx'].sha256}"
+    )
 
 
 SCENARIOS = (
@@ -175,10 +177,10 @@ def markdown(facts: dict[str, Any]) -> str:
         )
         cells = [row["command"], changes]
         for kind, word in (("kills", " computed" if row["replayed"] else ""), ("power_cuts", "")):
-            found = row[kind]
+            counts = row[kind]
             cells += [
-                f"{found['points']}{word}",
-                " / ".join(str(found[name]) for name in ("older", "new", "none", "refused")),
+                f"{counts['points']}{word}",
+                " / ".join(str(counts[name]) for name in ("older", "new", "none", "refused")),
             ]
         lines.append(
             f"| {' | '.join(cells)} | {row['kills']['wrong'] + row['power_cuts']['wrong']} |"
@@ -206,7 +208,7 @@ def main(only: str, workers: int, out: Path, page: Path) -> None:
     """Walks over every scenario and writes JSON and page."""
     use_threads(1)
     versions()  # asks git, once for all forks
-    found = (
+    rows_by_name = (
         {row["command"]: row for row in json.loads(out.read_text())["rows"]}
         if out.is_file()
         else {}
@@ -216,9 +218,11 @@ def main(only: str, workers: int, out: Path, page: Path) -> None:
             import_what_is_used(
                 [*scenario.before, scenario.command], Path(name) / f"import-{number}"
             )
-            found[scenario.name] = row = walk_all(scenario, Path(name) / str(number), workers)
+            rows_by_name[scenario.name] = row = walk_all(
+                scenario, Path(name) / str(number), workers
+            )
             click.echo(json.dumps(row, indent=1))
-            rows = [found[item.name] for item in SCENARIOS if item.name in found]
+            rows = [rows_by_name[item.name] for item in SCENARIOS if item.name in rows_by_name]
             write_json(out, {"schema": "unplug-crashes/1", "rows": rows, "versions": versions()})
     text = page.read_text(encoding="utf-8").split(MARK)
     page.write_text(

@@ -192,10 +192,10 @@ def rows(
     seconds: dict[str, list[float]], reference: str, models: int, device: str, what: str
 ) -> list[dict[str, Any]]:
     """Median models a minute and the ratio to the reference within each round."""
-    found = []
+    lines = []
     for name, values in seconds.items():
         ratios = [base / own for base, own in zip(seconds[reference], values, strict=True)]
-        found.append(
+        lines.append(
             {
                 "device": device,
                 "what": what,
@@ -209,7 +209,7 @@ def rows(
                 "reference": reference,
             }
         )
-    return found
+    return lines
 
 
 @click.command()
@@ -239,7 +239,7 @@ def main(
     one_thread: bool,
 ) -> None:
     """Measures, prints a table and writes every time."""
-    found: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     sizes: dict[str, Any] = {}
     for kind in device or ("cpu", *(["cuda"] if torch.cuda.is_available() else [])):
         base, place = SIZES[kind], torch.device(kind)
@@ -259,17 +259,17 @@ def main(
         runs = {
             name: run for name, run in runs.items() if not (one_thread and "all threads" in name)
         }
-        found += rows(measure(runs, rounds, place), next(iter(runs)), size.models, kind, "training")
+        lines += rows(measure(runs, rounds, place), next(iter(runs)), size.models, kind, "training")
         with threads(1):
             timed = measure(steps(task, train, size), rounds, place, STEPS)
-        found += rows(timed, "one by one", size.models, kind, "step")
+        lines += rows(timed, "one by one", size.models, kind, "step")
     write_json(
         out,
-        {"schema": SCHEMA, "sizes": sizes, "rounds": rounds, "rows": found, "versions": versions()},
+        {"schema": SCHEMA, "sizes": sizes, "rounds": rounds, "rows": lines, "versions": versions()},
     )
     click.echo(
         table(
-            ("device", "what", "way", "models/min", "ratio (range)"), [_cells(row) for row in found]
+            ("device", "what", "way", "models/min", "ratio (range)"), [_cells(row) for row in lines]
         )
     )
 

@@ -262,9 +262,9 @@ def markdown(facts: dict[str, Any]) -> str:
         )
         cells = [row["command"], changes]
         for kind in ("kills", "power_cuts"):
-            found = row[kind]
-            of = f" of {found['points'] + found['left']}" if "left" in found else ""
-            cells += [f"{found['points']}{of} computed", f"{found['older']} / {found['new']}"]
+            counts = row[kind]
+            of = f" of {counts['points'] + counts['left']}" if "left" in counts else ""
+            cells += [f"{counts['points']}{of} computed", f"{counts['older']} / {counts['new']}"]
         lines.append(
             f"| {' | '.join(cells)} | {row['kills']['wrong'] + row['power_cuts']['wrong']} |"
         )
@@ -274,14 +274,14 @@ def markdown(facts: dict[str, Any]) -> str:
         "|---|---|---|---|---|",
     ]
     for row in facts["random"]:
-        found = row["kills"]
+        counts = row["kills"]
         cells = [
             row["command"],
             str(row["moments"]),
             f"{row['run_seconds']} s",
-            f"{found['older']} / {found['new']}",
+            f"{counts['older']} / {counts['new']}",
         ]
-        lines.append(f"| {' | '.join(cells)} | {found['wrong']} |")
+        lines.append(f"| {' | '.join(cells)} | {counts['wrong']} |")
     return "\n".join(lines) + "\n"
 
 

@@ -92,10 +92,10 @@ def one_choice(
         ["fill", "#steps", str(STEPS[delegate])],
         *draws * rounds,
     ]
-    found = browse(folder, url, steps)[-len(draws) * rounds :]
-    pictures = [found[place] for place in range(1, len(found), len(draws))]
+    answers = browse(folder, url, steps)[-len(draws) * rounds :]
+    pictures = [answers[place] for place in range(1, len(answers), len(draws))]
     if pictures[-1] is None:
-        raise click.ClickException(found[-1])
+        raise click.ClickException(answers[-1])
     return pictures[-1], [item["record"] for item in pictures]
 
 

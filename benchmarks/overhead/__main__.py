@@ -191,29 +191,29 @@ def summary(run: dict[str, Any]) -> str:
         for row in run["rows"]
         if row["steps"] == max(run["steps"]) and row["control"] != BARE
     ]
-    for found in run["budget"]:
-        verdict = "met" if found["met"] else "not met"
+    for held in run["budget"]:
+        verdict = "met" if held["met"] else "not met"
         lines.append(
-            f"budget, {batch_name(found['guidance'])}, by {found['clock']}: "
-            f"{span(found['percent'])} % of at most "
-            f"{found['limit_percent']:g} %: {verdict}; without diffusers' clones "
-            f"{span(found['without_clones_percent'])} %"
+            f"budget, {batch_name(held['guidance'])}, by {held['clock']}: "
+            f"{span(held['percent'])} % of at most "
+            f"{held['limit_percent']:g} %: {verdict}; without diffusers' clones "
+            f"{span(held['without_clones_percent'])} %"
         )
     return "\n".join(lines)
 
 
 def _pieces(row: dict[str, Any]) -> str:
-    found = [
+    shares = [
         ("work", row["work_percent"]),
         ("difference", row["difference_percent"]),
         ("in situ", row["in_situ_percent"]),
     ]
-    said = "; ".join(f"{name} {span(value)} %" for name, value in found if value is not None)
+    told = "; ".join(f"{name} {span(value)} %" for name, value in shares if value is not None)
     once_ms, each_ms = (1e3 * row[name]["median"] for name in ("once_s", "each_step_s"))
     return (
         f"{row['control']}, {batch_name(row['guidance'])}: once {digits(once_ms)} ms, each step "
         f"{digits(each_ms)} ms; "
-        f"of {row['steps']} steps: {said}"
+        f"of {row['steps']} steps: {told}"
     )
 
 
@@ -230,8 +230,8 @@ def _command(ctx: click.Context) -> str:
         if isinstance(value, bool):
             words.append((option.opts if value else option.secondary_opts)[0])
             continue
-        for item in value if isinstance(value, tuple) else (value,):
-            words += [option.opts[0], item.name if isinstance(item, Path) else str(item)]
+        for part in value if isinstance(value, tuple) else (value,):
+            words += [option.opts[0], part.name if isinstance(part, Path) else str(part)]
     return " ".join(words)
 
 

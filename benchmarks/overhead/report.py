@@ -186,7 +186,7 @@ def budget(run: Run) -> list[dict[str, Any]]:
     """What the plugin adds to the most steps against its budget, by each clock; met where the
     median is.
     """
-    limit, found = BUDGET_PERCENT[run["device"]], []
+    limit, verdicts = BUDGET_PERCENT[run["device"]], []
     for clock, table in (
         ("clock", run["rows"]),
         ("processor time", run["rows_by_processor_time"] or []),
@@ -194,7 +194,7 @@ def budget(run: Run) -> list[dict[str, Any]]:
         for row in table:
             if row["control"] == PLUGIN and row["steps"] == max(run["steps"]):
                 percent = row["overhead_percent"]
-                found.append(
+                verdicts.append(
                     {
                         "clock": clock,
                         "guidance": row["guidance"],
@@ -204,7 +204,7 @@ def budget(run: Run) -> list[dict[str, Any]]:
                         "met": percent["median"] <= limit,
                     }
                 )
-    return found
+    return verdicts
 
 
 def markdown(facts: dict[str, Any]) -> str:

@@ -195,7 +195,7 @@ def compare(
 def _rates(pairs: tuple[str, ...], option: str) -> dict[str, tuple[float, ...]]:
     from unplug.core import InputError
 
-    found: dict[str, tuple[float, ...]] = {}
+    rates: dict[str, tuple[float, ...]] = {}
     for pair in pairs:
         name, _, text = pair.partition("=")
         try:
@@ -205,14 +205,14 @@ def _rates(pairs: tuple[str, ...], option: str) -> dict[str, tuple[float, ...]]:
             raise InputError(
                 f"{option} {pair}", "it is not NAME=VALUE or NAME=VALUE,VALUE", fix
             ) from error
-        found[name.strip()] = found.get(name.strip(), ()) + values
-    return found
+        rates[name.strip()] = rates.get(name.strip(), ()) + values
+    return rates
 
 
 def _steps(pairs: tuple[str, ...]) -> dict[str, int]:
     from unplug.core import InputError
 
-    found: dict[str, int] = {}
+    steps: dict[str, int] = {}
     for pair in pairs:
         name, _, text = pair.partition("=")
         if not text.strip().isdigit():
@@ -221,5 +221,5 @@ def _steps(pairs: tuple[str, ...]) -> dict[str, int]:
                 "it is not NAME=STEPS",
                 "Write for example --control-steps controlnet=8000",
             )
-        found[name.strip()] = int(text)
-    return found
+        steps[name.strip()] = int(text)
+    return steps

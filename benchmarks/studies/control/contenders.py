@@ -121,8 +121,8 @@ def enter(setup: Setup, name: str) -> Entrant:
     )
     best = min(tried, key=lambda one: one.training.validation or 0.0).training if several else None
     lr, zero_rate = trials[0] if best is None else (best.lr, best.zero_rate)
-    own = tuple(contender(setup, name, seed, lr, zero_rate) for seed in seeds)
-    return Entrant(own=own, tried=tuple(one.training for one in tried))
+    trained = tuple(contender(setup, name, seed, lr, zero_rate) for seed in seeds)
+    return Entrant(own=trained, tried=tuple(one.training for one in tried))
 
 
 def facts(setup: Setup) -> dict[str, Any]:
@@ -140,7 +140,8 @@ def facts(setup: Setup) -> dict[str, Any]:
 def contender(
     setup: Setup, name: str, seed: int, lr: float, zero_rate: float = 1.0, *, search: bool = False
 ) -> Contender:
-    """The control `name` trained with `seed` and rates: the finished one in the folder, or a new one.
+    """The control `name` trained with `seed` and rates: the finished one in the folder, or a new
+    one.
 
     Args:
         setup: what it belongs to.

@@ -26,8 +26,12 @@ OPTIONS = ("steps", "batch_size", "timesteps", "weighting", "drop_text", "precis
 
 def _own_steps(report: ComparisonReport) -> dict[str, int]:
     """Label of a control to its steps, where it has others than the rest."""
-    usual, own = report.recipe["steps"], report.settings.get("control_steps", {})
-    return {row.label: own[row.name] for row in report.rows if own.get(row.name, usual) != usual}
+    usual, steps_of = report.recipe["steps"], report.settings.get("control_steps", {})
+    return {
+        row.label: steps_of[row.name]
+        for row in report.rows
+        if steps_of.get(row.name, usual) != usual
+    }
 
 
 def _name(report: ComparisonReport) -> str:
@@ -38,18 +42,18 @@ def _name(report: ComparisonReport) -> str:
 def _pictures(report: ComparisonReport, page: Path) -> str:
     """What lies beside the page: the first samples, and the curves of the trainings."""
     rows = ["condition", *(row.label for row in report.rows if row.role != "floor")]
-    said = {
+    captions = {
         f"compare-{_name(report)}.webp": f"The first six held-out samples: {', '.join(rows)}",
         f"curves-{_name(report)}.png": "Validation loss of each training against steps and seconds",
     }
-    there = [name for name in said if (page.parent / "images" / name).is_file()]
-    return "".join(f"![{said[name]}](images/{name})\n\n" for name in there)
+    there = [name for name in captions if (page.parent / "images" / name).is_file()]
+    return "".join(f"![{captions[name]}](images/{name})\n\n" for name in there)
 
 
 def _section(report: ComparisonReport, page: Path) -> str:
-    own = [f"{label} with {steps:,} steps" for label, steps in _own_steps(report).items()]
+    longer = [f"{label} with {steps:,} steps" for label, steps in _own_steps(report).items()]
     head = (
-        f"\n## {', '.join([report.condition['kind'], *own])}\n\n```console\n{command_of(report)}\n"
+        f"\n## {', '.join([report.condition['kind'], *longer])}\n\n```console\n{command_of(report)}\n"
         "```\n\n"
     )
     return head + _pictures(report, page) + f"{_facts(report)}\n\n" + "\n".join(tables(report))

@@ -195,7 +195,7 @@ def _in_file(file: Path | None) -> dict[str, dict[str, str]]:
 def _settings(pairs: tuple[str, ...]) -> dict[str, dict[str, str]]:
     from unplug.core import InputError
 
-    found: dict[str, dict[str, str]] = {}
+    by_method: dict[str, dict[str, str]] = {}
     for pair, value in settings(pairs).items():
         method, colon, key = pair.partition(":")
         if not colon or not key:
@@ -204,5 +204,5 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, dict[str, str]]:
                 "it is not METHOD:KEY=VALUE",
                 "Write for example --set msg:lr=0.001",
             )
-        found.setdefault(method, {})[key] = value
-    return found
+        by_method.setdefault(method, {})[key] = value
+    return by_method

@@ -118,10 +118,10 @@ class LeaderboardReport:
 
     def row(self, name: str) -> Row:
         """One row by its name; `KeyError` where there is none."""
-        found = next((row for row in self.rows if row.name == name), None)
-        if found is None:
+        match = next((row for row in self.rows if row.name == name), None)
+        if match is None:
             raise KeyError(name)
-        return found
+        return match
 
     def to_dict(self) -> dict[str, Any]:
         """The report ready for JSON."""

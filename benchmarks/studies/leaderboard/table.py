@@ -69,12 +69,12 @@ def score_all(
     before = read_pool(config.models, originals, truths)[0]
     made_from = dict(zip(before.clusters, before.weights_sha256, strict=True))
     rows, pools = [], {}
-    for item in progress(entries, label="score", unit="method", show=show):
-        names = unlearned_names(item, config.seed, protocol.originals, protocol.models)
+    for method in progress(entries, label="score", unit="method", show=show):
+        names = unlearned_names(method, config.seed, protocol.originals, protocol.models)
         pool, refused = read_pool(
-            config.models, names, truths, failed, {} if item.hooked else made_from
+            config.models, names, truths, failed, {} if method.hooked else made_from
         )
-        pools[item.label], row = pool, method_row(item, pool, refused, oracle, protocol.budget)
+        pools[method.label], row = pool, method_row(method, pool, refused, oracle, protocol.budget)
         rows.append(with_more(row, pool, before, oracle, config, names, local))
     placed = compared(ranked(rows), pools, oracle)
     last = [
@@ -141,13 +141,13 @@ def with_more(
     local: Bench,
 ) -> Row:
     """The row with what needs the originals' answers, or the models themselves, beside it."""
-    found = {}
+    more = {}
     if len(pool) and row.role != "original" and all(item.enough for item in oracle.matches):
-        found["two_versions_auc"] = two_versions(pool, before, oracle)
-    found |= probed_measures(
+        more["two_versions_auc"] = two_versions(pool, before, oracle)
+    more |= probed_measures(
         config.out, [name for name, _ in names], oracle, retrained_first(config)
     )
-    return replace(row, metrics={**row.metrics, **found})
+    return replace(row, metrics={**row.metrics, **more})
 
 
 def retrained_first(config: LeaderboardConfig) -> list[str]:
@@ -210,14 +210,14 @@ def compared(rows: Sequence[Row], pools: Mapping[str, Pool], oracle: Oracle) -> 
     """Every ranked row with its distance from the first one."""
     if not rows or rows[0].rank is None:
         return list(rows)
-    best, found = rows[0], []
+    best, rows_out = rows[0], []
     for row in rows:
         metrics = dict(row.metrics)
         if row.rank is not None and row is not best:
             factors = (_factor(row), _factor(best))
             metrics["score_gap"] = behind(pools[row.name], pools[best.name], oracle, factors)
-        found.append(replace(row, metrics=metrics))
-    return found
+        rows_out.append(replace(row, metrics=metrics))
+    return rows_out
 
 
 def _factor(row: Row) -> float:

@@ -73,12 +73,12 @@ def test_differences_are_taken_training_by_training() -> None:
     add nothing.
     """
     draws = make_draws(np.arange(4), seed=1, replicates=400)
-    own, reference = np.array([[1.0] * 4, [3.0] * 4]), np.array([[2.0] * 4, [4.0] * 4])
-    paired = difference(Shares.of_values(own), Shares.of_values(reference), draws)
+    ours, reference = np.array([[1.0] * 4, [3.0] * 4]), np.array([[2.0] * 4, [4.0] * 4])
+    paired = difference(Shares.of_values(ours), Shares.of_values(reference), draws)
     assert paired is not None and (paired.value, paired.low, paired.high) == (-1.0, -1.0, -1.0)
-    crossed = difference(Shares.of_values(own), Shares.of_values(reference[::-1]), draws)
+    crossed = difference(Shares.of_values(ours), Shares.of_values(reference[::-1]), draws)
     assert crossed is not None and crossed.value == -1.0 and crossed.low < -20 < 20 < crossed.high
-    alone = difference(Shares.of_values(np.full((1, 4), 2.0)), Shares.of_values(own), draws)
+    alone = difference(Shares.of_values(np.full((1, 4), 2.0)), Shares.of_values(ours), draws)
     assert (
         alone is not None and alone.value == 0.0 and alone.high == pytest.approx(12.706, abs=1e-3)
     )
@@ -91,11 +91,13 @@ def test_intervals_of_two_trainings_hold_the_truth_as_often_as_they_say() -> Non
     rng, inside = np.random.default_rng(5), 0
     for seed in range(60):
         values = rng.normal(size=(2, 1)) + 0.5 * rng.normal(size=(2, 100))
-        found = estimate(
+        interval = estimate(
             Shares.of_values(values), make_draws(np.arange(100), seed=seed, replicates=50)
         )
         inside += (
-            found.low is not None and found.high is not None and found.low <= 0.0 <= found.high
+            interval.low is not None
+            and interval.high is not None
+            and interval.low <= 0.0 <= interval.high
         )
     assert inside >= 0.85 * 60
 
@@ -112,10 +114,10 @@ def test_both_sides_of_a_ratio_are_moved_before_they_are_divided() -> None:
     ratios would say 1.2.
     """
     one, two = resampled(3.0, 5.0, 6.0, 7.0), resampled(2.0, 4.0, 5.0, 6.0)
-    found = one.over(two)
-    assert found is not None and found.value == 1.5
-    assert found.low == pytest.approx(np.percentile([2 / 1, 3 / 2, 4 / 3], 2.5))
-    assert found.high == pytest.approx(np.percentile([2 / 1, 3 / 2, 4 / 3], 97.5))
+    ratio = one.over(two)
+    assert ratio is not None and ratio.value == 1.5
+    assert ratio.low == pytest.approx(np.percentile([2 / 1, 3 / 2, 4 / 3], 2.5))
+    assert ratio.high == pytest.approx(np.percentile([2 / 1, 3 / 2, 4 / 3], 97.5))
 
 
 def test_a_ratio_needs_a_clearly_positive_distance_to_divide_by() -> None:

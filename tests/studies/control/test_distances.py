@@ -125,10 +125,10 @@ def test_rows_are_paired_and_seeds_decide(found: dict[str, Frechet]) -> None:
 
 def test_halves_are_complements_of_whole_subjects() -> None:
     subjects = np.array([0, 0, 1, 2, 3, 3])
-    found = halves(subjects, np.random.default_rng(0))
-    assert found.shape == (6, 6) and np.array_equal(found[::2] + found[1::2], np.ones((3, 6)))
-    assert np.array_equal(found[:, 0], found[:, 1]) and np.array_equal(found[:, 4], found[:, 5])
-    assert np.array_equal(found[:, [0, 2, 3, 4]].sum(axis=1), np.full(6, 2.0))
+    drawn = halves(subjects, np.random.default_rng(0))
+    assert drawn.shape == (6, 6) and np.array_equal(drawn[::2] + drawn[1::2], np.ones((3, 6)))
+    assert np.array_equal(drawn[:, 0], drawn[:, 1]) and np.array_equal(drawn[:, 4], drawn[:, 5])
+    assert np.array_equal(drawn[:, [0, 2, 3, 4]].sum(axis=1), np.full(6, 2.0))
 
 
 def test_the_extrapolation_by_hand() -> None:
@@ -207,8 +207,8 @@ def kid_of(
 
 def test_two_points_a_side_by_hand() -> None:
     """k(0, 1) = 1, k(2, 3) = 7^3, and 1, 1, 3^3, 4^3 across."""
-    found = kid_of({"row": [np.array([[0.0], [1.0]])]}, np.array([[2.0], [3.0]]))["row"]
-    assert found.value == pytest.approx(1 + 343 - 2 * (1 + 1 + 27 + 64) / 4)
+    kid = kid_of({"row": [np.array([[0.0], [1.0]])]}, np.array([[2.0], [3.0]]))["row"]
+    assert kid.value == pytest.approx(1 + 343 - 2 * (1 + 1 + 27 + 64) / 4)
 
 
 def test_weights_are_loops_over_pairs(monkeypatch: pytest.MonkeyPatch) -> None:

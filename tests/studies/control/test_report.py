@@ -38,8 +38,8 @@ Change = Callable[[dict[str, Any]], Any]
 
 @pytest.fixture
 def written(made: Made) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((made.out / "compare.json").read_text())
-    return found
+    report: dict[str, Any] = json.loads((made.out / "compare.json").read_text())
+    return report
 
 
 # Reading
@@ -260,14 +260,14 @@ def test_the_command_compares(made: Made, tmp_path: Path) -> None:
     rates = ("--lr", "plugin=0.002", "--lr", "plugin=0.003")
     done = call(made, tmp_path / "out", "--controls", "plugin", *rates, "--rounds", "1", "--json")
     assert done.exit_code == 0, done.stderr
-    found = json.loads(done.stdout)
-    names = [row["name"] for row in found["rows"]]
+    report = json.loads(done.stdout)
+    names = [row["name"] for row in report["rows"]]
     assert names == ["source", "shuffled", "autoencoder", "base", "plugin"]
-    tried = {one["lr"]: one["validation"] for one in found["rows"][-1]["tried"]}
-    assert list(tried) == [0.002, 0.003] and found["rows"][-1]["trainings"][0]["lr"] == min(
+    tried = {one["lr"]: one["validation"] for one in report["rows"][-1]["tried"]}
+    assert list(tried) == [0.002, 0.003] and report["rows"][-1]["trainings"][0]["lr"] == min(
         tried, key=tried.__getitem__
     )
-    assert found["recipe"]["warmup"] == 100
+    assert report["recipe"]["warmup"] == 100
     assert Image.open(tmp_path / "out" / "compare.png").format == "PNG"
 
 

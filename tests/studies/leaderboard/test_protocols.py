@@ -84,13 +84,13 @@ def test_models_are_spread_over_originals_and_seeds_never_meet() -> None:
 
 
 def test_more_models_keep_those_that_are_there() -> None:
-    item = entry(PEOPLE, "neggrad+", {})
-    few, many = (set(unlearned_names(item, 0, 4, count)) for count in (8, 64))
+    method = entry(PEOPLE, "neggrad+", {})
+    few, many = (set(unlearned_names(method, 0, 4, count)) for count in (8, 64))
     assert few < many
     few, many = ({job.name for job in training_jobs(0, 4, count)} for count in (8, 64))
     assert few < many
-    jobs = unlearning_jobs([item], 0, 4, 8)
-    assert {job.name for job in jobs} == {name for name, _ in unlearned_names(item, 0, 4, 8)}
+    jobs = unlearning_jobs([method], 0, 4, 8)
+    assert {job.name for job in jobs} == {name for name, _ in unlearned_names(method, 0, 4, 8)}
     assert {(job.arguments["budget"], job.arguments["method"]) for job in jobs} == {
         (0.05, "neggrad+")
     }

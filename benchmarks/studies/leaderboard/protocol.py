@@ -1,4 +1,4 @@
-"""What a protocol fixes, so that numbers of different methods and machines can stand in one table."""
+"""What a protocol fixes, so that numbers of other methods and machines can stand in one table."""
 
 from __future__ import annotations
 

@@ -210,14 +210,14 @@ def compared(rows: Sequence[Row], pools: Mapping[str, Pool], oracle: Oracle) -> 
     """Every ranked row with its distance from the first one."""
     if not rows or rows[0].rank is None:
         return list(rows)
-    best, rows_out = rows[0], []
+    best, placed = rows[0], []
     for row in rows:
         metrics = dict(row.metrics)
         if row.rank is not None and row is not best:
             factors = (_factor(row), _factor(best))
             metrics["score_gap"] = behind(pools[row.name], pools[best.name], oracle, factors)
-        rows_out.append(replace(row, metrics=metrics))
-    return rows_out
+        placed.append(replace(row, metrics=metrics))
+    return placed
 
 
 def _factor(row: Row) -> float:

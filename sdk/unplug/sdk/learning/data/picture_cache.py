@@ -178,6 +178,7 @@ def pixels(
         A read-only memory map (N, size, size, 3), and position to reason of those that do not
         decode (their rows are 0).
     """
+    # The same bytes are other pixels to another source, which may cut a face out of them.
     owner = getattr(source, "pictures_of", source)
     key = hashlib.sha256(f"{FORMAT}/{type(owner).__name__}/{size}".encode())
     for content in prints:

@@ -57,6 +57,7 @@ class FairFaceSource(FolderSource):
         if row.get("age") not in CLASSES:
             raise ValueError(f"age {str(row.get('age'))[:20]!r} is none of its ranges")
         group = CLASSES.index(row["age"])
+        # As long as the attributes of a table of one's own may be, see `csv.MAX_VALUE`.
         known = {"sex": SEXES.get(row.get("gender") or ""), "race": row.get("race")}
         return Sample(
             id=name,

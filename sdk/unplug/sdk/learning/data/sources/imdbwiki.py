@@ -105,6 +105,7 @@ def age_at(born: float, year: float) -> float:
         and 1800 <= year <= 2100
     ):
         raise ValueError("its date of birth or the year of the picture is impossible")
+    # MATLAB's day 367 is Python's first of January of the year 1.
     birth = date.fromordinal(1) + timedelta(days=int(born) - MATLAB_EPOCH - 1)
     age = int(year) - birth.year - ((birth.month, birth.day) > (7, 1))
     if not 0 <= age <= MAX_AGE:

@@ -8,7 +8,7 @@ from ..source import Listing, Sample
 from .age_tables import text_lines
 from .listed import FolderSource, Listed
 
-# columns of CelebA-HQ-attribute.txt, file name first
+# Numbers of the 40 attributes in a line of CelebA-HQ-attribute.txt; CelebA counts from 1.
 ATTRIBUTES = (
     ("male", 21),
     ("smiling", 32),

@@ -36,16 +36,6 @@ EXPECTED = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionWords:
-    """What is written about one image."""
-
-    caption: str
-    age: float | None = None
-    subject: str | None = None
-    place: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class CaptionedFile:
     """An image file and its caption."""
 
@@ -83,22 +73,12 @@ class CaptionsSource(FolderSource):
                     else f"no {TABLE} by its name",
                 )
         problems, keys = listed.problems, set[str]()
-        words = (
+        samples = (
             self._from_tables(tables, images, problems, keys)
             if tables
             else self._from_texts(texts, images, problems)
         )
-        listed.samples = [
-            Sample(
-                id=name,
-                payload=CaptionedFile(path=images[name], caption=words[name].caption),
-                age=words[name].age,
-                subject=words[name].subject,
-                place=words[name].place,
-            )
-            for name in images
-            if name in words
-        ]
+        listed.samples = [samples[name] for name in images if name in samples]
         return self.of(listed, told=told_of_keys(keys))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
@@ -122,8 +102,8 @@ class CaptionsSource(FolderSource):
         images: Mapping[str, Path],
         problems: list[SampleProblem],
         keys: set[str],
-    ) -> dict[str, CaptionWords]:
-        words: dict[str, CaptionWords] = {}
+    ) -> dict[str, Sample]:
+        samples: dict[str, Sample] = {}
         first: dict[str, str] = {}  # image to the line that spoke of it
         here = {name_form(name): name for name in images}
         for place, folder, raw in self._lines(tables):
@@ -138,8 +118,9 @@ class CaptionsSource(FolderSource):
                 if name in first:
                     raise ValueError(f"{place} captions it again ({first[name]} did)")
                 first[name] = place
-                words[name] = CaptionWords(
-                    caption=caption_in(record),
+                samples[name] = Sample(
+                    id=name,
+                    payload=CaptionedFile(path=images[name], caption=caption_in(record)),
                     age=age_in(record),
                     subject=subject_in(record),
                     place=place,
@@ -151,7 +132,7 @@ class CaptionsSource(FolderSource):
             for name in images
             if name not in first
         ]
-        return words
+        return samples
 
     def _lines(self, tables: list[Path]) -> Iterator[tuple[str, PurePosixPath, bytes]]:
         """``table:number``, the table's folder and the content of every line that is not blank."""
@@ -181,11 +162,11 @@ class CaptionsSource(FolderSource):
 
     def _from_texts(
         self, paths: list[Path], images: Mapping[str, Path], problems: list[SampleProblem]
-    ) -> dict[str, CaptionWords]:
+    ) -> dict[str, Sample]:
         texts: dict[str, list[Path]] = {}
         for path in paths:
             texts.setdefault(_stem(self._name(path)), []).append(path)
-        words: dict[str, CaptionWords] = {}
+        samples: dict[str, Sample] = {}
         for name in images:
             beside = texts.get(_stem(name), [])
             try:
@@ -195,7 +176,8 @@ class CaptionsSource(FolderSource):
                     )
                 if len(beside) > 1:
                     raise ValueError(f"two captions: {beside[0].name} and {beside[1].name}")
-                words[name] = CaptionWords(caption=caption_from(_head(beside[0])))
+                file = CaptionedFile(path=images[name], caption=caption_from(_head(beside[0])))
+                samples[name] = Sample(id=name, payload=file)
             except ValueError as error:
                 problems.append(SampleProblem(id=shown(name), reason=str(error)))
         stems = {_stem(name) for name in images}
@@ -206,7 +188,7 @@ class CaptionsSource(FolderSource):
             )
             for path in orphans
         ]
-        return words
+        return samples
 
 
 def _inside(folder: PurePosixPath, name: object) -> str:

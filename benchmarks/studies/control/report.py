@@ -26,7 +26,6 @@ class Metric:
         says: what it is, in a sentence.
         digits: decimals shown.
         percent: shown as one.
-        aside: left out where there is room for few columns.
     """
 
     label: str
@@ -34,7 +33,6 @@ class Metric:
     says: str
     digits: int = 3
     percent: bool = False
-    aside: bool = False
 
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
@@ -69,7 +67,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             better="lower",
             percent=True,
             digits=2,
-            aside=True,
             says="the same against where the renderer put its named landmarks; the source row has what the two conventions "
             "differ by",
         ),
@@ -81,7 +78,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "edge_precision": Metric(
             label="edge precision",
             better="higher",
-            aside=True,
             says=(
                 "share of the picture's Canny edges that lie at one of the condition, within a "
                 "pixel at 128"
@@ -90,7 +86,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "edge_recall": Metric(
             label="edge recall",
             better="higher",
-            aside=True,
             says="share of the condition's edges at which the picture has one",
         ),
         "frechet": Metric(
@@ -103,14 +98,12 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "frechet_ratio": Metric(
             label="Fréchet, of ControlNet's",
             better="lower",
-            aside=True,
             says="the row's Fréchet distance over the reference control's",
         ),
         "frechet_finite": Metric(
             label="Fréchet, not extrapolated",
             better="lower",
             digits=2,
-            aside=True,
             says="the same at this number of pictures, biased upwards",
         ),
         "kid": Metric(

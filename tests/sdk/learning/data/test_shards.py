@@ -130,8 +130,6 @@ UNUSABLE: dict[str, tuple[str, dict[str, bytes]]] = {
         "2 files for its image: two.png and two.jpg",
         {"two.png": IMAGE, "two.jpg": IMAGE, "two.txt": b"x"},
     ),
-    "empty": ("empty", {"empty.png": IMAGE, "empty.txt": b" "}),
-    "latin": ("not UTF-8", {"latin.png": IMAGE, "latin.txt": b"\xe4"}),
     "json": ("not JSON", {"json.png": IMAGE, "json.json": b"{"}),
     "age": ("not plausible", {"age.png": IMAGE, "age.txt": b"x", "age.json": b'{"age": -1}'}),
     "none": ("neither 'text' nor", {"none.png": IMAGE, "none.json": b'{"age": 5}'}),
@@ -141,7 +139,6 @@ UNUSABLE: dict[str, tuple[str, dict[str, bytes]]] = {
     "esc\\x1b[31m.png": ("printable", {"esc\x1b[31m.png": IMAGE}),
     "n" * 200: ("1024", {"n" * 1100 + ".png": IMAGE}),
     "broken": ("not a readable image", {"broken.png": IMAGE[:40], "broken.txt": b"x"}),
-    "long": ("4097 characters", {"long.png": IMAGE, "long.txt": b"x" * 4097}),
     "big": ("bytes are too many", {"big.png": IMAGE * 9, "big.txt": b"x"}),
 }
 LINKS = {
@@ -169,7 +166,7 @@ def test_every_sample_that_cannot_be_used_is_named(
         "an address in memory is no reason, and differs from run to run"
     )
     with pytest.raises(
-        DataError, match=r"20 of 21 samples cannot be used \(first: s.tar/../up.png"
+        DataError, match=r"17 of 18 samples cannot be used \(first: s.tar/../up.png"
     ):
         load(f"webdataset:{tmp_path}/s.tar")
 

@@ -121,9 +121,12 @@ class Split:
         why = _not_of_shape(raw)
         if why is not None:
             raise DataError(where, why, "Make the split again")
-        sets = {part: tuple(raw[part]) for part in (*PARTS, "forget")}
-        facts = {name: raw[name] for name in ("data_digest", "seed", "subject_disjoint")}
-        split = cls(**facts, **sets, key=raw["key"] if raw["schema"] == KEYED else None)
+        facts: dict[str, Any] = {
+            name: tuple(raw[name]) if kind is list else raw[name]
+            for name, kind in SHAPE.items()
+            if name != "sha256"
+        }
+        split = cls(**facts, key=raw["key"] if raw["schema"] == KEYED else None)
         parts = [name for part in PARTS for name in getattr(split, part)]
         if len(set(parts)) != len(parts) or not set(split.forget) <= set(split.train):
             raise DataError(
@@ -157,7 +160,7 @@ def _not_of_shape(raw: Any) -> str | None:
     for name, kind in (SHAPE if schema == SCHEMA else SHAPE | {"key": str}).items():
         value: Any = raw.get(name)
         # A text is iterable as a list is, and would name people of one letter each.
-        if type(value) is not kind or (kind is list and not all(map(_is_name, value))):
+        if type(value) is not kind or (isinstance(value, list) and not all(map(_is_name, value))):
             wanted = "list of names" if kind is list else kind.__name__
             return f"not a split file ({name} is no {wanted})"
     return None

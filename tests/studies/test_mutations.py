@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from benchmarks.studies.control import read_comparison
-from benchmarks.studies.control.tables import tables
+from benchmarks.studies.control.page import render_page as render_comparison
 from benchmarks.studies.leaderboard import read_leaderboard
-from benchmarks.studies.leaderboard.cells import leaderboard_markdown
+from benchmarks.studies.leaderboard.page import render_page as render_leaderboard
 from tests.specimens import Specimen, written
 from tests.test_mutations import FEW, MANY, law
 
@@ -30,11 +30,11 @@ def short_leaderboard() -> dict[str, Any]:
 
 SPECIMENS = {
     "comparison": Specimen(
-        make=written(fake().to_dict()), read=lambda path: tables(read_comparison(path))
+        make=written(fake().to_dict()), read=lambda path: render_comparison(read_comparison(path))
     ),
     "leaderboard": Specimen(
         make=written(short_leaderboard()),
-        read=lambda path: leaderboard_markdown(read_leaderboard(path)),
+        read=lambda path: render_leaderboard(read_leaderboard(path)),
     ),
 }
 

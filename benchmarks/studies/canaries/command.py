@@ -92,7 +92,7 @@ def plant(spec: str, on_bad: Any, people: int, size: int, out: Path, common: Com
     help="Of the (epsilon, delta) promise that is tested.",
 )
 @click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
-@out_option("Report to write (JSON).", required=False)
+@out_option("Report to write (JSON); the page goes beside it.", required=False)
 @command
 def bound(
     models: tuple[Path, ...],
@@ -111,6 +111,7 @@ def bound(
     from unplug.core import write_json
     from unplug.plugins import load_checkpoint
 
+    from .page import write_page
     from .planting import canary_report
 
     loaded = [load_checkpoint(path) for path in models]
@@ -147,5 +148,6 @@ def bound(
     ]
     if out is not None:
         write_json(out, value, private=True)
-        lines.append(f"saved {out}")
+        write_page(report, page := out.with_suffix(".html"))
+        lines.append(f"saved {out} and {page}")
     return Outcome(value=value, text="\n".join(lines))

@@ -123,6 +123,11 @@ from unplug.sdk.cli.options_of import ConfiguredCommand
     help="Training steps of the attribute judge (default 1,600).",
 )
 @click.option(
+    "--plugin",
+    type=click.Path(path_type=Path),
+    help="A plugin that `unplug train plugin` trained in the same way.",
+)
+@click.option(
     "--split", type=click.Path(path_type=Path), help="Use this split file instead of drawing one."
 )
 @command
@@ -145,6 +150,7 @@ def compare(
     guidance: float | None,
     rounds: int,
     judge_steps: int | None,
+    plugin: Path | None,
     split: Path | None,
     common: Common,
     **recipe_options: Any,
@@ -154,12 +160,14 @@ def compare(
     All see the same batches. Held-out conditions are drawn from with the same prompts and noise;
     control error, Fréchet distance, attributes of the prompt, noise loss, operations and seconds
     stand in one table, with intervals and with what no control can beat. OUT gets compare.json,
-    compare.png, controls/ and pictures/; run the same command again after a kill and it goes on.
+    compare.html, compare.png, controls/ and pictures/; run the same command again after a kill and
+    it goes on.
     """
     from unplug.sdk.drawing.diffusion import ControlRecipe
 
+    from ..pages import markdown
     from . import CompareRequest, compare_controls
-    from .tables import tables
+    from .page import blocks, write_page
 
     def given(**values: Any) -> dict[str, Any]:
         return {name: value for name, value in values.items() if value is not None}
@@ -181,6 +189,7 @@ def compare(
         seeds=seeds,
         pictures=pictures,
         rounds=rounds,
+        plugin=plugin,
         split=split,
         on_bad=on_bad,
         **given(sampling_steps=sampling_steps, guidance=guidance),
@@ -188,8 +197,10 @@ def compare(
     if judge_steps is not None:
         request = replace(request, judge=replace(request.judge, steps=judge_steps))
     report = compare_controls(request, device=common.device, show=common.show, say=common.say)
-    saved = f"saved {out / 'compare.json'}, {out / 'compare.png'}"
-    return Outcome(value=report.to_dict(), text="\n".join([*tables(report), saved]))
+    write_page(report, out / "compare.html")
+    saved = ", ".join(str(out / f"compare.{kind}") for kind in ("json", "html", "png"))
+    lines = [*map(markdown, blocks(report)), f"saved {saved}"]
+    return Outcome(value=report.to_dict(), text="\n".join(lines))
 
 
 def _rates(pairs: tuple[str, ...], option: str) -> dict[str, tuple[float, ...]]:

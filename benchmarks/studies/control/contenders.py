@@ -18,6 +18,7 @@ from unplug.core import CheckpointError, read_json, versions, write_json
 from unplug.plugins import (
     BINDING,
     RECORD,
+    Checkpoint,
     check_binding,
     load_weights,
     save_checkpoint,
@@ -75,10 +76,14 @@ class Contender:
             CheckpointError: the folder is broken.
         """
         setup = self.setup
-        network: nn.Module = self.control.build(
-            setup.base.unet, condition=setup.request.condition, image_size=setup.dataset.size
-        )
-        load_weights(network, weights_file(self.folder))
+        network: nn.Module
+        if self.training.given and setup.plugin is not None:
+            network = setup.plugin.model
+        else:
+            network = self.control.build(
+                setup.base.unet, condition=setup.request.condition, image_size=setup.dataset.size
+            )
+            load_weights(network, weights_file(self.folder))
         use_sampling_attention(network)
         return nn.Module.to(network, setup.device).eval()  # diffusers' own `to` warns for no reason
 
@@ -140,8 +145,8 @@ def facts(setup: Setup) -> dict[str, Any]:
 def contender(
     setup: Setup, name: str, seed: int, lr: float, zero_rate: float = 1.0, *, search: bool = False
 ) -> Contender:
-    """The control `name` trained with `seed` and rates: the finished one in the folder, or a new
-    one.
+    """The control `name` trained with `seed` and rates: the one that was given, the finished one in
+    the folder, or a new one.
 
     Args:
         setup: what it belongs to.
@@ -156,6 +161,13 @@ def contender(
     """
     control = CONTROLS.get(name)()
     recipe = setup.request.recipe_with(name, lr, search=search)
+    if (given := setup.plugin) is not None and _stands_for(
+        setup, given, name, seed, recipe, zero_rate
+    ):
+        training = given_training(setup, given, recipe)
+        return Contender(
+            setup=setup, name=name, control=control, folder=given.path, training=training
+        )
     zero = {} if zero_rate == 1.0 else {"zero_rate": zero_rate}
     parts = [name, f"seed{seed}", f"lr{lr:g}", *(f"zero{rate:g}" for rate in zero.values())]
     short = [f"steps{recipe.steps}"] if recipe.steps != setup.request.recipe.steps else []
@@ -322,3 +334,94 @@ def stored_type(folder: Path) -> str:
             str(folder), f"its weights are no safetensors file ({error})", "Train it again"
         ) from error
     return "+".join(sorted(kind for kind in types if kind.startswith(("F", "BF"))))
+
+
+def _stands_for(
+    setup: Setup,
+    plugin: Checkpoint,
+    name: str,
+    seed: int,
+    recipe: ControlRecipe,
+    zero_rate: float,
+) -> bool:
+    """Whether the given plugin is the contender of that name, seed and rates."""
+    usual = zero_rate == 1.0 and recipe.steps == setup.request.recipe.steps
+    first = seed == setup.request.seed and recipe.lr == given_rate(setup, plugin)
+    return name == "plugin" and usual and first
+
+
+def given_rate(setup: Setup, plugin: Checkpoint) -> float:
+    """The learning rate among those asked for that the plugin stands for; the first, where its
+    record names none of them.
+    """
+    rates, recipe = setup.request.rates_of("plugin"), plugin.record.get("recipe")
+    own = recipe.get("lr") if isinstance(recipe, dict) else None
+    return own if own in rates else rates[0]
+
+
+def given_training(setup: Setup, plugin: Checkpoint, recipe: ControlRecipe) -> Training:
+    """The plugin's training, from its record.
+
+    Raises:
+        CheckpointError: it was trained otherwise than with `recipe` on the setup's data, or its
+            record does not say.
+    """
+    request = setup.request
+    wanted = {
+        "role": "original",
+        "base": setup.base_sha256,
+        "data": setup.dataset.digest,
+        "split": setup.split.sha256,
+        "prompts": setup.captions,
+        "seed": request.seed,
+        "condition": request.condition,
+        "settings of the condition": setup.condition["settings"],
+        "samples seen": recipe.passes(len(setup.train)),
+        **recipe.to_dict(),
+    }
+    try:
+        marks, training = _told_by(plugin)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        why = f"its record does not say how it was trained ({type(error).__name__}: {error})"
+        raise CheckpointError(
+            str(plugin.path), why, "Give a plugin of `unplug train plugin`, or leave --plugin out"
+        ) from error
+    different = [name for name in sorted({*wanted, *marks}) if wanted.get(name) != marks.get(name)]
+    if different:
+        why = f"it was trained otherwise than the others would be ({', '.join(different)} differ)"
+        raise CheckpointError(
+            str(plugin.path),
+            why,
+            "Give the options that it was trained with, or leave --plugin out",
+        )
+    return training
+
+
+def _told_by(plugin: Checkpoint) -> tuple[dict[str, Any], Training]:
+    record = plugin.record
+    marks = {
+        "role": record["role"],
+        "base": record["base"]["sha256"],
+        "data": record["data"]["digest"],
+        "split": record["split"]["sha256"],
+        "prompts": record["captions"],
+        "seed": record["seed"],
+        "condition": record["condition"]["kind"],
+        "settings of the condition": record["condition"]["identity"]["settings"],
+        # before batches were shared, several GPUs saw more a step
+        "samples seen": record["cost"]["forward"],
+        **record["recipe"],
+    }
+    validation = record["metrics"].get("validation")
+    training = Training(
+        seed=int(record["seed"]),
+        lr=float(record["recipe"]["lr"]),
+        wall_s=float(record["cost"]["wall_s"]),
+        loss=float(record["history"][-1]["loss"]),
+        validation=None if validation is None else float(validation["loss"]),
+        device=str(record["cost"]["device"]),
+        sha256=plugin.sha256,
+        stored=stored_type(plugin.path),
+        given=True,
+    )
+    return marks, training

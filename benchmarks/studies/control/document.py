@@ -15,8 +15,9 @@ from benchmarks.pages import filled
 from unplug.core import atomic_path
 from unplug.sdk.drawing.diffusion import ControlRecipe
 
+from ..pages import markdown
 from . import JUDGE_RECIPE, CompareRequest, ComparisonReport, Row, read_comparison
-from .tables import tables
+from .page import blocks
 
 SOURCES = ("compare-face_landmark.json", "compare-canny.json")
 """What docs/comparison.md is made of, in docs/data."""
@@ -56,7 +57,8 @@ def _section(report: ComparisonReport, page: Path) -> str:
         f"\n## {', '.join([report.condition['kind'], *longer])}\n\n```console\n{command_of(report)}\n"
         "```\n\n"
     )
-    return head + _pictures(report, page) + f"{_facts(report)}\n\n" + "\n".join(tables(report))
+    tables = "\n".join(map(markdown, blocks(report)))
+    return f"{head}{_pictures(report, page)}{_facts(report)}\n\n{tables}"
 
 
 def _facts(report: ComparisonReport) -> str:
@@ -80,6 +82,7 @@ def command_of(report: ComparisonReport) -> str:
     settings, recipe, usual = report.settings, report.recipe, ControlRecipe()
     controls = [row for row in report.rows if row.role == "control"]
     rounds, judge = settings["timing_rounds"], report.judge
+    given = any(one.given for row in controls for one in row.trainings + row.tried)
     options = {
         "base": report.base["name"],
         "condition": report.condition["kind"],
@@ -101,6 +104,7 @@ def command_of(report: ComparisonReport) -> str:
         "rounds": [] if rounds == CompareRequest.rounds else rounds,
         "judge-steps": [] if judge is None or judge.steps == JUDGE_RECIPE.steps else judge.steps,
         "split": "SPLIT.json" if report.data["split_given"] else [],
+        "plugin": "PLUGIN" if given else [],
         "seed": settings["seed"] or [],
     }
     words = [

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from unplug.core import DataError, InputError
+from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.plugins.conditions import build_condition, identity
 from unplug.sdk.drawing.conditions import with_exact
 from unplug.sdk.drawing.diffusion import (
@@ -33,6 +34,7 @@ from unplug.sdk.drawing.diffusion import (
     sampling_of,
 )
 from unplug.sdk.learning.data import Dataset, OnBad, Split, load_dataset, load_split, make_split
+from unplug.sdk.learning.training import split_of
 
 JUDGE_RECIPE = StepRecipe(
     steps=1600, batch_size=64, lr=4e-3, warmup=100, weight_decay=0.02, ema=0.99
@@ -89,7 +91,9 @@ class CompareRequest:
             `sampling_of`.
         rounds: of timing.
         judge: how the judge is trained.
-        split: a split file; default: one is drawn.
+        plugin: a plugin of ``unplug train plugin`` to take instead of training one; refused unless
+            it was trained so.
+        split: a split file; default: the plugin's, else one is drawn.
         on_bad: what to do with unreadable pictures.
 
     Raises:
@@ -115,6 +119,7 @@ class CompareRequest:
     guidance: float | None = None
     rounds: int = 7
     judge: StepRecipe = JUDGE_RECIPE
+    plugin: Path | None = None
     split: Path | None = None
     on_bad: OnBad = "error"
 
@@ -130,6 +135,12 @@ class CompareRequest:
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and low <= value <= high):
                 raise InputError(f"{name} {value}", "out of range", f"Use {low} to {high}")
+        if self.plugin is not None and "plugin" not in self.controls:
+            raise InputError(
+                "--plugin",
+                "plugin is not among --controls",
+                "Add it there, or leave the folder out",
+            )
         for name in self.controls:
             for lr in self.rates_of(name):
                 self.recipe_with(name, lr)
@@ -224,7 +235,7 @@ class Setup:
         others: held-out samples of other subjects: the real pictures of the distances.
         missing: samples without the condition.
         condition: its identity (settings, versions).
-
+        plugin: the checkpoint that was given.
         device: where to compute.
         show: progress bars.
         say: takes progress lines.
@@ -242,6 +253,7 @@ class Setup:
     others: ControlSet
     missing: int
     condition: dict[str, Any]
+    plugin: Checkpoint | None
     device: torch.device
     show: bool
     say: Callable[[str], None]
@@ -287,13 +299,14 @@ def prepare(
     """Loads the base and the data; conditions, latents and text come from the cache or go into it.
 
     Raises:
-        InputError, DataError, CheckpointError: what the base, the data and the split raise; fewer
-            held-out samples than pictures, or too few people among them.
+        InputError, DataError, CheckpointError: what the base, the data, the split and the plugin's
+            checkpoint raise; fewer held-out samples than pictures, or too few people among them.
     """
     base = load_base(request.base, device=device)
     dataset = load_dataset(request.spec, image_size_of(base), on_bad=request.on_bad, show=show)
     request = replace(request, options=with_exact(request.condition, request.options, dataset))
-    split = _split(request, dataset)
+    plugin = None if request.plugin is None else load_checkpoint(request.plugin, expect="plugin")
+    split = _split(request, dataset, plugin)
     data, missing = load_control_set(
         base,
         dataset,
@@ -340,6 +353,7 @@ def prepare(
         others=others,
         missing=missing,
         condition=identity(build_condition(request.condition, request.options).resolve()),
+        plugin=plugin,
         device=device,
         show=show,
         say=say,
@@ -355,10 +369,13 @@ def _sampling(request: CompareRequest) -> Sampling:
     )
 
 
-def _split(request: CompareRequest, dataset: Dataset) -> Split:
-    if request.split is None:
+def _split(request: CompareRequest, dataset: Dataset, plugin: Checkpoint | None) -> Split:
+    if request.split is not None:
+        split = load_split(request.split)
+    elif plugin is not None:
+        split = split_of(plugin, dataset)
+    else:
         return make_split(dataset, seed=request.seed, validation=HELD_OUT, test=HELD_OUT)
-    split = load_split(request.split)
     if split.data_digest != dataset.digest:
         raise DataError(
             f"data {dataset.spec}",

@@ -295,6 +295,13 @@ def _notes(
         )
     if (seen := seen_by_base(setup)) is not None:
         notes.append(seen)
+    if setup.plugin is not None:
+        stored = next(one.stored for row in rows for one in row.trainings + row.tried if one.given)
+        half = f" Its weights were stored in half precision ({stored})." if stored != "F32" else ""
+        notes.append(
+            "A plugin was not trained here; its record says that it was trained in the same "
+            f"way.{half}"
+        )
     return notes
 
 

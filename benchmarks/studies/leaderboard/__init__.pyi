@@ -24,3 +24,5 @@ from .report import read_leaderboard as read_leaderboard
 from .run import LeaderboardConfig as LeaderboardConfig
 from .run import run_leaderboard as run_leaderboard
 from .score import measure_pool as measure_pool
+from .submission import score_submission as score_submission
+from .submission import write_originals as write_originals

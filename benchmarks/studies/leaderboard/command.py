@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from unplug.sdk.cli.base import Common, Outcome, command, names, settings
 from unplug.sdk.cli.options import FloatRange, out_option
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
     "--protocol",
     required=True,
     metavar="NAME",
-    help="people, or people-wide.",
+    help="people, people-wide, challenge, starting-kit, mufac, mucac or utkface.",
 )
 @click.option(
     "--data",
@@ -79,6 +76,35 @@ if TYPE_CHECKING:
     help='JSON of {"METHOD": {"KEY": "VALUE"}}, such as tuning found; --set goes over it.',
 )
 @click.option(
+    "--submission",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help=(
+        "Score a folder of predictions on the finished leaderboard in --out, one file an original; "
+        "see docs/leaderboard.md."
+    ),
+)
+@click.option(
+    "--models-out",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help=(
+        "Write the originals of the finished leaderboard in --out as checkpoints, with the split, "
+        "for others' methods."
+    ),
+)
+@click.option(
+    "--challenge-rule",
+    "rule",
+    type=click.Choice(["code", "spec"]),
+    default="code",
+    show_default=True,
+    help=(
+        "How F finds its windows: as the released scorer does, or every window as the challenge's "
+        "text has it."
+    ),
+)
+@click.option(
     "--backend",
     default="processes",
     show_default=True,
@@ -107,6 +133,9 @@ def leaderboard(
     size: str | None,
     pairs: tuple[str, ...],
     file: Path | None,
+    submission: Path | None,
+    models_out: Path | None,
+    rule: Any,
     backend: str,
     workers: int | None,
     cluster: str | None,
@@ -116,13 +145,17 @@ def leaderboard(
     """Run every method under one protocol and rank them.
 
     Originals, retrained models and unlearning runs each have seeds of their own. Every number
-    stands beside the retrained models'. OUT gets leaderboard.json and models/. What is there
-    already is used again: asking for more models or methods later adds to it.
+    stands beside the retrained models'. OUT gets leaderboard.json, leaderboard.html and models/.
+    What is there already is used again: asking for more models or methods later adds to it. With
+    --models-out or --submission nothing is trained: the leaderboard in OUT is read.
     """
+    if submission is not None or models_out is not None:
+        return _open_to_others(out, protocol, submission, models_out)
     from unplug.core import InputError
 
     from . import PROTOCOLS, LeaderboardConfig, run_leaderboard
     from .cells import leaderboard_markdown
+    from .page import write_page
 
     if budget is not None and math.isnan(budget):
         raise InputError(
@@ -155,10 +188,45 @@ def leaderboard(
         backend=backend,
         workers=workers,
         cluster=cluster,
+        rule=rule,
     )
     report = run_leaderboard(config, common.say, show=common.show)
-    text = f"{leaderboard_markdown(report)}\nsaved {out / 'leaderboard.json'}"
-    return Outcome(value=report.to_dict(), text=text)
+    write_page(report, out / "leaderboard.html")
+    saved = f"saved {out / 'leaderboard.json'} and {out / 'leaderboard.html'}"
+    return Outcome(value=report.to_dict(), text=f"{leaderboard_markdown(report)}\n{saved}")
+
+
+def _open_to_others(
+    out: Path, protocol: str, submission: Path | None, models_out: Path | None
+) -> Outcome:
+    """Writes the originals for others, or scores what others made of them."""
+    from unplug.core import InputError
+
+    from . import Board, score_submission, write_originals
+    from .cells import leaderboard_markdown
+
+    if submission is not None and models_out is not None:
+        raise InputError(
+            "--models-out --submission", "the one comes before the other", "Give one of them"
+        )
+    board = Board.open(out)
+    if board.report.protocol != protocol:
+        raise InputError(
+            str(out),
+            f"it is a leaderboard of {board.report.protocol}",
+            f"Give --protocol {board.report.protocol}",
+        )
+    if models_out is not None:
+        count = write_originals(board, models_out)
+        return Outcome(
+            value={"originals": count, "out": str(models_out)},
+            text=f"saved {count} originals in {models_out}",
+        )
+    assert submission is not None
+    report, name = score_submission(board, submission)
+    path = out / f"submission-{name}.json"
+    report.save(path)
+    return Outcome(value=report.to_dict(), text=f"{leaderboard_markdown(report)}\nsaved {path}")
 
 
 def _methods(text: str) -> tuple[str, ...]:

@@ -227,7 +227,12 @@ def command_of(report: LeaderboardReport) -> str:
         "originals": len(seeds["originals"]),
         "budget": None if settings["budget"] == protocol.budget else settings["budget"],
         **{name: value for name in RECIPE if (value := report.recipe.get(name)) != usual[name]},
-        "settings": "docs/data/leaderboard-settings.json",
+        "settings": "docs/data/leaderboard-settings.json"
+        if report.protocol in ("people", "people-wide")
+        else None,
+        "challenge-rule": None
+        if settings["challenge_rule"] == "code"
+        else settings["challenge_rule"],
         "seed": seeds["split"][0] or None,
     }
     given = [

@@ -13,9 +13,9 @@ from unplug.core import InputError, read_json
 
 from .jobs import Bench, bench
 from .membership import Oracle
-from .plan import original_name, retrained_name
+from .plan import Entry, original_name, retrained_name, unlearned_names
 from .pool import Pool, Truths, read_pool
-from .report import LeaderboardReport, read_leaderboard
+from .report import LeaderboardReport, Row, read_leaderboard
 from .run import RUN_FILE
 
 
@@ -45,6 +45,7 @@ class Board:
             protocol=report.protocol,
             spec=report.data["spec"],
             recipe=report.recipe,
+            width=run["recipe"]["width"],
             seed=report.seeds["split"][0],
             device="cpu",
             models=str((folder / "models").resolve()),
@@ -79,6 +80,22 @@ class Board:
     def before(self) -> Pool:
         """What the originals say, before anything was forgotten."""
         names = [(original_name(own), own) for own in self.report.seeds["originals"]]
+        return read_pool(self.folder / "models", names, self.truths)[0]
+
+    def unlearned(self, row: Row) -> Pool:
+        """The models of a method's row."""
+        known = Entry(
+            method=row.name.partition("@")[0],
+            label=row.name,
+            given={},
+            settings=row.settings,
+            needs=row.needs,
+            budget=self.budget if row.budget is None else row.budget,
+        )
+        seeds = self.report.seeds
+        names = unlearned_names(
+            known, seeds["split"][0], len(seeds["originals"]), len(self.oracle.pool)
+        )
         return read_pool(self.folder / "models", names, self.truths)[0]
 
     def facts(self) -> dict[str, Any]:

@@ -100,11 +100,17 @@ class Bench:
             validation=(),
             test=(),
         )
-        return pictures(load_sets(self.dataset, everything, self.task.edges, self.device).train)
+        edges = self.task.edges if self.kind == "age" else None
+        return pictures(load_sets(self.dataset, everything, edges, self.device).train)
 
     def training_set(self, role: str) -> ImageSet:
         """What a model of a role is trained on."""
         return self.whole if role in ORIGINALS else pictures(self.sets.train)
+
+    @property
+    def kind(self) -> str:
+        """The kind of models, as in `BenchmarkProtocol`."""
+        return "class" if bool(torch.isnan(pictures(self.sets.train).age_N).any()) else "age"
 
     @cached_property
     def retrain(self) -> RetrainCost:
@@ -169,6 +175,7 @@ def bench(
     protocol: str,
     spec: str,
     recipe: Mapping[str, Any],
+    width: int,
     seed: int,
     device: str,
     models: str,
@@ -180,7 +187,7 @@ def bench(
         protocol: a name of `PROTOCOLS`.
         spec: of the data.
         recipe: of every model, as `Recipe.to_dict` has it.
-
+        width: of the network, where it is a ResNet-18.
         seed: of the split and of the forget set.
         device: for torch.
         models: folder of the results.
@@ -191,11 +198,11 @@ def bench(
     """
     chosen = PROTOCOLS.get(protocol)
     pick = None if forget is None else listed(forget)
-    chosen = chosen.with_(recipe=Recipe.from_dict(dict(recipe)).to_dict(), pick=pick)
+    chosen = chosen.with_(recipe=Recipe.from_dict(dict(recipe)).to_dict(), width=width, pick=pick)
     dataset = load_dataset(spec, chosen.recipe.image_size, show=False)
     split = chosen.forget_split(dataset, seed)
     task, place = chosen.task(dataset), torch.device(device)
-    sets = load_sets(dataset, split, task.edges, place)
+    sets = load_sets(dataset, split, task.edges if chosen.kind == "age" else None, place)
     return Bench(
         task=task, sets=sets, split=split, dataset=dataset, models=Path(models), device=place
     )
@@ -274,8 +281,8 @@ def measure(model: nn.Module, sets: Sets) -> dict[str, np.ndarray]:
 
     Returns:
         Per set ``NAME_logits`` (N, G) of forget, test and validation; ``retain_margin`` (R,) = ln
-        p_y - ln(1 - p_y) and ``retain_correct`` (R,); and ``NAME_age`` (N,) in years. All float32
-        or boolean.
+        p_y - ln(1 - p_y) and ``retain_correct`` (R,); and ``NAME_age`` (N,) in years where the
+        model predicts ages. All float32 or boolean.
     """
     tensors: dict[str, np.ndarray] = {}
     for name, part in (
@@ -290,7 +297,8 @@ def measure(model: nn.Module, sets: Sets) -> dict[str, np.ndarray]:
             tensors["retain_correct"] = says.correct_N
         else:
             tensors[f"{name}_logits"] = says.logits_NG.astype(np.float32)
-        tensors[f"{name}_age"] = says.age_N.astype(np.float32)
+        if not np.isnan(says.age_N).any():
+            tensors[f"{name}_age"] = says.age_N.astype(np.float32)
     return tensors
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.sdk.evidence.auditing import PopulationComparison, rmia_population
+from unplug.sdk.evidence.auditing import PopulationComparison, Variant, rmia_population
 from unplug.sdk.evidence.statistics import (
     NotGiven,
     Resamples,
@@ -115,9 +115,11 @@ class Oracle:
 
     Args:
         pool: at least two models.
+        rule: how F finds its windows, see `unplug.sdk.evidence.auditing.challenge_metric`.
     """
 
     pool: Pool
+    rule: Variant = "code"
 
     @cached_property
     def matches(self) -> tuple[Match, ...]:

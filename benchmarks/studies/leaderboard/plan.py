@@ -88,7 +88,7 @@ def entry(protocol: BenchmarkProtocol, label: str, given: Mapping[str, str]) -> 
             "what stands behind the @ is no short name",
             "Write for example msg@published",
         )
-    text = dict(given)
+    text = protocol.settings_of(method, given)
     budget = text.pop("budget", None)
     built: Any = build_method(method, text)
     return Entry(
@@ -97,7 +97,7 @@ def entry(protocol: BenchmarkProtocol, label: str, given: Mapping[str, str]) -> 
         given=text,
         settings={item.name: getattr(built, item.name) for item in fields(built)},
         needs=tuple(built.needs),
-        budget=protocol.budget if budget is None else _budget(method, budget),
+        budget=protocol.budget_of(method) if budget is None else _budget(method, budget),
         hooked=isinstance(built, TrainingHook),
     )
 

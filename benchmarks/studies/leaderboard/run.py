@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from unplug.core import InputError, OutputError, TrainingError, json_sha256, read_json, write_json
+from unplug.sdk.evidence.auditing import Variant
 from unplug.sdk.evidence.fleet import BACKENDS, Context, FleetJob, has_result, run_jobs
 from unplug.sdk.learning.data import load_dataset, read_forget_file
 
@@ -25,8 +26,6 @@ from .report import LeaderboardReport
 RUN_SCHEMA = "unplug-leaderboard-run/1"
 RUN_FILE = "run.json"
 STACKED = "stacked-train"
-WIDTH = 64
-"""Of the network of boards of classes, which there were once: folders are known by it still."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +45,8 @@ class LeaderboardConfig:
         backend: of `unplug.sdk.evidence.fleet.BACKENDS`, or "stacked-train": trainings many at once
             in this process (see `fit_stacked`), unlearning in worker processes.
         workers, cluster: see `unplug.sdk.evidence.fleet.run_jobs`.
-
+        rule: how the challenge's F finds its windows, see
+            `unplug.sdk.evidence.auditing.challenge_metric`.
     """
 
     protocol: BenchmarkProtocol
@@ -60,6 +60,7 @@ class LeaderboardConfig:
     backend: str = "processes"
     workers: int | None = None
     cluster: str | None = None
+    rule: Variant = "code"
 
     @property
     def models(self) -> Path:
@@ -175,6 +176,7 @@ def _arguments(config: LeaderboardConfig) -> dict[str, Any]:
         "protocol": config.protocol.name,
         "spec": config.protocol.data(config.spec),
         "recipe": config.protocol.recipe.to_dict(),
+        "width": config.protocol.width,
         "seed": config.seed,
         "device": str(config.device),
         "models": str(config.models.resolve()),
@@ -204,7 +206,7 @@ def check_folder(config: LeaderboardConfig, local: Bench) -> str:
         "protocol": config.protocol.name,
         "data": local.dataset.digest,
         "split": local.split.sha256,
-        "recipe": {**config.protocol.recipe.to_dict(), "width": WIDTH},
+        "recipe": {**config.protocol.recipe.to_dict(), "width": config.protocol.width},
         "classes": list(local.task.edges),
         "seed": config.seed,
     }

@@ -78,11 +78,18 @@ def _not_negative(item: Measure) -> Measure:
     return replace(item, low=None if item.low is None else max(0.0, item.low))
 
 
+def has_ages(pool: Pool) -> bool:
+    """Whether the models predict ages."""
+    return not bool(np.isnan(pool.says[0]["test"].error_N).any())
+
+
 def _utility(pool: Pool, oracle: Oracle) -> dict[str, Measure]:
     measures = {}
-    names = ["test_accuracy", "retain_accuracy", "test_mae"]
-    if all("retain_age" in model.tensors for own in (pool, oracle.pool) for model in own.models):
-        names.append("retain_mae")  # results of before had none
+    names = ["test_accuracy", "retain_accuracy"]
+    if has_ages(pool):
+        names.append("test_mae")
+        if all("retain_age" in one.tensors for own in (pool, oracle.pool) for one in own.models):
+            names.append("retain_mae")  # results of before had none
     for name in names:
         ours = cluster_mean(pool.per_model(name), pool.clusters)
         theirs = cluster_mean(oracle.pool.per_model(name), oracle.pool.clusters)
@@ -110,7 +117,7 @@ def _challenge(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[s
     phi_US, phi_NS, subjects_S = _forget(pool, oracle)
     # Its seeds draw which retrained models meet which in the null, and the intervals.
     rounds = [
-        challenge(phi_US, phi_NS, subjects_S, replicates=REPLICATES, seed=seed)
+        challenge(phi_US, phi_NS, subjects_S, variant=oracle.rule, replicates=REPLICATES, seed=seed)
         for seed in EVALUATION_SEEDS
     ]
     null = of_estimates([item.null for item in rounds], None)
@@ -150,6 +157,7 @@ def behind(pool: Pool, best: Pool, oracle: Oracle, factors: tuple[float, float])
             phi_NS,
             subjects_S,
             factors=factors,
+            variant=oracle.rule,
             replicates=REPLICATES,
             seed=seed,
         )
@@ -245,7 +253,7 @@ def _klom(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, M
 
 def _years(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, Measure]:
     measures = {}
-    for part in ("forget", "test"):
+    for part in ("forget", "test") if has_ages(pool) else ():
         truth: Truth = getattr(pool.truths, part)
         where = _part(truth)
         ours, theirs = pool.age(part)[:, where], oracle.pool.age(part)[:, where]

@@ -19,6 +19,7 @@ from unplug.sdk.learning.training import describe_device
 from .intervals import as_measure, cluster_mean
 from .jobs import Bench
 from .membership import MAX_RMIA, REPLICATES, Oracle, two_versions
+from .metrics import METRICS, RANKING, Rank
 from .plan import (
     EVALUATION_SEEDS,
     Entry,
@@ -65,7 +66,7 @@ def score_all(
     oracles = [
         (retrained_name(seed), seed) for seed in retrained_seeds(config.seed, protocol.models)
     ]
-    oracle = Oracle(read_pool(config.models, oracles, truths)[0])
+    oracle = Oracle(read_pool(config.models, oracles, truths)[0], config.rule)
     before = read_pool(config.models, originals, truths)[0]
     made_from = dict(zip(before.clusters, before.weights_sha256, strict=True))
     rows, pools = [], {}
@@ -76,7 +77,9 @@ def score_all(
         )
         pools[method.label], row = pool, method_row(method, pool, refused, oracle, protocol.budget)
         rows.append(with_more(row, pool, before, oracle, config, names, local))
-    placed = compared(ranked(rows), pools, oracle)
+    placed = ranked(rows, protocol.rank)
+    if protocol.rank == "challenge":
+        placed = compared(placed, pools, oracle)
     last = [
         with_more(_plain_row(name, pool, oracle), pool, before, oracle, config, names, local)
         for name, pool, names in (
@@ -87,15 +90,15 @@ def score_all(
     return LeaderboardReport(
         protocol=protocol.name,
         summary=protocol.summary,
-        kind="age",
-        rank="challenge",
+        kind=protocol.kind,
+        rank=protocol.rank,
         data=_data(local, config),
         forget=_forget(local, truths, config),
         recipe=protocol.recipe.to_dict(),
         seeds=_seeds(config),
         retraining=_retraining(oracle.pool, config),
         rows=(*placed, *last),
-        published=(),
+        published=protocol.published,
         notes=tuple(_notes(config)),
         settings={
             "confidence": CONFIDENCE,
@@ -104,6 +107,7 @@ def score_all(
             "max_forget_samples": MAX_FORGET,
             "max_rmia_models": MAX_RMIA,
             "budget": protocol.budget,
+            "challenge_rule": config.rule,
         },
         versions=versions(),
     )
@@ -191,14 +195,16 @@ def _plain_row(name: str, pool: Pool, oracle: Oracle) -> Row:
     )
 
 
-def ranked(rows: Sequence[Row]) -> list[Row]:
+def ranked(rows: Sequence[Row], rank: Rank) -> list[Row]:
     """Ranked rows from the best on, then those with a larger budget, then those that were refused;
     each part by name.
 
     Equal values are told apart by name, so that the same numbers always give the same table.
     """
-    fair = [row for row in rows if row.refused is None and not row.note and "score" in row.metrics]
-    fair.sort(key=lambda row: (-row.metrics["score"].value, row.name))
+    name = RANKING[rank]
+    sign = 1.0 if METRICS[name].better == "lower" else -1.0
+    fair = [row for row in rows if row.refused is None and not row.note and name in row.metrics]
+    fair.sort(key=lambda row: (sign * row.metrics[name].value, row.name))
     rest = sorted(
         (row for row in rows if row not in fair),
         key=lambda row: (row.refused is not None, row.name),
@@ -242,7 +248,10 @@ def _data(local: Bench, config: LeaderboardConfig) -> dict[str, Any]:
 
 def _forget(local: Bench, truths: Truths, config: LeaderboardConfig) -> dict[str, Any]:
     groups, counts = np.unique(truths.forget.group_N, return_counts=True)
-    names = [f"{low:g}-{high:g}" for low, high in itertools.pairwise(local.task.edges)]
+    edges = local.task.edges
+    names = local.dataset.classes
+    if local.kind == "age":
+        names = tuple(f"{low:g}-{high:g}" for low, high in itertools.pairwise(edges))
     return {
         "samples": len(truths.forget),
         "subjects": len(np.unique(truths.forget.subject_N)),

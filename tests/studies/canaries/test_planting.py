@@ -108,7 +108,13 @@ def test_a_bound_of_models_before_and_after(place: Path, tmp_path: Path) -> None
             row["bound"]["epsilon"] <= row["bound"]["most"] and row["bound"]["canaries"] == PEOPLE
         )
         assert f"{row['bound']['correct']} of {row['bound']['guesses']}" in done.stdout
-    assert "confidence, delta 1e-05" in done.stdout
+    page = out.with_suffix(".html").read_text()
+    assert (
+        "Planted people" in page
+        and "never saw them" in page
+        and "Bounded from below" in page
+        and "95 % confidence" in page
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,28 +2,156 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.studies.control import control_error, prepare
+from benchmarks.studies.control import Row, control_error, prepare
+from benchmarks.studies.control.contenders import contender, enter
 from benchmarks.studies.control.judge import make_reader
 from benchmarks.studies.control.report import FeatureFacts
+from benchmarks.studies.control.setup import LEARNING_RATES
 from benchmarks.studies.control.summary import _notes
 from PIL import Image
+from safetensors.torch import load_file, save_file
 
-from unplug.core import InputError
-from unplug.sdk.learning.data import load_dataset, make_split
+from unplug.core import CheckpointError, InputError, sha256_file
+from unplug.sdk.drawing.diffusion import load_base, train_plugin
+from unplug.sdk.learning.data import load_dataset, load_split, make_split
 
-from .conftest import CPU, PICTURES, SIZE, Ask
+from .conftest import CPU, PICTURES, QUICK, SIZE, SPEC, Ask
 
 pytestmark = pytest.mark.study
 
+RATE = LEARNING_RATES["plugin"]
+
 
 # A plugin that was trained before
+
+
+@pytest.fixture(scope="module")
+def plugin_dir(tiny_base: Path, split_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("plugin") / "p"
+    dataset = load_dataset(SPEC, SIZE, show=False)
+    train_plugin(
+        load_base(str(tiny_base), device=CPU),
+        "tiny",
+        dataset,
+        load_split(split_file),
+        "canny",
+        out,
+        QUICK,
+        seed=0,
+        device=CPU,
+        sample_every=0,
+        show=False,
+    )
+    return out
+
+
+@pytest.mark.long
+def test_it_is_taken_where_its_record_says_the_same(
+    ask: Ask, plugin_dir: Path, tmp_path: Path
+) -> None:
+    """Trained here or by `unplug train plugin`, the weights are the same; without a split file its
+    own is taken.
+    """
+    setup = prepare(
+        ask(tmp_path, plugin=plugin_dir, split=None), device=CPU, show=False, say=lambda _: None
+    )
+    given = contender(setup, "plugin", 0, RATE)
+    assert given.training.given and given.folder == plugin_dir and given.training.stored == "F32"
+    here = contender(
+        prepare(ask(tmp_path), device=CPU, show=False, say=lambda _: None), "plugin", 0, RATE
+    )
+    assert not here.training.given and here.training.validation == pytest.approx(
+        given.training.validation, rel=1e-5
+    )
+    ours, theirs = here.network.state_dict(), given.network.state_dict()
+    assert ours.keys() == theirs.keys() and all(
+        bool((ours[name] == theirs[name]).all()) for name in ours
+    )
+
+
+def edited(plugin_dir: Path, folder: Path, change: Any) -> Path:
+    shutil.copytree(plugin_dir, folder)
+    record = json.loads((folder / "unplug.json").read_text())
+    change(record)
+    (folder / "unplug.json").write_text(json.dumps(record))
+    return folder
+
+
+@pytest.mark.long
+def test_it_is_refused_where_it_was_trained_otherwise(
+    ask: Ask, plugin_dir: Path, tmp_path: Path
+) -> None:
+    """With another rate, seed or condition; more samples a step than a batch; prompts of another
+    seed.
+    """
+    seen = edited(
+        plugin_dir,
+        tmp_path / "seen",
+        lambda record: record["cost"].update(forward=2 * record["cost"]["forward"]),
+    )
+    told = edited(plugin_dir, tmp_path / "told", lambda record: record.update(captions="0" * 64))
+    for change, word in (
+        ({"lrs": {"plugin": (0.5,)}}, "lr"),
+        ({"seed": 3}, "seed"),
+        ({"options": {"low": "50"}}, "settings of the condition"),
+        ({"plugin": seen}, "samples seen"),
+        ({"plugin": told}, "prompts"),
+    ):
+        request = ask(tmp_path / "out", **{"plugin": plugin_dir} | change)
+        setup = prepare(request, device=CPU, show=False, say=lambda _: None)
+        with pytest.raises(CheckpointError, match=rf"trained otherwise .*\b{word}\b.* differ"):
+            contender(setup, "plugin", request.seed, request.rates_of("plugin")[0])
+
+
+def test_among_several_rates_it_stands_for_its_own(
+    ask: Ask, plugin_dir: Path, tmp_path: Path
+) -> None:
+    request = ask(
+        tmp_path, plugin=plugin_dir, lrs={"plugin": (RATE / 2, RATE)}, controls=("plugin",)
+    )
+    entrant = enter(prepare(request, device=CPU, show=False, say=lambda _: None), "plugin")
+    assert [(one.lr, one.given) for one in entrant.tried] == [(RATE / 2, False), (RATE, True)]
+
+
+def test_half_precision_is_told(ask: Ask, plugin_dir: Path, tmp_path: Path) -> None:
+    folder = edited(plugin_dir, tmp_path / "half", lambda _: None)
+    path = folder / "diffusion_pytorch_model.safetensors"
+    weights = load_file(path)
+    save_file(
+        {
+            name: value.half() if value.is_floating_point() else value
+            for name, value in weights.items()
+        },
+        path,
+    )
+    record = json.loads((folder / "unplug.json").read_text())
+    (folder / "unplug.json").write_text(json.dumps(record | {"weights_sha256": sha256_file(path)}))
+    setup = prepare(
+        ask(tmp_path / "out", plugin=folder), device=CPU, show=False, say=lambda _: None
+    )
+    training = contender(setup, "plugin", 0, RATE).training
+    assert training.given and training.stored == "F16"
+    row = Row(name="plugin", label="plugin", role="control", trainings=(training,))
+    facts = FeatureFacts(name="f", width=3, components=None, variance=1.0, real=9)
+    assert "stored in half precision (F16)" in " ".join(_notes(setup, (row,), facts, None))
+
+
+def test_a_plugin_without_a_record_is_refused(ask: Ask, plugin_dir: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    shutil.copytree(plugin_dir, bare)
+    (bare / "unplug.json").unlink()
+    setup = prepare(ask(tmp_path / "out", plugin=bare), device=CPU, show=False, say=lambda _: None)
+    with pytest.raises(CheckpointError, match="does not say how it was trained"):
+        contender(setup, "plugin", 0, RATE)
 
 
 # Requests and data
@@ -45,6 +173,7 @@ def test_more_pictures_than_are_held_out(ask: Ask, tmp_path: Path) -> None:
         ({"lrs": {"plugin": ()}}, "names no rate"),
         ({"pictures": 3}, "out of range"),
         ({"guidance": float("nan")}, "out of range"),
+        ({"plugin": Path("x"), "controls": ("controlnet",)}, "not among"),
     ],
 )
 def test_impossible_requests(ask: Ask, tmp_path: Path, change: dict[str, Any], why: str) -> None:

@@ -20,8 +20,9 @@ from benchmarks.studies.control import (
     read_comparison,
 )
 from benchmarks.studies.control.document import SOURCES, command_of, main
+from benchmarks.studies.control.page import blocks, render_page
 from benchmarks.studies.control.summary import verdicts_of
-from benchmarks.studies.control.tables import tables
+from benchmarks.studies.pages import markdown
 from click.testing import CliRunner
 from PIL import Image
 
@@ -155,6 +156,10 @@ def fake(**changes: Any) -> ComparisonReport:
     return replace(report, **changes)
 
 
+def tables(report: ComparisonReport) -> list[str]:
+    return list(map(markdown, blocks(report)))
+
+
 def test_tables_of_a_report() -> None:
     report = fake()
     numbers, differences, verdicts, notes = (
@@ -169,6 +174,38 @@ def test_tables_of_a_report() -> None:
     assert "cannot tell (no Fréchet distance" in verdicts
     assert notes == "- no NME for base's: no face was found in any picture\n- a note\n"
     assert len(tables(replace(report, reference=None, verdicts=()))) == 2
+
+
+def test_the_page_has_every_table_and_no_verdict_on_forgetting(made: Made) -> None:
+    html = render_page(made.report)
+    tables = (
+        "what no control can beat",
+        "Paired differences from ControlNet",
+        "Share of prompts",
+        "Trainings: steps of 2 samples",
+        "Verdicts by the paired",
+        "Fréchet distance within 1 % of ControlNet",
+        "another sample",
+    )
+    for text in (
+        "Controls compared",
+        "Compared",
+        "T2I-Adapter",
+        "edge F1",
+        "Provenance",
+        SPEC,
+        *tables,
+    ):
+        assert text in html, text
+    assert "Not in this report" not in html and "Not audited" not in html
+    assert f"{PICTURES} pictures a row, condition canny, base tiny" in html
+
+
+def test_a_page_escapes_what_a_report_says() -> None:
+    report = fake(notes=("<script>alert(1)</script>",), base={"name": "<b>"})
+    html = render_page(report)
+    assert "<script>" not in html and "&lt;script&gt;" in html and "base &lt;b&gt;" in html
+    assert "no NME for base" in html
 
 
 def test_the_document_is_written_between_its_markers(made: Made, tmp_path: Path) -> None:
@@ -213,12 +250,12 @@ def test_the_command_says_what_was_not_usual(made: Made) -> None:
         "--controls controlnet,"
     )
     assert "--steps 2 --batch-size 2 --precision fp32 --lr controlnet=0.0003" in command
-    assert "--timesteps" not in command and "--set" not in command
+    assert not any(word in command for word in ("--timesteps", "--set", "--plugin"))
     assert command.endswith(" --rounds 2 --judge-steps 2 --split SPLIT.json --out DIR")
 
 
 def test_the_command_says_what_was_given() -> None:
-    def training(lr: float) -> Training:
+    def training(lr: float, *, given: bool = False) -> Training:
         return Training(
             seed=0,
             lr=lr,
@@ -228,20 +265,20 @@ def test_the_command_says_what_was_given() -> None:
             device="cpu",
             sha256="0" * 64,
             stored="F32",
-            given=False,
+            given=given,
         )
 
     report = fake(condition={"kind": "canny", "options": {"low": "50"}})
-    tried = (training(1e-3), training(2e-3))
+    tried = (training(1e-3, given=True), training(2e-3))
     rows = (*report.rows[:-1], replace(report.rows[-1], trainings=tried[1:], tried=tried))
     command = command_of(replace(report, rows=rows))
     assert (
         " --condition canny --set low=50 --data " in command
         and " --lr plugin=0.001,0.002 " in command
     )
-    assert not any(
-        word in command_of(fake()) for word in ("--set", "--split", "--rounds", "--judge-steps")
-    )
+    assert command.endswith(" --plugin PLUGIN --out DIR")
+    unusual = ("--set", "--plugin", "--split", "--rounds", "--judge-steps")
+    assert not any(word in command_of(fake()) for word in unusual)
 
 
 # The command
@@ -268,6 +305,7 @@ def test_the_command_compares(made: Made, tmp_path: Path) -> None:
         tried, key=tried.__getitem__
     )
     assert report["recipe"]["warmup"] == 100
+    assert "Controls compared" in (tmp_path / "out" / "compare.html").read_text()
     assert Image.open(tmp_path / "out" / "compare.png").format == "PNG"
 
 
@@ -278,6 +316,7 @@ def test_wrong_use_is_one_line(made: Made, tmp_path: Path) -> None:
         (("--lr", "x=1"), "not among"),
         (("--controls", "lora"), "lora"),
         (("--set", "low=x"), "not a value"),
+        (("--plugin", "/nowhere"), "no such folder"),
         (("--base", "/nowhere"), "no such folder"),
         (("--condition", "cany"), "canny"),
     ):

@@ -18,7 +18,7 @@ SPEC = "synth:n=120,subjects=60,seed=3"
 
 
 def board(out: Path, *more: object) -> tuple[object, ...]:
-    words = f"leaderboard --protocol people --data {SPEC} --size nano --epochs 2 --models 4"
+    words = f"leaderboard --protocol challenge --data {SPEC} --epochs 2 --models 4"
     return (*f"{words} --originals 2 --budget 0.9 --backend loop --out".split(), out, *more)
 
 
@@ -30,7 +30,7 @@ def test_table_files_and_json(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.stderr
     assert "finetune" in done.stdout and "retrained (oracle)" in done.stdout
-    assert "- ct: refused, 4 of 4 runs" in done.stdout
+    assert "- ct: refused, 4 of 4 runs" in done.stdout and "leaderboard.html" in done.stdout
     assert "training 2 originals and 4 retrained models" in done.stderr and "scoring" in done.stderr
     again = CliRunner().invoke(main, [*words, "--json"])
     assert again.exit_code == 0 and again.stderr == ""
@@ -57,13 +57,18 @@ def test_table_files_and_json(tmp_path: Path) -> None:
         (("--methods", "msg", "--set", "lens:lr=1"), "not among --methods"),
         (("--methods", "msg", "--cluster", "head:1"), "Add --backend ray"),
         (("--methods", "msg", "--image-size", "7"), "image_size 7"),
-        (("--protocol", "peopel"), "Did you mean people"),
+        (("--protocol", "mufak"), "Did you mean mufac"),
     ],
 )
 def test_wrong_usage(tmp_path: Path, more: tuple[str, ...], says: str) -> None:
     out = tmp_path / "b"
     assert says in refused(*board(out, *more)).line
     assert not (out / "models").exists()
+
+
+def test_protocols_without_data_say_what_to_give(tmp_path: Path) -> None:
+    told = refused("leaderboard", "--protocol", "mufac", "--out", tmp_path / "b").line
+    assert "Give --data mufac:DIR" in told
 
 
 def test_a_file_of_settings_is_checked(tmp_path: Path) -> None:

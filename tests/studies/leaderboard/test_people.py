@@ -7,41 +7,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 from benchmarks.studies.exact_designs import World, pools
-from benchmarks.studies.leaderboard import PROTOCOLS, Board, LeaderboardConfig, run_leaderboard
+from benchmarks.studies.leaderboard import Board
 from benchmarks.studies.leaderboard.plan import retrained_name
 from benchmarks.studies.leaderboard.probe import EPOCHS, RELEARNED
-from tests.once import once
 
 from unplug.sdk.evidence.auditing import forget_loss
 from unplug.sdk.evidence.fleet import read_result
 
-from .conftest import SPEC
-
 pytestmark = pytest.mark.study
-
-
-@pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
-    """Four originals, and one unlearned model of each by one method with two settings."""
-
-    def make(folder: Path) -> None:
-        protocol = PROTOCOLS.get("people").with_(
-            recipe={"epochs": 2, "ema": 0.5}, models=4, originals=4, budget=0.9
-        )
-        config = LeaderboardConfig(
-            protocol=protocol,
-            spec=SPEC,
-            methods=("finetune", "finetune@slow"),
-            settings={"finetune@slow": {"lr": "1e-5"}},
-            out=folder / "board",
-            device=torch.device("cpu"),
-            backend="loop",
-        )
-        run_leaderboard(config, lambda text: None)
-
-    return Board.open(once(tmp_path_factory, "people-board", make) / "board")
 
 
 def test_a_method_once_more_has_a_row_and_no_rank(board: Board) -> None:

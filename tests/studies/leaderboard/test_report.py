@@ -1,8 +1,9 @@
-"""The file: schema, hostile input, and the table of it."""
+"""The file and the page: schema, hostile input, what a reader sees."""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 from benchmarks.studies.leaderboard import LeaderboardReport, Measure, Row, read_leaderboard
 from benchmarks.studies.leaderboard.cells import leaderboard_markdown
+from benchmarks.studies.leaderboard.metrics import PublishedNumber
+from benchmarks.studies.leaderboard.page import _verdict, plotted_rows, render_page, write_page
 
 from unplug.core import ReportError
 
@@ -95,6 +98,68 @@ def test_broken_files_are_refused(tmp_path: Path, text: str) -> None:
         read_leaderboard(tmp_path / "none.json")
 
 
+def text_of(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+@pytest.mark.long
+def test_page_is_self_contained_and_shows_all_rows(
+    report: LeaderboardReport, tmp_path: Path
+) -> None:
+    write_page(report, tmp_path / "l.html")
+    html = (tmp_path / "l.html").read_text()
+    assert html == render_page(report)
+    assert "default-src 'none'" in html and not re.search(r"(?:src|href)=\"(?!#)", html)
+    assert "<script" not in html and html.count("<svg") == 4  # two plots, wide and narrow
+    text = text_of(html)
+    for item in report.rows:
+        assert item.name in text
+    assert "refused, 8 of 8 runs: over budget" in text and "prefers-color-scheme" in html
+    assert "good ranks first of 3 methods" in text
+
+
+@pytest.mark.parametrize(
+    ("highs", "said"),
+    [
+        ((-0.01, -0.02), "good ranks first of 3 methods, clearly."),
+        ((0.01, -0.02), "methods; cheap is not clearly behind."),
+        ((0.0, 0.01), "methods; cheap and 1 more are not clearly behind."),
+    ],
+)
+def test_the_headline_says_who_may_be_as_good(
+    report: LeaderboardReport, highs: tuple[float, float], said: str
+) -> None:
+    first, *others = report.rows[:3]
+    told = [
+        replace(
+            item, metrics={**item.metrics, "score_gap": Measure(value=-0.05, low=-0.1, high=high)}
+        )
+        for item, high in zip(others, highs, strict=True)
+    ]
+    assert said in _verdict(replace(report, rows=(first, *told, *report.rows[3:]))).lead
+
+
+def test_page_escapes_what_comes_from_a_file(report: LeaderboardReport) -> None:
+    nasty = "<script>alert(1)</script>"
+    first = replace(report.rows[0], name=nasty, note="", settings={"lr": nasty})
+    html = render_page(
+        replace(
+            report, rows=(first, *report.rows[1:]), summary=nasty, notes=(nasty,), protocol=nasty
+        )
+    )
+    assert "<script" not in html and "&lt;script&gt;" in html
+
+
+def test_the_front_ends_at_the_oracle(report: LeaderboardReport) -> None:
+    assert [item.name for item, front in plotted_rows(report) if front] == ["good", "cheap"]
+    # Beyond the oracle nothing is gained: more than F_null is noise.
+    over = replace(
+        report,
+        rows=(row("over", 0.4, 0.2, rank=1), row("level", 0.2, 0.1, rank=2), *report.rows[3:]),
+    )
+    assert [item.name for item, front in plotted_rows(over) if front] == ["level"]
+
+
 def test_markdown_golden(report: LeaderboardReport) -> None:
     lines = leaderboard_markdown(report).splitlines()
     assert lines[0].startswith("Ranked by challenge score")
@@ -112,3 +177,22 @@ def test_markdown_escapes_what_comes_from_a_file(report: LeaderboardReport) -> N
     first = replace(report.rows[0], name="<b>|x")
     text = leaderboard_markdown(replace(report, rows=(first, *report.rows[1:])))
     assert "| \\<b\\>\\|x |" in text and "<b>" not in text
+
+
+@pytest.mark.long
+def test_published_numbers_stand_beside_ours_with_the_difference(report: LeaderboardReport) -> None:
+    ours = report.rows[0].metrics["score"].value
+    given = [
+        ("good", "score", ours - 0.05),
+        ("absent", "score", 0.1),
+        ("good", "no such metric", 0.2),
+    ]
+    published = tuple(
+        PublishedNumber(model=model, metric=metric, value=value) for model, metric, value in given
+    )
+    told = replace(report, published=published)
+    lines = leaderboard_markdown(told).splitlines()[-3:]
+    assert lines[0] == "| good | score | 0.130 | 0.180 (0.170 to 0.190) | +0.050 |"
+    assert lines[1] == "| absent | score | 0.100 | – | – |"
+    assert lines[2].endswith("| 0.200 | – | – |")
+    assert "+0.050" in render_page(told) and "here minus published" in render_page(told)

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from benchmarks.studies.leaderboard import (
+    PROTOCOLS,
+    LeaderboardConfig,
     bench,
     entry,
     run_leaderboard,
@@ -21,6 +24,7 @@ from unplug.core import DataError, InputError, OutputError
 from unplug.sdk.evidence.fleet import FleetJob, Order, Result, has_result, pack, read_result
 from unplug.sdk.evidence.fleet.result import read_record
 
+from . import folders
 from .conftest import Made, config_for
 
 pytestmark = pytest.mark.study
@@ -256,6 +260,43 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
         run_leaderboard(config_for(tmp_path), lambda _: None)
 
 
+@pytest.mark.long
+def test_a_class_protocol_from_end_to_end(tmp_path: Path) -> None:
+    protocol = PROTOCOLS.get("mufac").with_(
+        recipe={"image_size": 32, "epochs": 1, "batch_size": 16},
+        width=8,
+        models=4,
+        originals=2,
+        budget=2.0,
+    )
+    config = LeaderboardConfig(
+        protocol=protocol,
+        spec=folders.mufac(tmp_path / "mufac"),
+        methods=("finetune", "blindspot"),
+        settings={},
+        out=tmp_path / "out",
+        device=torch.device("cpu"),
+        backend="loop",
+    )
+    report = run_leaderboard(config, lambda _: None)
+    row = report.row("finetune")
+    assert row.rank == 1 and {
+        "nomus",
+        "test_accuracy",
+        "logistic_accuracy",
+        "attack_distance",
+    } <= set(row.metrics)
+    assert "test_mae" not in row.metrics and "distance_test" not in row.metrics
+    # it needs years, and there are classes alone
+    assert "ages" in str(report.row("blindspot").refused)
+    assert report.forget == {
+        "samples": 12,
+        "subjects": 6,
+        "share": 0.1,
+        "groups": {"0-6": 4, "7-12": 4, "13-19": 4},
+    }
+
+
 @pytest.mark.nightly
 def test_a_method_with_a_hook_gets_originals_of_its_own(made: Made, copied: Path) -> None:
     settings = {"sisa": {"shards": "2", "slices": "1", "budget": "3"}}
@@ -270,3 +311,17 @@ def test_a_method_with_a_hook_gets_originals_of_its_own(made: Made, copied: Path
         and "may spend 300 %" in row.note
     )
     assert row.metrics["test_mae"].value > 0
+
+
+@pytest.mark.nightly
+def test_the_literal_rule_can_be_asked_for(made: Made, copied: Path) -> None:
+    report = run_leaderboard(config_for(copied, rule="spec"), lambda _: None, show=False)
+    assert (
+        report.settings["challenge_rule"] == "spec"
+        and made.report.settings["challenge_rule"] == "code"
+    )
+    both = [
+        {row.name: row.metrics["f"].value for row in item.rows if "f" in row.metrics}
+        for item in (report, made.report)
+    ]
+    assert both[0].keys() == both[1].keys() and both[0] != both[1]

@@ -173,8 +173,8 @@ def test_rows_keep_what_was_refused(oracle: Oracle) -> None:
 
 def test_ranking_orders_and_leaves_out() -> None:
     def row(name: str, value: float, **more: object) -> Row:
-        score = {"score": Measure(value=value)}
-        return Row(name=name, role="unlearned", metrics=score, **more)  # type: ignore[arg-type]
+        metrics = {name: Measure(value=value) for name in ("score", "attack_distance", "nomus")}
+        return Row(name=name, role="unlearned", metrics=metrics, **more)  # type: ignore[arg-type]
 
     rows = [
         row("b", 0.1),
@@ -184,7 +184,9 @@ def test_ranking_orders_and_leaves_out() -> None:
         row("no", 0.8, refused="x"),
     ]
     places = {"c": 1, "a": 2, "b": 3, "over": None, "no": None}
-    assert [(row.name, row.rank) for row in ranked(rows)] == list(places.items())
+    assert [(row.name, row.rank) for row in ranked(rows, "challenge")] == list(places.items())
+    assert [row.name for row in ranked(rows, "attack")][:3] == ["a", "b", "c"]
+    assert ranked(rows, "nomus")[0].name == "c"
 
 
 def result_of(context: object, *, logits: int) -> Result:

@@ -41,7 +41,7 @@ from .tokens import TokenGate
 from .watching import StreamWatch
 from .work import JobThread
 
-LOG = logging.getLogger("unplug.service")
+LOG = logging.getLogger("unplug.serve")
 PAGE = Path(__file__).with_name("page")
 ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
 DECODERS = 4

@@ -14,7 +14,7 @@ from unplug.sdk.learning.data import named_samples, parse_spec
 
 from .batching import Busy
 
-LOG = logging.getLogger("unplug.service")
+LOG = logging.getLogger("unplug.serve")
 AGAIN_SECONDS = 2.0
 """So long a list of the data is believed that lacks a name: who asks for strangers must not have
 the data listed each time.

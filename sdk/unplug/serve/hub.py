@@ -13,7 +13,7 @@ from unplug.trust.ledger import Contents, Ledger
 
 from .jobs import JobEvent, Jobs
 
-LOG = logging.getLogger("unplug.service")
+LOG = logging.getLogger("unplug.serve")
 KEPT = 2000
 """Events in memory; who comes from further back reads the database."""
 

@@ -15,7 +15,7 @@ from unplug.trust.ledger import Request
 from .batching import Busy
 from .owners import Desk, Owned
 
-LOG = logging.getLogger("unplug.service")
+LOG = logging.getLogger("unplug.serve")
 MOST, MOST_NAMES = 200, 5000
 """Of one transaction: every one of them waits for the last."""
 MOST_WAITING = 1000

@@ -146,7 +146,7 @@ class Jobs:
         with self._tables.writing() as connection:
             row = connection.execute(query).first()
             if row is not None and row.sha256 != self._recipe.sha256 and row.lease > now:
-                why = "a server with another recipe or --folder has that name on this ledger"
+                why = "a server with another recipe or `folder` has that name on this ledger"
                 fix = (
                     f"End it, wait {lease_seconds:g} s where it was killed, or give this recipe "
                     "another name"

@@ -33,7 +33,7 @@ FIELDS = (
 """What may stand in a line. ``route`` is the template of a path, without what stood in its place;
 ``token`` is an id.
 """
-OURS = ("unplug.service",)
+OURS = ("unplug.serve",)
 FRAMES = 6
 
 
@@ -78,7 +78,7 @@ def log_config(level: str = "INFO") -> dict[str, Any]:
         "handlers": {"err": handler},
         "root": {"handlers": ["err"], "level": "WARNING"},
         "loggers": {
-            "unplug.service": {"handlers": ["err"], "level": level, "propagate": False},
+            "unplug.serve": {"handlers": ["err"], "level": level, "propagate": False},
             "uvicorn": {"handlers": ["err"], "level": "WARNING", "propagate": False},
         },
     }

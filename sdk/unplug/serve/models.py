@@ -19,7 +19,7 @@ from .metrics import Metrics
 from .recipe import ServeRecipe
 from .tables import ServiceTables, models
 
-LOG = logging.getLogger("unplug.service")
+LOG = logging.getLogger("unplug.serve")
 
 
 @dataclass(frozen=True, kw_only=True)

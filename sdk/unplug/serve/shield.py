@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .metrics import Metrics
 from .recipe import ServeLimits
 
-LOG = logging.getLogger("unplug.service")
+LOG = logging.getLogger("unplug.serve")
 PICTURES = "/predict"
 STREAMS = "/events"
 HEALTH = "/health"

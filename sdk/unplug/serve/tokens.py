@@ -79,15 +79,15 @@ def add_token(
     """
     if LABEL.fullmatch(label) is None:
         raise InputError(
-            f"--label {label[:60]}",
+            f"label {label[:60]}",
             "a label has up to 60 letters, digits and . _ -",
             "Say what it is for",
         )
     if unknown := sorted(set(scopes) - SCOPES.keys()):
-        raise InputError(f"--scope {unknown[0]}", "no such scope", f"Known: {', '.join(SCOPES)}")
+        raise InputError(f"`scope` {unknown[0]}", "no such scope", f"Known: {', '.join(SCOPES)}")
     if not scopes:
         raise InputError(
-            "the token", "it may do nothing", f"Give --scope, one of {', '.join(SCOPES)}"
+            "the token", "it may do nothing", f"Give `scope`, one of {', '.join(SCOPES)}"
         )
     id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     text = f"unplug_{id}_{secret}"

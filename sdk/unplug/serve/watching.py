@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 Work = Callable[[], Coroutine[Any, Any, None]]
-LOG = logging.getLogger("unplug.service")
+LOG = logging.getLogger("unplug.serve")
 PAUSE_SECONDS = 1.0
 """Until something that failed is started again: a fault that lasts must not fill the log."""
 

@@ -38,7 +38,7 @@ from .issuing import issue_certificates
 from .jobs import Jobs, ReleaseJob
 from .recipe import ServeRecipe, ServeSettings
 
-LOG = logging.getLogger("unplug.service")
+LOG = logging.getLogger("unplug.serve")
 STAGE = re.compile(r"[a-z][a-z ()0-9]{0,40}")
 """Of a line of progress that much is told: what stands before its first other sign names a stage,
 and nobody.

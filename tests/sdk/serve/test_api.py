@@ -275,8 +275,8 @@ def test_no_name_leaves(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("unplug.service"), "propagate", True)
-    with caplog.at_level(logging.DEBUG, "unplug.service"):
+    monkeypatch.setattr(logging.getLogger("unplug.serve"), "propagate", True)
+    with caplog.at_level(logging.DEBUG, "unplug.serve"):
         id = submit(client, "key-one-1").json()["id"]
         submit(
             client,
@@ -291,9 +291,7 @@ def test_no_name_leaves(
             for path in ("/requests", f"/requests/{id}", "/deadlines", "/metrics", "/events")
         ]
     lines = [
-        JsonLogLines().format(record)
-        for record in caplog.records
-        if record.name == "unplug.service"
+        JsonLogLines().format(record) for record in caplog.records if record.name == "unplug.serve"
     ]
     assert len(lines) >= 8 and all(json.loads(line)["event"] for line in lines)
     assert {json.loads(line).get("route") for line in lines} >= {
@@ -312,7 +310,7 @@ def test_no_name_leaves(
 def test_a_crash_of_ours_is_a_bare_500_and_logs_no_message(
     client: TestClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("unplug.service"), "propagate", True)
+    monkeypatch.setattr(logging.getLogger("unplug.serve"), "propagate", True)
     monkeypatch.setattr("unplug.serve.routes_jobs.job_shape", lambda _: 1 / 0)
     monkeypatch.setattr(
         "unplug.serve.jobs.Jobs.newest",

@@ -198,7 +198,7 @@ def test_a_name_stands_for_one_recipe_and_goes_to_the_next_with_what_waits(place
     taken = old.claim("w", 5)
     assert taken is not None and taken.id == nobodys.id, "of a version that did not say whose it is"
     clock.now += 9
-    with pytest.raises(InputError, match="another recipe or --folder has that name"):
+    with pytest.raises(InputError, match="another recipe or `folder` has that name"):
         new.hold_name(10)
     old.hold_name(10)
     clock.now += 11

@@ -251,7 +251,7 @@ def test_two_recipes_of_one_name_are_refused_at_the_start(
             try:
                 Jobs(place.tables, recipe=other.recipe_key).hold_name(2)
             except InputError as error:
-                assert "another recipe or --folder has that name" in str(
+                assert "another recipe or `folder` has that name" in str(
                     error
                 ) and "give this recipe another name" in str(error)
                 break

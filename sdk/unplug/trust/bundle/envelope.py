@@ -41,7 +41,7 @@ MAX_SIGNATURE_BYTES = 8 * 2**20
 SHA256 = re.compile(r"[0-9a-f]{64}")
 RESIGN = "Sign it again with `unplug bundle sign`"
 ROOT = (
-    "Give the root certificate that it leads to with --trust ROOT.pem, if you have it from "
+    "Give the root certificate that it leads to with `trust=ROOT.pem`, if you have it from "
     "somebody you trust"
 )
 
@@ -227,7 +227,7 @@ def check_signature(found: Envelope, trust: Trust, where: str, now: datetime) ->
     )
     if key is None:
         fix = (
-            "Give the signer's public key with --trust KEY.pub, if you have it from somebody you "
+            "Give the signer's public key with `trust=KEY.pub`, if you have it from somebody you "
             "trust"
         )
         raise Refused("unknown-key", where, f"signed by an unknown key ({found.hint[:16]})", fix)

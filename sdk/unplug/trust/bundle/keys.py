@@ -111,13 +111,13 @@ def load_signer(spec: str, public: Path | None = None, chain: Path | None = None
     if spec.startswith(COMMAND):
         if wanted is None:
             raise InputError(
-                "--key command:", "its public key is not known", "Add --public KEY.pub, or --chain"
+                "`key=command:`", "its public key is not known", "Add `public=KEY.pub`, or `chain`"
             )
         try:
             words = shlex.split(spec[len(COMMAND) :])
         except ValueError as error:
             raise InputError(
-                f"--key {spec[:100]}",
+                f"`key={spec[:100]}`",
                 f"its quotes do not match ({error})",
                 "Write it as in a shell",
             ) from error
@@ -156,7 +156,7 @@ def _certified(certificate: bytes, public: PublicKey | None, where: str) -> Publ
     if public not in (None, key):
         raise InputError(
             where,
-            "its first certificate is of another key than --public",
+            "its first certificate is of another key than `public`",
             "Give the two that belong together",
         )
     return key
@@ -193,7 +193,7 @@ def _private(text: str, where: str) -> EllipticCurvePrivateKey:
     except TypeError as error:  # what the library says of a passphrase that is missing
         why = "the private key is under a passphrase"
         raise InputError(
-            where, why, "Use --key 'command:openssl dgst -sha256 -sign FILE', which asks for it"
+            where, why, "Use `key='command:openssl dgst -sha256 -sign FILE'`, which asks for it"
         ) from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InputError(where, "it is no private key in PEM form", _MAKE) from error
@@ -229,7 +229,7 @@ def _by_key(private: EllipticCurvePrivateKey, message: bytes) -> bytes:
 
 def _by_command(words: list[str], message: bytes) -> bytes:
     """What a program signs; whether it did is found by verifying the bundle with its public key."""
-    what = f"--key command:{' '.join(words)[:100]}"
+    what = f"`key=command:{' '.join(words)[:100]}`"
     try:
         done = subprocess.run(
             words, input=message, capture_output=True, timeout=SECONDS, check=False

@@ -60,7 +60,7 @@ def _chosen(folder: Path, precision: str) -> Artifact:
     why = f"no ONNX file of the precision {precision}" + (
         f"; it has {has}" if has else ", nor of any"
     )
-    raise InputError("the bundle", why, "Give --precision, or export with `--to onnx`")
+    raise InputError("the bundle", why, "Give `precision`, or export with `--to onnx`")
 
 
 def config(name: str, artifact: Artifact) -> str:

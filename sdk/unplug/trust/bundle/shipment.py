@@ -73,6 +73,6 @@ class Shipment:
         found = re.sub(r"[^A-Za-z0-9_]", "_", self.name)
         if not found[0].isalpha():
             raise InputError(
-                f"the name {self.name[:80]!r}", "it must begin with a letter", "Give --pack-name"
+                f"the name {self.name[:80]!r}", "it must begin with a letter", "Give `pack_name`"
             )
         return found

@@ -94,7 +94,7 @@ def pack_for(
     if trust is None and not allow_unsigned:
         why = "only what somebody trusted signed is delivered, and nobody is trusted"
         raise InputError(
-            str(bundle), why, "Give --trust KEY.pub, or --allow-unsigned, and the pack says so"
+            str(bundle), why, "Give `trust=KEY.pub`, or `allow_unsigned`, and the pack says so"
         )
     check_replaceable(out, RECORD, ("*",))
     manifest = verify_bundle(bundle, None if allow_unsigned and trust is None else trust)
@@ -142,7 +142,7 @@ def _shipment(
     )
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}", name):
         raise InputError(
-            f"--pack-name {name[:80]!r}",
+            f"`pack_name` {name[:80]!r}",
             "it is no name of a folder",
             "Use letters, digits, _ . and -",
         )

@@ -102,7 +102,7 @@ def together(trusts: list[Trust]) -> Trust:
     names = {trust.name for trust in trusts} - {None}
     if len(names) > 1:
         raise InputError(
-            "--trust", "two files expect bundles of different names", "Give one file a product"
+            "`trust`", "two files expect bundles of different names", "Give one file a product"
         )
     return Trust(
         keys=tuple(key for trust in trusts for key in trust.keys),

@@ -105,7 +105,7 @@ def _present(source: BundleSource) -> None:
     if MANIFEST not in source.sizes:
         raise Refused("no-bundle", source.label, f"no {MANIFEST} in it")
     if SIGNATURE not in source.sizes:
-        fix = "Get a signed one, or leave out --trust where integrity is enough"
+        fix = "Get a signed one, or leave out `trust` where integrity is enough"
         raise Refused("unsigned", source.label, "it is not signed", fix)
 
 

@@ -27,8 +27,8 @@ MAX_CHAIN, MAX_CERTIFICATE_BYTES = 8, 16384
 MAX_DEPTH = 4
 """Certificates between the signer's and a root."""
 _GET = (
-    "Get a bundle that is signed under a root that you trust, or give that root with --trust "
-    "ROOT.pem"
+    "Get a bundle that is signed under a root that you trust, or give that root with "
+    "`trust=ROOT.pem`"
 )
 
 

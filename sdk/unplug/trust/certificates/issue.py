@@ -126,7 +126,7 @@ def _gathered(
         raise CheckFailed(
             f"request {id}",
             why,
-            "A release with --request or --all-open names those that it answers",
+            "A release with `unplug release ... --request` or `--all-open` names those that it answers",
         )
     searched = [read_trace(path, request, system) for system, path in traces.items()]
     searches = tuple(search for _, search in searched)

@@ -102,7 +102,9 @@ def read_trace(path: Path, request: Request, system: str) -> tuple[TraceFile, Se
     """
     found = read_dataclass(TraceFile, path, InputError, max_bytes=MAX_TRACE_BYTES)
     if not found.searched:
-        raise InputError(str(path), "it searched no folder", "Search with --in DIR or --search DIR")
+        raise InputError(
+            str(path), "it searched no folder", "Search with `unplug trace ... --in DIR`"
+        )
     sha256 = json_sha256(read_json(path, max_bytes=MAX_TRACE_BYTES))
     entry = next(
         (item for item in request.history if item.facts.get("trace_sha256") == sha256), None
@@ -134,24 +136,24 @@ def said_place(text: str) -> PlaceLine:
     outcome, _, why = (part.strip() for part in rest.partition(":"))
     if name.strip() not in PLACES:
         raise InputError(
-            f"--place {text[:80]}", "there is no such place", f"Use one of: {', '.join(PLACES)}"
+            f"`place={text[:80]}`", "there is no such place", f"Use one of: {', '.join(PLACES)}"
         )
     if outcome not in get_args(Outcome):
         raise InputError(
-            f"--place {text[:80]}",
+            f"`place={text[:80]}`",
             "no outcome is said",
             f"Write for example 'backups=kept: overwritten after 30 days'; "
             f"outcomes are {', '.join(get_args(Outcome))}",
         )
     if outcome in ("kept", "unknown") and not why:
         raise InputError(
-            f"--place {text[:80]}",
+            f"`place={text[:80]}`",
             f"it does not say why it is {outcome}",
             "Write the reason behind a colon",
         )
     if len(why) > MAX_WHY or not why.isprintable():
         raise InputError(
-            f"--place {text[:80]}",
+            f"`place={text[:80]}`",
             f"its reason is no line of at most {MAX_WHY} characters",
             "Shorten it",
         )
@@ -176,7 +178,7 @@ def place_lines(
     """
     words = {line.place: line for line in said}
     if len(words) < len(said):
-        raise InputError("--place", "one kind of place is given twice", "Say one thing of each")
+        raise InputError("`place`", "one kind of place is given twice", "Say one thing of each")
     found = {name: _found(name, traces, everybody) for name in PLACES}
     return tuple(
         PlaceLine(

@@ -436,7 +436,7 @@ class Ledger:
         """
         _check_reason(reason)
         if not (id or clock or key) or bool(id) != bool(received):
-            fix = "Give REQUEST with --received, --clock or --key"
+            fix = "Give REQUEST with `received`, `clock` or `key`"
             raise InputError("unplug ledger correct", "what is to be corrected is not said", fix)
         with self._adding(any_clock=clock) as adding:
             facts, fields = dict(adding.offset), {}
@@ -543,7 +543,7 @@ class Ledger:
         found = [held_as(key, salt, held, name) for name in names]
         if not all(found) or {digest for own in found for digest in own} != set(held):
             raise InputError(
-                f"request {request.id}", "the ledger holds it with other names", "Use another --id"
+                f"request {request.id}", "the ledger holds it with other names", "Use another `id`"
             )
         return request
 
@@ -612,7 +612,7 @@ def _salt_of(request: Request, adding: _Addition) -> str:
     salt = adding.session.salt(request.id)
     if salt is None:
         raise InputError(
-            f"request {request.id}", "it was shredded, so nobody can compare", "Use another --id"
+            f"request {request.id}", "it was shredded, so nobody can compare", "Use another `id`"
         )
     return salt
 
@@ -652,7 +652,7 @@ def _waiting_for_others(
             raise InputError(
                 f"request {name}",
                 why,
-                "Add --set original_sha256=HASH, as `unplug ledger status` lists them",
+                "Add `original_sha256=HASH`, as `unplug ledger status` lists them",
             )
     return tuple(name for name, models in left.items() if models and releases[-1].began is not None)
 
@@ -699,7 +699,7 @@ def _check_note(note: str) -> None:
 
 def _check_reason(reason: str) -> None:
     if not reason.strip():
-        raise InputError("the reason", "it is empty", "Say why with --reason; the person is told")
+        raise InputError("the reason", "it is empty", "Say why with `reason`; the person is told")
     _check_note(reason)
 
 

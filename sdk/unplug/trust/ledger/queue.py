@@ -150,7 +150,7 @@ def opening_for(ledger: Ledger, request: Request, name: str) -> str:
         raise InputError(
             f"request {request.id}",
             "it was shredded: nobody can show any more whom it named",
-            "Leave --name out",
+            "Leave `name` out",
         )
     key = operator_key(request.key)
     if not (held := held_as(key, salt, request.subjects, name)):

@@ -155,13 +155,13 @@ def check_received(id: str, day: date, today: date) -> None:
         raise InputError(
             f"request {id}",
             f"it was received on {day}, which is to come",
-            "Check --received and the clock",
+            "Check `received` and the clock",
         )
     if today - day > OLDEST:
         raise InputError(
             f"request {id}",
             f"it was received on {day}, over ten years ago",
-            "Check --received and the clock",
+            "Check `received` and the clock",
         )
 
 

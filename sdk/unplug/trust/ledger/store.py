@@ -157,7 +157,7 @@ class SqlStore:
             # SQLite gives its two other files the same mode
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as error:
-            fix = "Choose a place that you can write to: --ledger or UNPLUG_LEDGER names it"
+            fix = "Choose a place that you can write to: `ledger` or UNPLUG_LEDGER names it"
             raise OutputError(self.shown, error.strerror or str(error), fix) from error
 
     @contextlib.contextmanager
@@ -276,7 +276,7 @@ class SqlStore:
         return InputError(
             self.shown,
             self._versions.absent,
-            f"Make it with `{self._versions.make}`, or name it with --ledger",
+            f"Make it with `{self._versions.make}`, or name it with `ledger`",
         )
 
     def _newer(self, version: object) -> InputError:
@@ -289,11 +289,11 @@ def _postgresql(where: str) -> sa.URL:
         url = sa.make_url(where)
     except sa.exc.ArgumentError as error:
         raise InputError(
-            "--ledger", "it is neither a file nor a URL", "Write postgresql://USER@HOST/DATABASE"
+            "`ledger`", "it is neither a file nor a URL", "Write postgresql://USER@HOST/DATABASE"
         ) from error
     if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise InputError(
-            f"--ledger {url.drivername}://",
+            f"`ledger={url.drivername}://`",
             "only SQLite and PostgreSQL hold ledgers",
             "Give a file, or postgresql://",
         )

@@ -36,21 +36,14 @@ class Running:
         assert place.settings.recipe is not None
         recipe = place.folder / "recipe.json"
         write_json(recipe, asdict(place.settings.recipe))
-        words = [
-            "--ledger",
-            place.where,
-            "--recipe",
-            str(recipe),
-            "--folder",
-            place.settings.folder,
-            "--port",
-            str(port),
-        ]
-        words += ["--workers", "2", "--lease", "2", "--rate", "1000", "--burst", "1000"]
+        words = (
+            f"--ledger {place.where} --recipe {recipe} --folder {place.settings.folder} "
+            f"--port {port} --workers 2 --lease 2 --rate 1000 --burst 1000"
+        )
         self.log = place.folder / "log"
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "unplug.sdk.cli", "serve", *words],
+                [sys.executable, "-m", "unplug.sdk.cli", "serve", *words.split()],
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

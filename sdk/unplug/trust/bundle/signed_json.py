@@ -14,10 +14,11 @@ import base64
 import binascii
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from unplug.core import parse_json
 
+T = TypeVar("T")
 LARGEST = 2**53 - 1
 """The largest integer that a double keeps apart from its neighbours; beyond it readers in other
 languages round.
@@ -62,6 +63,23 @@ def canonical(value: Any) -> bytes:
     import rfc8785  # by readers of unsigned files never needed
 
     return rfc8785.dumps(value)
+
+
+def validated(kind: type[T], raw: bytes) -> T:
+    """A dataclass out of JSON.
+
+    Raises:
+        ValueError: says where it does not follow its schema.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_json(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part)[:60] for part in first["loc"]) or "the file"
+        why = f"it does not follow its schema ({place}: {first['msg'][:200]})"
+        raise ValueError(why) from error
 
 
 def has_fields(value: Any, *required: str, optional: tuple[str, ...] = ()) -> bool:

@@ -13,7 +13,7 @@ import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -259,6 +259,38 @@ def digest(source: BundleSource, name: str) -> str:
     for block in blocks(source, name):
         found.update(block)
     return found.hexdigest()
+
+
+def check_listed(source: BundleSource, listed: Set[str]) -> None:
+    """Refuses a bundle that lacks a file that is listed, or holds one that is not.
+
+    Raises:
+        Refused: ``missing`` or ``unlisted``.
+    """
+    for name in sorted(listed - source.sizes.keys()):
+        raise Refused("missing", source.label, f"{name} is missing")
+    for name in sorted({*source.sizes, *source.odd} - listed - {SIGNATURE}):
+        raise Refused("unlisted", source.label, f"{name[:200]!r} is not in the manifest")
+
+
+def check_bytes(source: BundleSource, sizes: Mapping[str, int], files: Mapping[str, str]) -> None:
+    """Refuses a bundle of which a file is another than is listed; all sizes before any hash.
+
+    Args:
+        source: that holds all of them.
+        sizes: bytes of each.
+        files: SHA-256 of each.
+
+    Raises:
+        Refused: ``wrong-size`` or ``changed``.
+    """
+    for name in sorted(sizes):
+        if source.sizes[name] != sizes[name]:
+            source.open(name).close()  # which names a pointer for what it is
+            raise Refused("wrong-size", source.label, f"{name} was changed")
+    for name in sorted(sizes):
+        if digest(source, name) != files[name]:
+            raise Refused("changed", source.label, f"{name} was changed")
 
 
 def holds_manifest(source: BundleSource) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Literal, get_args
 
@@ -45,6 +45,14 @@ KEPT = {
     "earlier bundles": "files made from a model that saw the person",
     "lists and reports": "the name or an id stands there",
 }
+KINDS: dict[str, PlaceName] = {
+    "checkpoint": "checkpoints",
+    "weights": "checkpoints",
+    "references": "references and folds",
+    "bundle": "earlier bundles",
+    "exported file": "earlier bundles",
+}
+"""Of traced places, where the kind alone says it."""
 REMAINS = ("holds", "remembers", "derived", "names")
 """How places stand, by `unplug trace`, that are to be cleared."""
 NOBODY = "not searched, and nothing was said"
@@ -132,32 +140,23 @@ def said_place(text: str) -> PlaceLine:
     Raises:
         InputError: no such place or outcome; or kept or unknown without why.
     """
-    name, _, rest = text.partition("=")
-    outcome, _, why = (part.strip() for part in rest.partition(":"))
-    if name.strip() not in PLACES:
-        raise InputError(
-            f"`place={text[:80]}`", "there is no such place", f"Use one of: {', '.join(PLACES)}"
-        )
+    place, _, rest = text.partition("=")
+    name, (outcome, _, why) = place.strip(), (part.strip() for part in rest.partition(":"))
+
+    def refusal(why: str, fix: str) -> InputError:
+        return InputError(f"`place={text[:80]}`", why, fix)
+
+    if name not in PLACES:
+        raise refusal("there is no such place", f"Use one of: {', '.join(PLACES)}")
     if outcome not in get_args(Outcome):
-        raise InputError(
-            f"`place={text[:80]}`",
-            "no outcome is said",
-            f"Write for example 'backups=kept: overwritten after 30 days'; "
-            f"outcomes are {', '.join(get_args(Outcome))}",
-        )
+        known = ", ".join(get_args(Outcome))
+        example = "Write for example 'backups=kept: overwritten after 30 days'"
+        raise refusal("no outcome is said", f"{example}; outcomes are {known}")
     if outcome in ("kept", "unknown") and not why:
-        raise InputError(
-            f"`place={text[:80]}`",
-            f"it does not say why it is {outcome}",
-            "Write the reason behind a colon",
-        )
+        raise refusal(f"it does not say why it is {outcome}", "Write the reason behind a colon")
     if len(why) > MAX_WHY or not why.isprintable():
-        raise InputError(
-            f"`place={text[:80]}`",
-            f"its reason is no line of at most {MAX_WHY} characters",
-            "Shorten it",
-        )
-    return PlaceLine(place=name.strip(), outcome=outcome, count=None, why=why, by="operator")  # type: ignore[arg-type]
+        raise refusal(f"its reason is no line of at most {MAX_WHY} characters", "Shorten it")
+    return PlaceLine(place=name, outcome=outcome, count=None, why=why, by="operator")  # type: ignore[arg-type]
 
 
 def place_lines(
@@ -179,18 +178,10 @@ def place_lines(
     words = {line.place: line for line in said}
     if len(words) < len(said):
         raise InputError("`place`", "one kind of place is given twice", "Say one thing of each")
-    found = {name: _found(name, traces, everybody) for name in PLACES}
+    lines = [_found(name, traces, everybody) for name in PLACES]
     return tuple(
-        PlaceLine(
-            place=name,
-            outcome=words[name].outcome,
-            count=found[name].count,
-            why=words[name].why,
-            by="operator",
-        )
-        if name in words
-        else found[name]
-        for name in PLACES
+        line if (word := words.get(line.place)) is None else replace(word, count=line.count)
+        for line in lines
     )
 
 
@@ -295,30 +286,29 @@ def remainder_on_record(request: Request) -> str:
 def _found(name: PlaceName, traces: Sequence[TraceFile], everybody: bool) -> PlaceLine:
     if not traces or name not in SEARCHED:
         return PlaceLine(place=name, outcome="unknown", count=None, why=NOBODY, by="nobody")
-    places = [(trace, place) for trace in traces for place in trace.places]
-    mine = [(trace, place) for trace, place in places if _kind(place) == name]
-    closed = [place for _, place in mine if place.standing == "unknown"]
+
+    def line(outcome: Outcome, count: int, why: str = "") -> PlaceLine:
+        return PlaceLine(place=name, outcome=outcome, count=count, why=why, by="search")
+
+    places = [(place, place.path in trace.purged) for trace in traces for place in trace.places]
+    mine = [(place, purged) for place, purged in places if _kind(place) == name]
+    closed = sum(place.standing == "unknown" for place, _ in mine)
     hiding = sum(
         place.standing == "unknown" and place.kind in ANYTHING and _kind(place) != name
-        for _, place in places
+        for place, _ in places
     )
-    here = [(trace, place) for trace, place in mine if place.standing not in ("forgot", "unknown")]
-    left = [place for trace, place in here if place.path not in trace.purged]
-    if left:
-        more = f"; {len(closed) + hiding} more {_MORE}" if closed or hiding else ""
-        return PlaceLine(
-            place=name, outcome="kept", count=len(left), why=f"{KEPT[name]}{more}", by="search"
-        )
+    here = [purged for place, purged in mine if place.standing not in ("forgot", "unknown")]
+    if left := here.count(False):
+        more = f"; {closed + hiding} more {_MORE}" if closed or hiding else ""
+        return line("kept", left, f"{KEPT[name]}{more}")
     if closed:
-        why = f"{len(closed)} of them {_MORE}"
-        return PlaceLine(place=name, outcome="unknown", count=len(closed), why=why, by="search")
+        return line("unknown", closed, f"{closed} of them {_MORE}")
+    hidden = f"{hiding} files or folders {_MORE}" if hiding else ""
     if here:
-        why = f"{hiding} files or folders {_MORE}" if hiding else ""
-        return PlaceLine(place=name, outcome="deleted", count=len(here), why=why, by="search")
+        return line("deleted", len(here), hidden)
     if hiding or not everybody:
-        why = f"none found, and {hiding} files or folders {_MORE}" if hiding else SPARED
-        return PlaceLine(place=name, outcome="unknown", count=0, why=why, by="search")
-    return PlaceLine(place=name, outcome="none found", count=0, why="", by="search")
+        return line("unknown", 0, f"none found, and {hidden}" if hiding else SPARED)
+    return line("none found", 0)
 
 
 def _kind(place: TracedPlace) -> PlaceName:
@@ -328,11 +318,4 @@ def _kind(place: TracedPlace) -> PlaceName:
         return "caches"
     if any(part.startswith(".") and part.endswith(WORK) for part in PurePath(place.path).parts):
         return "work folders"
-    kinds: dict[str, PlaceName] = {
-        "checkpoint": "checkpoints",
-        "references": "references and folds",
-        "bundle": "earlier bundles",
-        "exported file": "earlier bundles",
-        "weights": "checkpoints",
-    }
-    return kinds.get(place.kind, "lists and reports")
+    return KINDS.get(place.kind, "lists and reports")

@@ -71,7 +71,13 @@ class Verifier:
     @classmethod
     def parse(cls, text: str) -> Verifier:
         """The inverse of `text`; `InputError` for what is no such key."""
-        name, public = _parts(text.strip(), "the public key")
+        fix = "Give the line that `unplug ledger init` printed"
+        if (parts := _parts(text.strip())) is None:
+            why = "it is not NAME+ID+KEY of an Ed25519 key"
+            raise InputError("the public key", why, fix)
+        name, told, public = parts
+        if told != key_id(name, public).hex():
+            raise InputError("the public key", "its parts do not belong together", fix)
         return cls(name=name, public=public)
 
     def verifies(self, text: str, signature: bytes) -> bool:
@@ -152,12 +158,10 @@ class LedgerSigner:
                 "it is no secret key of a ledger",
                 f"It begins with {SECRET}; restore it from a copy",
             )
-        name, _, rest = bare.removeprefix(SECRET).partition("+")
-        told, _, encoded = rest.partition("+")
-        raw = _decoded(encoded)
-        if raw is None or len(raw) != 33 or raw[:1] != ED25519 or not NAME.fullmatch(name):
+        if (parts := _parts(bare.removeprefix(SECRET))) is None:
             raise InputError(where, "it is no secret key of a ledger", "Restore it from a copy")
-        made = cls(name=name, seed=raw[1:])
+        name, told, seed = parts
+        made = cls(name=name, seed=seed)
         if told != key_id(name, made.verifier.public).hex():
             raise InputError(where, "its parts do not belong together", "Restore it from a copy")
         return made
@@ -206,23 +210,14 @@ def _signature(line: str) -> tuple[str, bytes]:
     return name, raw
 
 
-def _parts(text: str, where: str) -> tuple[str, bytes]:
+def _parts(text: str) -> tuple[str, str, bytes] | None:
+    """Name, id and 32 bytes of a key's text; None where it has not that form."""
     name, _, rest = text.partition("+")
     told, _, encoded = rest.partition("+")
     raw = _decoded(encoded)
     if raw is None or len(raw) != 33 or raw[:1] != ED25519 or not NAME.fullmatch(name):
-        raise InputError(
-            where,
-            "it is not NAME+ID+KEY of an Ed25519 key",
-            "Give the line that `unplug ledger init` printed",
-        )
-    if told != key_id(name, raw[1:]).hex():
-        raise InputError(
-            where,
-            "its parts do not belong together",
-            "Give the line that `unplug ledger init` printed",
-        )
-    return name, raw[1:]
+        return None
+    return name, told, raw[1:]
 
 
 def _encoded(raw: bytes) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -59,6 +60,12 @@ class ServeRecipe(ReleaseChoices):
     schema: Literal["unplug-serve/1"] = "unplug-serve/1"
 
     @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> ServeRecipe:
+        """A recipe that went to another process as JSON, which knows no tuples."""
+        lists = {name: tuple(raw[name]) for name in ("targets", "precisions")}
+        return cls(**{**raw, **lists})
+
+    @classmethod
     def load(cls, path: Path) -> ServeRecipe:
         """Reads a recipe, with its paths made absolute.
 
@@ -66,15 +73,10 @@ class ServeRecipe(ReleaseChoices):
             InputError: missing, or not of this schema.
         """
         found = read_dataclass(cls, path, InputError, max_bytes=MAX_RECIPE_BYTES)
-        if (
-            not found.name.replace("-", "").replace("_", "").replace(".", "").isalnum()
-            or len(found.name) > 60
-        ):
-            raise InputError(
-                f"name {found.name[:60]!r}",
-                "it stands in URLs",
-                "Use up to 60 letters, digits and . _ -",
-            )
+        bare = found.name.translate(dict.fromkeys(map(ord, "-_.")))
+        if not bare.isalnum() or len(found.name) > 60:
+            fix = "Use up to 60 letters, digits and . _ -"
+            raise InputError(f"name {found.name[:60]!r}", "it stands in URLs", fix)
         here = path.resolve().parent
         places = ["checkpoint", "fleet", "certification", "artifact", "public"]
         if not (found.sign or "").startswith(("command:", "env:")):
@@ -187,13 +189,5 @@ class ServeSettings:
     def from_environment(cls) -> ServeSettings:
         """What `to_environment` of the parent wrote."""
         raw = json.loads(os.environ[VARIABLE])
-        recipe = raw.pop("recipe")
-        if recipe is not None:
-            recipe |= {name: tuple(recipe[name]) for name in ("targets", "precisions")}
-        return cls(
-            **{
-                **raw,
-                "limits": ServeLimits(**raw["limits"]),
-                "recipe": None if recipe is None else ServeRecipe(**recipe),
-            }
-        )
+        recipe, limits = raw.pop("recipe"), ServeLimits(**raw.pop("limits"))
+        return cls(**raw, limits=limits, recipe=recipe and ServeRecipe.of(recipe))

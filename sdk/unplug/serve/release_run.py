@@ -55,7 +55,7 @@ def run_release(job: Job) -> Reply:
     """
     from unplug.trust.bundle import bundle_id, pack_bundle, read_manifest
 
-    recipe = _recipe(job.values["recipe"])
+    recipe = ServeRecipe.of(job.values["recipe"])
     folder = Path(job.values["folder"])
     before = None if job.values["before"] is None else Before(**job.values["before"])
     out = folder / f"{recipe.name}.unplug"
@@ -80,12 +80,6 @@ def run_release(job: Job) -> Reply:
             "sha256": sha256,
             "files": {packed.name: str(packed)},
         }
-    )
-
-
-def _recipe(raw: Mapping[str, Any]) -> ServeRecipe:
-    return ServeRecipe(
-        **{**raw, "targets": tuple(raw["targets"]), "precisions": tuple(raw["precisions"])}
     )
 
 

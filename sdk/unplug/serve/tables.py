@@ -4,12 +4,9 @@ them.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import sqlalchemy as sa
 from sqlalchemy import BigInteger, Column, Double, Integer, MetaData, Table, Text
 
 from unplug.trust.ledger import SqlStore, TableVersions
@@ -90,12 +87,12 @@ owners = Table(
 )
 
 
-def time_now() -> str:
-    """Now, as every table says it: UTC, whole seconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def time_now(later: timedelta = timedelta()) -> str:
+    """Now or later, as every table says it: UTC, whole seconds."""
+    return (datetime.now(UTC) + later).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class ServiceTables:
+class ServiceTables(SqlStore):
     """The tables of a service.
 
     Args:
@@ -105,21 +102,4 @@ class ServiceTables:
     """
 
     def __init__(self, where: str, *, wait_seconds: float = 60, pooled: bool = False) -> None:
-        self._store = SqlStore(where, VERSIONS, wait_seconds=wait_seconds, pooled=pooled)
-        self.shown, self.create, self.close = (
-            self._store.shown,
-            self._store.create,
-            self._store.close,
-        )
-
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
-        """A transaction that sees one state; see `SqlStore.opened` for what is raised."""
-        with self._store.opened(writing=False) as connection:
-            yield connection
-
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
-        """A transaction that has the tables to itself: reading and then writing in it is one step."""
-        with self._store.opened(writing=True) as connection:
-            yield connection
+        super().__init__(where, VERSIONS, wait_seconds=wait_seconds, pooled=pooled)

@@ -13,8 +13,8 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 
 import sqlalchemy as sa
 
@@ -91,32 +91,19 @@ def add_token(
         )
     id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     text = f"unplug_{id}_{secret}"
-    until = (
-        None
-        if days is None
-        else (datetime.now(UTC) + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    )
+    until = None if days is None else time_now(timedelta(days=days))
     made = ApiToken(id=id, label=label, scopes=frozenset(scopes), created=time_now(), expires=until)
+    kept = {"sha256": _digest(text), "scopes": " ".join(sorted(made.scopes))}
     with tables.writing() as connection:
-        connection.execute(
-            sa.insert(table).values(
-                id=id,
-                sha256=_digest(text),
-                label=label,
-                scopes=" ".join(sorted(made.scopes)),
-                created=made.created,
-                expires=until,
-            )
-        )
+        connection.execute(sa.insert(table).values(**(asdict(made) | kept)))
     return made, text
 
 
 def list_tokens(tables: ServiceTables) -> tuple[ApiToken, ...]:
     """All tokens, the oldest first; those of one second in the order of their ids."""
     with tables.reading() as connection:
-        return tuple(
-            map(_token, connection.execute(sa.select(table).order_by(table.c.created, table.c.id)))
-        )
+        rows = connection.execute(sa.select(table).order_by(table.c.created, table.c.id))
+        return tuple(map(_token, rows))
 
 
 def revoke_token(tables: ServiceTables, id: str) -> ApiToken:

@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import urllib.parse
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,25 +74,15 @@ class SqlStore:
             False,
         )
         self._file: tuple[int, int] | None = None
-        pool: dict[str, Any] = (
-            {
-                "poolclass": sa.pool.QueuePool,
-                "pool_size": POOL,
-                "max_overflow": POOL,
-                "pool_timeout": wait_seconds,
-            }
-            if pooled
-            else {"poolclass": sa.pool.NullPool}
-        )
+        pool: dict[str, Any] = {"poolclass": sa.pool.NullPool}
+        if pooled:
+            sizes = {"pool_size": POOL, "max_overflow": POOL, "pool_timeout": wait_seconds}
+            pool = {"poolclass": sa.pool.QueuePool, **sizes}
         if self.is_file:
             self.path = expanded(where)
             self.shown = str(self.path)
             self._engine = sa.create_engine("sqlite+pysqlite://", creator=self._connect, **pool)
-            sa.event.listen(
-                self._engine,
-                "begin",
-                lambda connection: connection.exec_driver_sql(self._begin(connection)),
-            )
+            sa.event.listen(self._engine, "begin", _begin)
         else:
             url = _postgresql(where)
             self.shown = url.render_as_string(hide_password=True)
@@ -99,16 +90,9 @@ class SqlStore:
                 url, connect_args={"connect_timeout": 10}, pool_pre_ping=pooled, **pool
             )
 
-    @staticmethod
-    def _begin(connection: sa.Connection) -> str:
-        return "BEGIN IMMEDIATE" if connection.get_execution_options().get("writing") else "BEGIN"
-
     def _connect(self) -> sqlite3.Connection:
-        query = "mode=rw"
-        if (
-            not os.access(self.path.parent, os.W_OK)
-            and not self.path.with_name(f"{self.path.name}-wal").exists()
-        ):
+        query, log = "mode=rw", self.path.with_name(f"{self.path.name}-wal")
+        if not os.access(self.path.parent, os.W_OK) and not log.exists():
             # else SQLite wants to write a file of shared memory beside it
             query = "mode=ro&immutable=1"
         name = urllib.parse.quote(str(self.path.absolute()))
@@ -119,6 +103,8 @@ class SqlStore:
             isolation_level=None,
             check_same_thread=not self._pooled,
         )
+        # What was acknowledged survives a power cut; a shredded salt is overwritten; and a file of
+        # strangers neither runs functions of its schema nor is believed in its sizes.
         for pragma in (
             "synchronous=FULL",
             "secure_delete=ON",
@@ -160,21 +146,30 @@ class SqlStore:
             fix = "Choose a place that you can write to: `ledger` or UNPLUG_LEDGER names it"
             raise OutputError(self.shown, error.strerror or str(error), fix) from error
 
-    @contextlib.contextmanager
-    def opened(self, *, writing: bool) -> Iterator[sa.Connection]:
-        """A transaction: for reading, of one state of the tables; for writing, with all of them to
-        itself.
+    def reading(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction that sees one state of the tables, whatever is written meanwhile.
 
         Raises:
             InputError, OutputError: the tables are not there, broken, of another version, cannot be
                 reached or written; or another file lies in the place of the one that was opened
                 first.
         """
-        if (
-            self.is_file
-            and self._file is None
-            and not (is_there(self.path) and self.path.is_file())
-        ):
+        return self._opened(writing=False)
+
+    def writing(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction that has the tables to itself: reading and then writing in it is one step.
+        What it wrote is on the disk when the block ends, or none of it is.
+
+        Raises:
+            InputError, OutputError: as for `reading`; another process writes for too long, or it is
+                read-only.
+        """
+        return self._opened(writing=True)
+
+    @contextlib.contextmanager
+    def _opened(self, *, writing: bool) -> Iterator[sa.Connection]:
+        first = self.is_file and self._file is None
+        if first and not (is_there(self.path) and self.path.is_file()):
             raise self._absent()
         self._check_file(writing=writing)
         with told(self.shown), self._transaction(writing=writing) as connection:
@@ -282,6 +277,14 @@ class SqlStore:
     def _newer(self, version: object) -> InputError:
         why = f"its tables are of version {version}, which this unplug does not know"
         return InputError(self.shown, why, "Install a newer unplug")
+
+
+def _begin(connection: sa.Connection) -> None:
+    """The driver is told to begin none by itself. A writer takes the lock at once: of two that read
+    first and write then each waits for the other, and SQLite refuses one.
+    """
+    writing = connection.get_execution_options().get("writing")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
 def _postgresql(where: str) -> sa.URL:

@@ -85,8 +85,17 @@ def tampered(
         database.close()
 
 
-def named(found: tuple[Finding, ...]) -> list[int | None]:
-    return [item.sequence for item in found]
+def named(findings: tuple[Finding, ...]) -> list[int | None]:
+    return [finding.sequence for finding in findings]
+
+
+def change(database: sqlite3.Connection, sequence: int, column: str, value: object) -> object:
+    """Writes into one cell; what stood there."""
+    where = "WHERE sequence = ?"
+    query = f"SELECT {column} FROM ledger_entries {where}"
+    (before,) = database.execute(query, [sequence]).fetchone()
+    database.execute(f"UPDATE ledger_entries SET {column} = ? {where}", [value, sequence])
+    return before
 
 
 def test_the_untouched_one_is_as_it_was_signed(written: Path, kept: LedgerCheckpoint) -> None:
@@ -109,9 +118,7 @@ def test_an_edited_body_is_named_and_no_other(
             st.sampled_from("x07}é\x00").filter(lambda letter: letter != body[place])
         )
         changed = body[:place] + letter + body[place + 1 :]
-        database.execute(
-            "UPDATE ledger_entries SET body = ? WHERE sequence = ?", [changed, sequence]
-        )
+        change(database, sequence, "body", changed)
         assert named(found())[0] == sequence
         assert sequence == 0 or named(found()) == [sequence]
 
@@ -122,15 +129,8 @@ def test_an_edited_edge_or_signature_is_named(
     written: Path, sequence: int, column: str, value: bytes
 ) -> None:
     with tampered(written) as (database, found):
-        before = database.execute(
-            f"SELECT {column} FROM ledger_entries WHERE sequence = ?", [sequence]
-        ).fetchone()
-        if before == (value,):
-            return
-        database.execute(
-            f"UPDATE ledger_entries SET {column} = ? WHERE sequence = ?", [value, sequence]
-        )
-        assert named(found())[0] == sequence
+        if change(database, sequence, column, value) != value:
+            assert named(found())[0] == sequence
 
 
 @settings(max_examples=40)
@@ -255,9 +255,7 @@ def test_the_tables_themselves_refuse(written: Path, tmp_path: Path) -> None:
 
 def test_nothing_is_added_to_what_was_tampered_with(written: Path) -> None:
     with tampered(written) as (database, _):
-        database.execute(
-            "UPDATE ledger_entries SET signature = ? WHERE sequence = ?", [bytes(64), SIZE - 1]
-        )
+        change(database, SIZE - 1, "signature", bytes(64))
         with pytest.raises(InputError, match="its last entry is not what was signed"):
             open_ledger(str(written.with_name("copy.db")), signer=lambda: SIGNER).add(["subject:x"])
 

@@ -79,13 +79,13 @@ class Hub:
         ]
 
     def _read(self, number: int) -> list[Happening]:
-        found = self._jobs.events(number)
-        covered = {id: self._jobs.get(id) for id in {event.job for event in found}}
+        events = self._jobs.events(number)
+        covered = {id: self._jobs.get(id) for id in {event.job for event in events}}
         return [
             Happening(
                 event=event, requests=frozenset(job.requests if (job := covered[event.job]) else ())
             )
-            for event in found
+            for event in events
         ]
 
     async def run(self) -> None:
@@ -102,10 +102,10 @@ class Hub:
                 continue
             if new or contents is not self.contents:
                 self.contents = contents
-                for item in new:
-                    self._kept.append(item)
-                    self._untold.append(item.event)
-                    self._last = item.event.number
+                for happening in new:
+                    self._kept.append(happening)
+                    self._untold.append(happening.event)
+                    self._last = happening.event.number
                 async with self._news:
                     self._news.notify_all()
             while self._untold:  # one that fails is told again

@@ -83,8 +83,8 @@ class Inbox:
 
     def _add(self, letters: list[_Letter]) -> None:
         try:
-            found = self._desk.add_all([letter.submission for letter in letters])
-            for letter, outcome in zip(letters, found, strict=True):
+            outcomes = self._desk.add_all([letter.submission for letter in letters])
+            for letter, outcome in zip(letters, outcomes, strict=True):
                 if isinstance(outcome, InputError):
                     letter.answer.set_exception(outcome)
                 else:

@@ -328,10 +328,10 @@ class Jobs:
 
     def superseded(self, job: ReleaseJob) -> bool:
         """Whether a later release of its model is done."""
-        own = sa.select(jobs.c.number).where(jobs.c.id == job.id).scalar_subquery()
+        number = sa.select(jobs.c.number).where(jobs.c.id == job.id).scalar_subquery()
         same = jobs.c.recipe.is_(None) if job.model is None else jobs.c.recipe == job.model
         later = sa.select(jobs.c.id).where(
-            same, jobs.c.number > own, jobs.c.state == "done", jobs.c.result.is_not(None)
+            same, jobs.c.number > number, jobs.c.state == "done", jobs.c.result.is_not(None)
         )
         with self._tables.reading() as connection:
             return connection.execute(later.limit(1)).first() is not None

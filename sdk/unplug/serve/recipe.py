@@ -72,24 +72,24 @@ class ServeRecipe(ReleaseChoices):
         Raises:
             InputError: missing, or not of this schema.
         """
-        found = read_dataclass(cls, path, InputError, max_bytes=MAX_RECIPE_BYTES)
-        bare = found.name.translate(dict.fromkeys(map(ord, "-_.")))
-        if not bare.isalnum() or len(found.name) > 60:
+        recipe = read_dataclass(cls, path, InputError, max_bytes=MAX_RECIPE_BYTES)
+        bare = recipe.name.translate(dict.fromkeys(map(ord, "-_.")))
+        if not bare.isalnum() or len(recipe.name) > 60:
             fix = "Use up to 60 letters, digits and . _ -"
-            raise InputError(f"name {found.name[:60]!r}", "it stands in URLs", fix)
+            raise InputError(f"name {recipe.name[:60]!r}", "it stands in URLs", fix)
         here = path.resolve().parent
         places = ["checkpoint", "fleet", "certification", "artifact", "public"]
-        if not (found.sign or "").startswith(("command:", "env:")):
+        if not (recipe.sign or "").startswith(("command:", "env:")):
             places.append("sign")
         given = {
             name: str(here / expanded(value))
             for name in places
-            if (value := getattr(found, name)) is not None
+            if (value := getattr(recipe, name)) is not None
         }
-        kind, _, argument = found.data.partition(":")
+        kind, _, argument = recipe.data.partition(":")
         if argument and kind != "synth":
             given["data"] = f"{kind}:{here / expanded(argument)}"
-        return replace(found, **given)  # type: ignore[arg-type]  # all of them are texts
+        return replace(recipe, **given)  # type: ignore[arg-type]  # all of them are texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,8 +178,8 @@ class ServeSettings:
         """Whose jobs this server takes; None without a recipe."""
         if self.recipe is None:
             return None
-        said = {"recipe": asdict(self.recipe), "folder": str(Path(self.folder).resolve())}
-        return RecipeKey(name=self.recipe.name, sha256=json_sha256(said))
+        whole = {"recipe": asdict(self.recipe), "folder": str(Path(self.folder).resolve())}
+        return RecipeKey(name=self.recipe.name, sha256=json_sha256(whole))
 
     def to_environment(self) -> None:
         """Hands the settings to the processes that are started from here on."""

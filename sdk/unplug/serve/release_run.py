@@ -111,11 +111,11 @@ def _release(
     dataset = load_dataset(recipe.data, task.image_size, show=False)
     ledger = open_ledger(values["ledger"])
     open_ = answerable(ledger, named_samples(dataset.samples), original.sha256)
-    found = {id: names for id, names in open_.items() if id in values["requests"]}
+    asked = {id: names for id, names in open_.items() if id in values["requests"]}
     forgotten = resolve_names(
-        sorted({name for names in found.values() for name in names}), dataset, "the queue"
+        sorted({name for names in asked.values() for name in names}), dataset, "the queue"
     )
-    answered = cover(ledger, tuple(found), dataset, forgotten, original.sha256).requests
+    answered = cover(ledger, tuple(asked), dataset, forgotten, original.sha256).requests
     choices = {item.name: getattr(recipe, item.name) for item in fields(ReleaseChoices)}
     config = ReleaseConfig(**choices, gates=gates_from(recipe.gates, recipe.budget))
     release(
@@ -158,12 +158,14 @@ def _signing(recipe: ServeRecipe, before: Before | None, answered: Sequence[str]
     from unplug.trust.bundle import Publication, Signing, bundle_id, load_signer
 
     signer = load_signer(recipe.sign, None if recipe.public is None else Path(recipe.public))
-    said = Publication(name=recipe.name, release=1, requests=tuple(answered))
+    publication = Publication(name=recipe.name, release=1, requests=tuple(answered))
     if before is not None and before.bundle is not None:
         earlier = Path(before.bundle)
-        said = replace(said, release=before.number + 1, supersedes=(bundle_id(earlier),))
-        return Signing(signer=signer, publication=said, earlier=(earlier,))
-    return Signing(signer=signer, publication=said)
+        publication = replace(
+            publication, release=before.number + 1, supersedes=(bundle_id(earlier),)
+        )
+        return Signing(signer=signer, publication=publication, earlier=(earlier,))
+    return Signing(signer=signer, publication=publication)
 
 
 def served_file(bundle: Path, precision: str) -> tuple[str | None, str | None]:
@@ -172,5 +174,5 @@ def served_file(bundle: Path, precision: str) -> tuple[str | None, str | None]:
     """
     from unplug.core import sha256_file
 
-    found = sorted((bundle / "artifacts").glob(f"*.{precision}.onnx"))
-    return (str(found[0]), sha256_file(found[0])) if found else (None, None)
+    files = sorted((bundle / "artifacts").glob(f"*.{precision}.onnx"))
+    return (str(files[0]), sha256_file(files[0])) if files else (None, None)

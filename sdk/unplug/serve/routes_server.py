@@ -86,10 +86,11 @@ def _gauges(here: Parts) -> Mapping[str, Mapping[str, float]]:
     """What the database says, for metrics."""
     contents = here.ledger.contents()
     states: dict[str, float] = {}
-    for item in contents.requests.values():
-        states[item.state] = states.get(item.state, 0) + 1
+    for request in contents.requests.values():
+        states[request.state] = states.get(request.state, 0) + 1
     late = sum(
-        item.waiting and item.days_left(contents.today) < 0 for item in contents.requests.values()
+        request.waiting and request.days_left(contents.today) < 0
+        for request in contents.requests.values()
     )
     return {
         "requests": states,

@@ -151,10 +151,10 @@ class TokenGate:
         match = FORM.fullmatch(text)
         if match is None:
             return None
-        found = self._look_up(match[1])
-        if found is None or not hmac.compare_digest(found[0], _digest(text)) or not found[1].valid:
+        known = self._look_up(match[1])
+        if known is None or not hmac.compare_digest(known[0], _digest(text)) or not known[1].valid:
             return None
-        return found[1]
+        return known[1]
 
     def _look_up(self, id: str) -> tuple[str, ApiToken] | None:
         now = time.monotonic()
@@ -166,10 +166,10 @@ class TokenGate:
             row = connection.execute(sa.select(table).where(table.c.id == id)).first()
         if row is None:  # not kept: made-up ids must not fill the memory
             return None
-        found = str(row.sha256), _token(row)
+        known = str(row.sha256), _token(row)
         with self._lock:
-            self._seen[id] = (now, *found)
-        return found
+            self._seen[id] = (now, *known)
+        return known
 
 
 def _digest(text: str) -> str:

@@ -110,7 +110,7 @@ def _jpeg(raw: bytes) -> tuple[list[bytes], int]:
 
 def _chunks(raw: bytes) -> tuple[list[tuple[bytes, bytes]], int]:
     """Names and contents of the chunks of PNG and WebP, and where the picture ends."""
-    found, is_png = [], raw[:1] == b"\x89"
+    chunks, is_png = [], raw[:1] == b"\x89"
     end = len(raw) if is_png else 8 + _u32(raw, 4)
     at = 8 if is_png else 12
     while at + 8 <= min(end, len(raw)):
@@ -119,11 +119,11 @@ def _chunks(raw: bytes) -> tuple[list[tuple[bytes, bytes]], int]:
         else:
             kind, size = raw[at : at + 4], _u32(raw, at + 4)
             extra = size % 2
-        found.append((kind, raw[at + 8 : at + 8 + size]))
+        chunks.append((kind, raw[at + 8 : at + 8 + size]))
         at += 8 + size + extra
         if kind == b"IEND":
-            return found, at
-    return found, end
+            return chunks, at
+    return chunks, end
 
 
 def _bmp_end(raw: bytes) -> int:

@@ -89,7 +89,7 @@ def write_bundle(content: Content, out: Path, signing: Signing | None = None) ->
         shutil.copytree(content.vectors, folder / "test_vectors")
         for name, report in content.reports.items():
             write_json(folder / "reports" / name, report)
-        _finish(folder, {**content.facts, "files": _inventory(folder)}, signing)
+        _finish(folder, {**content.facts, "files": inventory(folder)}, signing)
     return out
 
 
@@ -104,7 +104,8 @@ def _finish(folder: Path, facts: dict[str, Any], signing: Signing | None) -> Non
         signing.seal(folder)
 
 
-def _inventory(folder: Path) -> dict[str, dict[str, Any]]:
+def inventory(folder: Path) -> dict[str, dict[str, Any]]:
+    """SHA-256 and bytes of every file of a folder, by its path; of a manifest is none."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
     return {
         path.relative_to(folder).as_posix(): {
@@ -258,13 +259,13 @@ def unpack(source: BundleSource, manifest: Manifest, folder: Path) -> None:
         Refused: ``changed``: a file is not the one that was checked.
     """
     for name, entry in sorted(manifest.files.items()):
-        target, found = folder / name, hashlib.sha256()
+        target, hashed = folder / name, hashlib.sha256()
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as out:
             for block in blocks(source, name):
-                found.update(block)
+                hashed.update(block)
                 out.write(block)
-        if found.hexdigest() != entry.sha256:
+        if hashed.hexdigest() != entry.sha256:
             raise Refused("changed", source.label, f"{name} was changed while it was read")
 
 
@@ -312,17 +313,17 @@ def artifact_paths(subjects: Sequence[Path], trust: Trust | None = None) -> list
         InputError: a subject that is neither.
         BundleCheckFailed: a bundle that is not what its manifest says.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for subject in subjects:
         if not subject.exists():
             raise InputError(
                 str(subject), "no such checkpoint, exported file or bundle", "Check the path"
             )
         if (subject / "manifest.json").is_file():
-            found += [subject / name for name in _exported(verify_bundle(subject, trust))]
+            paths += [subject / name for name in _exported(verify_bundle(subject, trust))]
         else:
-            found.append(subject)
-    return found
+            paths.append(subject)
+    return paths
 
 
 def _exported(manifest: Manifest) -> list[str]:

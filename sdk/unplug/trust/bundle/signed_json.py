@@ -37,14 +37,14 @@ def strict_json(raw: bytes) -> Any:
     value = parse_json(raw)
     level = [value]
     while level:
-        item = level.pop()
-        if isinstance(item, dict):
-            level += [*item, *item.values()]
-        elif isinstance(item, list):
-            level += item
-        elif isinstance(item, str):
-            item.encode()
-        elif isinstance(item, int | float) and not (math.isfinite(item) and abs(item) <= LARGEST):
+        part = level.pop()
+        if isinstance(part, dict):
+            level += [*part, *part.values()]
+        elif isinstance(part, list):
+            level += part
+        elif isinstance(part, str):
+            part.encode()
+        elif isinstance(part, int | float) and not (math.isfinite(part) and abs(part) <= LARGEST):
             raise ValueError(f"it holds a number beyond {LARGEST}, or none")
     return value
 
@@ -143,9 +143,9 @@ def read_dsse(value: Any, most: int) -> tuple[bytes, Sequence[tuple[str, bytes]]
     if not all(has_fields(item, "sig", optional=("keyid",)) for item in signatures):
         raise ValueError("a signature has other fields than DSSE's")
     payload = from_base64(value["payload"])
-    found = [(item.get("keyid"), from_base64(item["sig"])) for item in signatures]
-    if payload is None or any(raw is None for _, raw in found):
+    pairs = [(item.get("keyid"), from_base64(item["sig"])) for item in signatures]
+    if payload is None or any(raw is None for _, raw in pairs):
         raise ValueError("its base64 is not in the one standard spelling")
-    if not all(name is None or isinstance(name, str) for name, _ in found):
+    if not all(name is None or isinstance(name, str) for name, _ in pairs):
         raise ValueError("a signature names its key by no text")
-    return payload, [(name or "", raw or b"") for name, raw in found]
+    return payload, [(name or "", raw or b"") for name, raw in pairs]

@@ -67,11 +67,11 @@ class Signing:
             InputError: a name or id is none; the release has expired already, or its certificates
                 do not lead from the first to the last of them.
         """
-        said = self.publication
+        publication = self.publication
         for option, form, given in (
-            ("name", NAME, (said.name,)),
-            ("revokes", SHA256, said.revokes),
-            ("answers", REQUEST, said.requests),
+            ("name", NAME, (publication.name,)),
+            ("revokes", SHA256, publication.revokes),
+            ("answers", REQUEST, publication.requests),
         ):
             if wrong := [text for text in given if form.fullmatch(text) is None]:
                 raise InputError(
@@ -80,9 +80,9 @@ class Signing:
                     WRITE[option],
                 )
         now = now or datetime.now(UTC)
-        if not 1 <= said.release <= LARGEST:
+        if not 1 <= publication.release <= LARGEST:
             raise InputError(
-                f"`number` {said.release}",
+                f"`number` {publication.release}",
                 f"releases are counted from 1 to {LARGEST}",
                 "Count up by one",
             )

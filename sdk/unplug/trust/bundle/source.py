@@ -150,16 +150,16 @@ def _folder(path: Path) -> BundleSource:
     while waiting:
         folder = waiting.pop()
         with os.scandir(path / folder) as items:
-            for item in items:
+            for entry in items:
                 seen += 1
                 if seen > 2 * MAX_FILES:
                     raise Refused(
                         "too-many", str(path), f"more than {2 * MAX_FILES} files are in it"
                     )
-                name = f"{folder}{item.name}"
-                if item.is_dir(follow_symlinks=False):
+                name = f"{folder}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
                     waiting.append(f"{name}/")
-                elif (status := item.stat(follow_symlinks=False)) and stat.S_ISREG(status.st_mode):
+                elif (status := entry.stat(follow_symlinks=False)) and stat.S_ISREG(status.st_mode):
                     sizes[name] = status.st_size
                 else:
                     odd.append(name)
@@ -193,24 +193,24 @@ def open_zip(handle: BinaryIO) -> zipfile.ZipFile:
 def _archive(path: Path, handle: BinaryIO) -> BundleSource:
     """Names and sizes of a bundle's archive."""
     opened = open_zip(handle)
-    files = [item for item in opened.infolist() if not item.filename.endswith("/")]
-    names = [item.orig_filename for item in files]
+    files = [info for info in opened.infolist() if not info.filename.endswith("/")]
+    names = [info.orig_filename for info in files]
     if (
         len(opened.infolist()) > MAX_FILES
-        or sum(item.file_size for item in files) > MAX_ARCHIVE_BYTES
+        or sum(info.file_size for info in files) > MAX_ARCHIVE_BYTES
     ):
         raise ValueError(f"more than {MAX_FILES} files, or {MAX_ARCHIVE_BYTES} bytes")
-    for item in files:
-        if not is_safe(item.orig_filename):
-            raise ValueError(f"it names an unsafe file {item.orig_filename[:80]!r}")
-        if item.flag_bits & 1 or item.compress_type not in (
+    for info in files:
+        if not is_safe(info.orig_filename):
+            raise ValueError(f"it names an unsafe file {info.orig_filename[:80]!r}")
+        if info.flag_bits & 1 or info.compress_type not in (
             zipfile.ZIP_STORED,
             zipfile.ZIP_DEFLATED,
         ):
-            raise ValueError(f"{item.filename} is encrypted, or packed in a way that is not known")
+            raise ValueError(f"{info.filename} is encrypted, or packed in a way that is not known")
     if len(set(names)) < len(names):
         raise ValueError("it holds a file twice")
-    sizes = {item.filename: item.file_size for item in files}
+    sizes = {info.filename: info.file_size for info in files}
     return BundleSource(
         label=str(path), sizes=dict(sorted(sizes.items())), open=opened.open, packed=True
     )
@@ -255,10 +255,10 @@ def blocks(source: BundleSource, name: str) -> Iterator[bytes]:
 
 def digest(source: BundleSource, name: str) -> str:
     """SHA-256 of a file of a bundle, as 64 hexadecimal digits."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for block in blocks(source, name):
-        found.update(block)
-    return found.hexdigest()
+        hashed.update(block)
+    return hashed.hexdigest()
 
 
 def check_listed(source: BundleSource, listed: Set[str]) -> None:

@@ -82,11 +82,11 @@ def verify(source: BundleSource, trust: Trust, *, now: datetime | None = None) -
     label, now = source.label, now or datetime.now(UTC)
     _present(source)  # steps 1 and 2
     # 3
-    found = read_envelope(
+    signature = read_envelope(
         read_whole(source, SIGNATURE, MAX_SIGNATURE_BYTES), label, chains=bool(trust.roots)
     )
-    key = check_signature(found, trust, label, now)  # 4 and 5
-    files = read_statement(found.payload, label)  # 6
+    key = check_signature(signature, trust, label, now)  # 4 and 5
+    files = read_statement(signature.payload, label)  # 6
     raw = read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)
     if files.get(MANIFEST) != hashlib.sha256(raw).hexdigest():  # 7
         raise Refused("changed", label, f"{MANIFEST} is not the one that was signed")
@@ -130,11 +130,11 @@ def _manifest(raw: bytes, files: dict[str, str], where: str) -> tuple[Publicatio
     if not isinstance(value, dict) or value.get("schema") != SCHEMA:
         raise Refused("wrong-version", where, f"{MANIFEST} is not of the schema {SCHEMA}")
     listed: Any = value.get("files")
-    said: Any = value.get("publication")
+    published: Any = value.get("publication")
     if not (
         isinstance(listed, dict)
         and all(_entry(entry) for entry in listed.values())
-        and _published(said)
+        and _published(published)
     ):
         raise Refused(
             "manifest", where, f"{MANIFEST} says not what was published, or lists no files"
@@ -143,8 +143,8 @@ def _manifest(raw: bytes, files: dict[str, str], where: str) -> tuple[Publicatio
         MANIFEST: files[MANIFEST]
     } != files or MANIFEST in listed:
         raise Refused("manifest", where, f"{MANIFEST} and the signature list different files")
-    lists = {name: tuple(said[name]) for name in ("supersedes", "revokes", "requests")}
-    return Publication(**{**said, **lists}), {
+    lists = {name: tuple(published[name]) for name in ("supersedes", "revokes", "requests")}
+    return Publication(**{**published, **lists}), {
         name: entry["bytes"] for name, entry in listed.items()
     }
 
@@ -195,33 +195,33 @@ def time_of(text: Any) -> datetime | None:
         (2027, None, None)
     """
     try:
-        found = datetime.strptime(text, _TIME).replace(tzinfo=UTC)
+        when = datetime.strptime(text, _TIME).replace(tzinfo=UTC)
     except (TypeError, ValueError):
         return None
-    return found if found.strftime(_TIME) == text else None
+    return when if when.strftime(_TIME) == text else None
 
 
 def _allowed(verified: Verified, trust: Trust, now: datetime) -> None:
     """Step 8: the product that is expected, not expired, not taken back, not older than what was
     seen.
     """
-    said, label = verified.publication, verified.source.label
+    publication, label = verified.publication, verified.source.label
     newer = "Get the newest release"
-    if trust.name not in (None, said.name):
+    if trust.name not in (None, publication.name):
         raise Refused(
-            "another-product", label, f"it is {said.name!r}, and {trust.name!r} is expected"
+            "another-product", label, f"it is {publication.name!r}, and {trust.name!r} is expected"
         )
-    expires = time_of(said.expires)
+    expires = time_of(publication.expires)
     if expires is not None and now >= expires:
-        raise Refused("expired", label, f"it expired at {said.expires}", newer)
+        raise Refused("expired", label, f"it expired at {publication.expires}", newer)
     if verified.id in trust.revoked:
         raise Refused("revoked", label, "it was revoked", newer)
     if verified.id in trust.superseded:
         raise Refused("superseded", label, "a newer release took its place", newer)
-    if said.release < trust.minimum_release:
+    if publication.release < trust.minimum_release:
         raise Refused(
             "downgraded",
             label,
-            f"it is release {said.release}, older than {trust.minimum_release}",
+            f"it is release {publication.release}, older than {trust.minimum_release}",
             newer,
         )

@@ -59,12 +59,12 @@ def pack_bundle(bundle: Path, out: Path) -> str:
             for name, content in sorted(whole.items()):
                 archive.writestr(_entry(name), content, zipfile.ZIP_DEFLATED)
             for name, entry in sorted(manifest.files.items()):
-                found = hashlib.sha256()
+                hashed = hashlib.sha256()
                 with archive.open(_entry(name), "w") as target:
                     for block in blocks(source, name):
-                        found.update(block)
+                        hashed.update(block)
                         target.write(block)
-                if found.hexdigest() != entry.sha256:
+                if hashed.hexdigest() != entry.sha256:
                     raise Refused("changed", source.label, f"{name} was changed")
     return hashlib.sha256(raw).hexdigest()
 

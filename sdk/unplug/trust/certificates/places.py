@@ -108,8 +108,8 @@ def read_trace(path: Path, request: Request, system: str) -> tuple[TraceFile, Se
         InputError: it is no such file, or the ledger holds no such search for this request: it was
             edited, or made without ``--request``.
     """
-    found = read_dataclass(TraceFile, path, InputError, max_bytes=MAX_TRACE_BYTES)
-    if not found.searched:
+    trace = read_dataclass(TraceFile, path, InputError, max_bytes=MAX_TRACE_BYTES)
+    if not trace.searched:
         raise InputError(
             str(path), "it searched no folder", "Search with `unplug trace ... --in DIR`"
         )
@@ -126,12 +126,12 @@ def read_trace(path: Path, request: Request, system: str) -> tuple[TraceFile, Se
         )
     line = SearchLine(
         system=system,
-        folders=len(found.searched),
+        folders=len(trace.searched),
         trace_sha256=sha256,
         entry=entry.sequence,
         at=entry.at,
     )
-    return found, line
+    return trace, line
 
 
 def said_place(text: str) -> PlaceLine:
@@ -205,7 +205,7 @@ def unlike_places(
         places, searches: of a certificate.
         facts: of the ledger's entries of these searches; those of older ledgers say less.
     """
-    found = []
+    problems = []
     for line in places:
         kept, closed = (
             any(f"{word}{line.place}" in item for item in facts) for word in (FACT, CLOSED)
@@ -215,20 +215,20 @@ def unlike_places(
             None,
             NOBODY,
         ):
-            found.append(f"{line.place}: nobody said {line.outcome!r} of it")
+            problems.append(f"{line.place}: nobody said {line.outcome!r} of it")
         elif line.by != "search":
             continue
         elif line.place not in SEARCHED or not any(search.folders > 0 for search in searches):
-            found.append(f"{line.place}: {line.outcome} by a search, and there was none")
+            problems.append(f"{line.place}: {line.outcome} by a search, and there was none")
         elif re.sub(r"\d+", "0", line.why) not in _reasons(line):
-            found.append(f"{line.place}: {line.why[:80]!r} is not what a search says of it")
+            problems.append(f"{line.place}: {line.why[:80]!r} is not what a search says of it")
         elif line.outcome not in (
             ("kept",) if kept else ("kept", "unknown") if closed else get_args(Outcome)
         ):
-            found.append(
+            problems.append(
                 f"{line.place}: {line.outcome}, and the ledger's entry of the search says otherwise"
             )
-    return found
+    return problems
 
 
 def _reasons(line: PlaceLine) -> tuple[str, ...]:
@@ -278,9 +278,9 @@ def remainder_on_record(request: Request) -> str:
     ]
     if not kept:  # a search of before kinds of places were told
         kept = [f"{search.facts[name]} that {name}" for name in REMAINS if name in search.facts]
-    found = f"kept: {', '.join(kept)}" if kept else "nothing found that is kept"
+    told = f"kept: {', '.join(kept)}" if kept else "nothing found that is kept"
     beyond = ", ".join(name for name in PLACES if name not in SEARCHED)
-    return f"{found}, by the search of entry {search.sequence}; not searched: {beyond}"
+    return f"{told}, by the search of entry {search.sequence}; not searched: {beyond}"
 
 
 def _found(name: PlaceName, traces: Sequence[TraceFile], everybody: bool) -> PlaceLine:

@@ -99,11 +99,11 @@ def open_certificate(path: Path, key: PublicKey) -> Certificate:
         raise InputError(
             where, f"it is no certificate: not {len(KINDS)} lines, an envelope each", AGAIN
         )
-    found = [
+    signed = [
         _opened(line, key, f"{where}, line {number}") for number, line in enumerate(lines[:-1], 1)
     ]
-    certificate = _certificate(found[0], where)
-    for kind, payload, made in zip(KINDS, found, payloads(certificate), strict=True):
+    certificate = _certificate(signed[0], where)
+    for kind, payload, made in zip(KINDS, signed, payloads(certificate), strict=True):
         if payload != made:
             name = kind.split("/", 3)[-1]
             raise CheckFailed(

@@ -66,12 +66,12 @@ def check_rows(rows: Sequence[LedgerRow], verifier: Verifier, origin: str) -> tu
     Returns:
         What was found, by number; nothing where every entry is as it was signed.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     before: LedgerRow | None = None
     trusted = True  # of no rows, the edge is empty
     for place, row in enumerate(rows):
         expected = 0 if before is None else before.sequence + 1
-        found += [
+        findings += [
             Finding(sequence=number, what="it is missing")
             for number in range(expected, min(row.sequence, expected + 1000))
         ]
@@ -86,9 +86,9 @@ def check_rows(rows: Sequence[LedgerRow], verifier: Verifier, origin: str) -> tu
             good=good,
             first=place == 0,
         ):
-            found.append(Finding(sequence=row.sequence, what=problem))
+            findings.append(Finding(sequence=row.sequence, what=problem))
         before, trusted = row, good
-    return tuple(found)
+    return tuple(findings)
 
 
 def _problem(
@@ -206,16 +206,16 @@ def check_ledger(
     if not rows and kept is None:
         raise InputError(ledger.shown, "it has no entry", "Make it with `unplug ledger init`")
     origin = _origin(rows, kept)
-    found = check_rows(rows, verifier, origin)
-    if not found and kept is not None:
-        found = check_kept(rows, kept, origin)
+    findings = check_rows(rows, verifier, origin)
+    if not findings and kept is not None:
+        findings = check_kept(rows, kept, origin)
     entries: tuple[LedgerEntry, ...] = ()
-    if not found:
+    if not findings:
         entries = tuple(read_entry(row.body, f"entry {row.sequence}") for row in rows)
-        found = check_salts(entries, salts)
+        findings = check_salts(entries, salts)
     return LedgerCheck(
         origin=origin, size=len(rows), kept=kept.size if kept else None, notes=clock_notes(entries)
-    ), found
+    ), findings
 
 
 def _origin(rows: Sequence[LedgerRow], kept: LedgerCheckpoint | None) -> str:

@@ -97,10 +97,10 @@ class LedgerTransaction:
 
     def salt(self, request: str) -> str | None:
         """The salt of one request; None where it was shredded."""
-        found: str | None = self.connection.execute(
+        kept: str | None = self.connection.execute(
             sa.select(salts.c.salt).where(salts.c.request == request)
         ).scalar()
-        return found
+        return kept
 
     def put_salt(self, request: str, salt: str) -> None:
         """Keeps the salt of a new request."""

@@ -282,10 +282,10 @@ class Ledger:
             facts=dict(facts or {}),
             known=known,
         )
-        found = self.add_all([submission])[0]
-        if isinstance(found, InputError):
-            raise found
-        return found
+        outcome = self.add_all([submission])[0]
+        if isinstance(outcome, InputError):
+            raise outcome
+        return outcome
 
     def add_all(
         self, submissions: Sequence[Submission], around: Around | None = None
@@ -302,23 +302,25 @@ class Ledger:
         Returns:
             For each what `add` returns, or the error that it raises.
         """
-        checked = [_refusal(item) for item in submissions]
+        checked = [_refusal(submission) for submission in submissions]
         if all(checked):
             return [error for error in checked if error]
         with self._adding() as adding:
-            found: list[tuple[Request, bool] | InputError] = []
-            for item, error in zip(submissions, checked, strict=True):
-                add = partial(self._add, item, adding)
+            outcomes: list[tuple[Request, bool] | InputError] = []
+            for submission, error in zip(submissions, checked, strict=True):
+                add = partial(self._add, submission, adding)
                 try:
                     through = (
                         add
                         if around is None
-                        else partial(around, adding.session.connection, adding.requests, item, add)
+                        else partial(
+                            around, adding.session.connection, adding.requests, submission, add
+                        )
                     )
-                    found.append(error or through())
+                    outcomes.append(error or through())
                 except InputError as refused:
-                    found.append(refused)
-            return found
+                    outcomes.append(refused)
+            return outcomes
 
     def _add(self, item: Submission, adding: _Addition) -> tuple[Request, bool]:
         name = item.id or f"R-{secrets.token_hex(6)}"
@@ -497,8 +499,8 @@ class Ledger:
             for entry in reversed(adding.entries) if once else ():
                 if entry.kind == kind and entry.facts.get(once) == (facts or {})[once]:
                     return entry
-            found = _waiting if kind in ("release", "answered") else pick
-            about = tuple(found(adding.requests, name).id for name in dict.fromkeys(ids))
+            wanted = _waiting if kind in ("release", "answered") else pick
+            about = tuple(wanted(adding.requests, name).id for name in dict.fromkeys(ids))
             # on which the person was told, in time or not
             day = adding.offset if kind == "answered" else {}
             told = {**(facts or {}), **day}
@@ -540,8 +542,8 @@ class Ledger:
             _salt_of(request, adding),
             request.history[0].subjects,
         )
-        found = [held_as(key, salt, held, name) for name in names]
-        if not all(found) or {digest for own in found for digest in own} != set(held):
+        matches = [held_as(key, salt, held, name) for name in names]
+        if not all(matches) or {digest for own in matches for digest in own} != set(held):
             raise InputError(
                 f"request {request.id}", "the ledger holds it with other names", "Use another `id`"
             )

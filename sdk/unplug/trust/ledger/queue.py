@@ -133,9 +133,9 @@ class _Lookup:
         if not self._tagged:
             for name in self.places:
                 self._tagged.setdefault(tag_of(self._key, name), []).append(name)
-        found = {name for tag in tags for name in self._tagged.get(tag, ())}
+        tagged = {name for tag in tags for name in self._tagged.get(tag, ())}
         return names_behind(
-            self._key, salt, request.subjects, sorted(found, key=self.places.__getitem__)
+            self._key, salt, request.subjects, sorted(tagged, key=self.places.__getitem__)
         )
 
 

@@ -105,12 +105,12 @@ def requests_of(
     Raises:
         InputError: an entry is about a request that no earlier one holds, or says no day.
     """
-    found: dict[str, Request] = dict(before or {})
+    requests: dict[str, Request] = dict(before or {})
     for entry in entries:
         if entry.kind == "request":
             received = _day(entry, entry.received)
             (name,) = entry.requests
-            found[name] = Request(
+            requests[name] = Request(
                 id=name,
                 received=received,
                 due=_day(entry, entry.due),
@@ -122,14 +122,14 @@ def requests_of(
             )
             continue
         for name in entry.requests:
-            if name not in found:
+            if name not in requests:
                 raise InputError(
                     f"entry {entry.sequence}",
                     f"it is about the request {name}, which no entry holds",
                     "Verify",
                 )
-            found[name] = found[name].after(entry)
-    return found
+            requests[name] = requests[name].after(entry)
+    return requests
 
 
 def _day(entry: LedgerEntry, text: str | None) -> date:

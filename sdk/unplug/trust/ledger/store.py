@@ -133,8 +133,8 @@ class SqlStore:
                 with contextlib.closing(self._connect()) as opened:
                     opened.execute("PRAGMA journal_mode=WAL")
             with self._transaction(writing=True) as connection:
-                if (found := self._version(connection)) not in (None, *self._versions.known):
-                    raise self._newer(found)
+                if (version := self._version(connection)) not in (None, *self._versions.known):
+                    raise self._newer(version)
                 self._migrate(connection)
 
     def _make_file(self) -> None:
@@ -190,14 +190,14 @@ class SqlStore:
         if not self.is_file:
             return
         with contextlib.suppress(OSError):
-            found = self.path.stat()
+            status = self.path.stat()
             if self._file is None:
-                self._file = found.st_dev, found.st_ino
-            if writing and stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
+                self._file = status.st_dev, status.st_ino
+            if writing and stat.S_ISREG(status.st_mode) and status.st_mode & 0o077:
                 for ending in ("", "-wal", "-shm"):
                     with contextlib.suppress(OSError):  # it is not there, or somebody else's
                         self.path.with_name(self.path.name + ending).chmod(0o600)
-            if self._file == (found.st_dev, found.st_ino):
+            if self._file == (status.st_dev, status.st_ino):
                 return
         why = "another file was put in its place since it was opened, or it was removed"
         raise OutputError(
@@ -205,15 +205,15 @@ class SqlStore:
         )
 
     def _check_version(self, connection: sa.Connection) -> None:
-        found = self._version(connection)
-        if found is None:
+        version = self._version(connection)
+        if version is None:
             raise self._absent()
-        if found not in self._versions.known:
-            raise self._newer(found)
-        if found != self._versions.head:
+        if version not in self._versions.known:
+            raise self._newer(version)
+        if version != self._versions.head:
             raise InputError(
                 self.shown,
-                f"its tables are of the older version {found}",
+                f"its tables are of the older version {version}",
                 f"Run `{self._versions.make}` on it",
             )
         self._known_good = self._pooled
@@ -264,8 +264,8 @@ class SqlStore:
         table = self._versions.version_table
         if not sa.inspect(connection).has_table(table):
             return None
-        found = connection.execute(sa.text(f"SELECT version_num FROM {table}")).scalars().first()
-        return None if found is None else str(found)[:40]
+        version = connection.execute(sa.text(f"SELECT version_num FROM {table}")).scalars().first()
+        return None if version is None else str(version)[:40]
 
     def _absent(self) -> InputError:
         return InputError(
@@ -323,12 +323,12 @@ def _meaning(where: str, cause: BaseException | None) -> InputError | OutputErro
             if why == BROKEN:
                 check_content(Path(where))
             return kind(where, why, fix)
-    said = " ".join(str(cause).split())
-    if "append-only" in said:
+    message = " ".join(str(cause).split())
+    if "append-only" in message:
         return OutputError(where, "the ledger is append-only", "Correct an entry by adding another")
     return InputError(
         where,
-        said[:200] or "the database failed",
+        message[:200] or "the database failed",
         "Check that it can be reached, and that it is a ledger",
     )
 

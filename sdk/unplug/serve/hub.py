@@ -67,6 +67,7 @@ class Hub:
         """Everything that happened after an event, up to the last look: `contents` is at least as
         new as what this returns.
         """
+        # memory holds everything behind that event where its oldest one follows it at once
         if self._kept and self._kept[0].event.number <= number + 1:
             return [item for item in self._kept if item.event.number > number]
         last = self._last

@@ -243,6 +243,7 @@ class Jobs:
                 sa.select(jobs).where(self._ours, *wanted).order_by(jobs.c.number).limit(1)
             ).first()
 
+        # one release at a time: the next one goes on from what this one leaves
         running = first(jobs.c.state == "running")
         if running is not None:
             return running if (running.lease or 0) <= now else None

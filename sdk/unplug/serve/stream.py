@@ -101,7 +101,7 @@ async def _events(
                     happening.event.kind,
                     {"job": happening.event.job, "at": happening.event.at, **happening.event.data},
                 )
-        if not told:
+        if not told:  # else something may have come while it was sent
             await here.hub.wait(min(left, WAIT_SECONDS))
 
 

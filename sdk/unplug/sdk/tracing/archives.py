@@ -159,6 +159,7 @@ def unpacked(
                 block = block.lstrip(b"\0")
                 if not block:
                     break
+                # flags of gzip: 4 a field, 8 a name, 16 a comment
                 if not again or (
                     block.startswith(b"\x1f\x8b") and (len(block) < 4 or block[3] & 28)
                 ):
@@ -207,6 +208,7 @@ def members(path: Path, handle: BinaryIO, head: bytes) -> Iterator[Item | Traced
             yield from _tar(path, blocks_of(handle))
         else:
             yield Item(path=path, head=head, rest=iter(()))  # gzip's holds a name
+            # gzip's field of extra bytes, behind ten of its head, begins with its length
             if head[:2] == b"\x1f\x8b" and head[3] & 4:
                 field = b"".join(blocks_of(handle, 10, 2**16 + 2))
                 yield from _loose(path, field[2 : 2 + int.from_bytes(field[:2], "little")])
@@ -233,6 +235,8 @@ def _zip(path: Path, handle: BinaryIO) -> Iterator[Item | TracedPlace]:
             raise zipfile.BadZipFile("a file of it is not where its directory says")
         names, extra = (int.from_bytes(local[place : place + 2], "little") for place in (26, 28))
         start = info.header_offset + 30 + names + extra
+        # Bit 3: sums and sizes stand behind the file, three numbers of 4 bytes, or one of 4 and
+        # two of 8, with a mark of 4 in front or without.
         at, slack = start + info.compress_size, {0, 12, 16, 20, 24} if info.flag_bits & 8 else {0}
         header = b"".join(blocks_of(handle, info.header_offset + 30, names + extra))
         yield from _member(path, info, header, blocks_of(handle, start, info.compress_size))
@@ -256,6 +260,7 @@ def _member(
     directory says.
     """
     label, name = _label(path, item.filename), item.orig_filename
+    # bit 11: the name is UTF-8; else it is in the code page of DOS
     raw = name.encode("utf-8" if item.flag_bits & 2048 else "cp437", "replace")
     yield from _loose(label, b"\n".join((said.removeprefix(raw), item.extra, item.comment)))
     if item.flag_bits & 1 or item.compress_type not in (0, 8):
@@ -321,6 +326,7 @@ def _tar(path: Path, blocks: Iterable[bytes]) -> Iterator[Item | TracedPlace]:
             name = ""
         for _ in part:
             pass
+        # files are filled up to blocks of 512 with zeros
         if stream.read(-info.size % 512).strip(b"\0"):
             raise ValueError(UNOWNED)
 

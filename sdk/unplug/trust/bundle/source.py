@@ -181,6 +181,8 @@ def open_zip(handle: BinaryIO) -> zipfile.ZipFile:
         BadZipFile: and what else `zipfile` raises on damage.
     """
     size = handle.seek(0, os.SEEK_END)
+    # The end record has 22 bytes where no comment follows, and the locator of a zip64, 20 bytes,
+    # stands right before it.
     handle.seek(max(0, size - 42))
     end = handle.read(42) or b""  # None: a file of the kernel that has nothing to say now
     if len(end) < 22 or end[-22:-18] != b"PK\5\6" or end[:4] == b"PK\6\7":
@@ -203,6 +205,7 @@ def _archive(path: Path, handle: BinaryIO) -> BundleSource:
     for info in files:
         if not is_safe(info.orig_filename):
             raise ValueError(f"it names an unsafe file {info.orig_filename[:80]!r}")
+        # bit 0: encrypted
         if info.flag_bits & 1 or info.compress_type not in (
             zipfile.ZIP_STORED,
             zipfile.ZIP_DEFLATED,

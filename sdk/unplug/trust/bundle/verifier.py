@@ -198,6 +198,7 @@ def time_of(text: Any) -> datetime | None:
         when = datetime.strptime(text, _TIME).replace(tzinfo=UTC)
     except (TypeError, ValueError):
         return None
+    # strptime takes 2027-5-1T0:0:0Z as well, which readers in other languages do not
     return when if when.strftime(_TIME) == text else None
 
 

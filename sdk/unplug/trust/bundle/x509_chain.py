@@ -92,6 +92,7 @@ def _loaded(certificate: bytes) -> Certificate:
     try:
         loaded = load_der_x509_certificate(certificate)
         loaded.public_key()
+        # else one certificate has several spellings, and hashes of it are no name
         if loaded.public_bytes(Encoding.DER) != certificate:
             raise ValueError("it is followed by other bytes")
     except (InvalidVersion, UnsupportedAlgorithm, TypeError) as error:

@@ -71,5 +71,6 @@ def pack_bundle(bundle: Path, out: Path) -> str:
 
 def _entry(name: str) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, _LONG_AGO)
+    # Unix (3) on every system: else the same bundle packed on Windows has other bytes
     info.compress_type, info.external_attr, info.create_system = zipfile.ZIP_DEFLATED, _MODE, 3
     return info

@@ -17,6 +17,7 @@ from .entries import MAX_BODY_BYTES
 from .rows import LedgerRow
 from .store import WAIT_SECONDS, SqlStore, TableVersions
 
+# a hash for each 1 in the number of entries, which has at most 64 bits
 MAX_EDGE_BYTES = 32 * 64
 HEAD = "0001"
 """The migration (in ``migrations/``) that the tables below are the outcome of."""

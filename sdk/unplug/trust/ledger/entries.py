@@ -72,6 +72,7 @@ COLUMNS = (
     "facts",
     "clock_back_seconds",
 )
+# a cell that begins so is computed by spreadsheets when the file is opened
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 

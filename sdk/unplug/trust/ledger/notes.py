@@ -115,6 +115,7 @@ class Verifier:
                 f"it is signed by {signers}, not by the key {self.name}",
                 "Give the key of whoever signed it",
             )
+        # A note has one signature of a key; a second could be of another text.
         if len(mine) > 1 or not self.verifies(text, mine[0][4:]):
             raise CheckFailed(
                 where,

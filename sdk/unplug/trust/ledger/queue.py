@@ -128,6 +128,7 @@ class _Lookup:
             raise InputError(
                 "its salt", "it is another than when it was added", "Run `unplug ledger verify`"
             )
+        # requests of before tags: every name of the data is tried under the request's own key
         if not (tags := tags_in(self._key, salt)):
             return names_behind(self._key, salt, request.subjects, self.places)
         if not self._tagged:

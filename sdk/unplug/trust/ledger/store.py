@@ -132,6 +132,7 @@ class SqlStore:
             if self.is_file:
                 with contextlib.closing(self._connect()) as opened:
                     opened.execute("PRAGMA journal_mode=WAL")
+            # within the writers' lock: two that start at once must not both migrate
             with self._transaction(writing=True) as connection:
                 if (version := self._version(connection)) not in (None, *self._versions.known):
                     raise self._newer(version)

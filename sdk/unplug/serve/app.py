@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import multiprocessing
 import signal
 from collections.abc import AsyncIterator, Mapping
@@ -25,6 +24,7 @@ from .data_names import DataNames
 from .hub import Hub
 from .inbox import Inbox
 from .jobs import JobEvent, Jobs
+from .logs import log_error
 from .metrics import Metrics
 from .models import Served
 from .owners import Desk, TooMany
@@ -40,7 +40,6 @@ from .tokens import TokenGate
 from .watching import StreamWatch
 from .work import JobThread
 
-LOG = logging.getLogger("unplug.serve")
 DECODERS = 4
 """Pictures that are decoded at once in one process; one of the largest takes 200 MB meanwhile."""
 END_SECONDS = 60.0
@@ -202,7 +201,7 @@ def _add_errors(app: FastAPI) -> None:
             return answer(429, f"{error.what}: {error.why}", {"Retry-After": "60"})
         # An input error with a path in it is about a file of this server, which is nobody's business.
         if isinstance(error, OutputError) or (isinstance(error, InputError) and "/" in error.what):
-            LOG.error("the ledger cannot be used", extra={"error": type(error).__name__})
+            log_error("the ledger cannot be used", error)
             return answer(503, "nothing can be added to the ledger now", {"Retry-After": "5"})
         if isinstance(error, InputError):
             return answer(409, f"{error.what}: {error.why}")

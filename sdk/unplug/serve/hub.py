@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from unplug.core import UnplugError
 from unplug.trust.ledger import Contents, Ledger
 
 from .jobs import JobEvent, Jobs
+from .logs import log_error
 
-LOG = logging.getLogger("unplug.serve")
 KEPT = 2000
 """Events in memory; who comes from further back reads the database."""
 
@@ -99,7 +98,7 @@ class Hub:
             except (
                 UnplugError
             ) as error:  # the database is away; `/ready` says so, and the next look may find it
-                LOG.error("the database cannot be read", extra={"error": type(error).__name__})
+                log_error("the database cannot be read", error)
                 continue
             if new or contents is not self.contents:
                 self.contents = contents

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ from fastapi.responses import FileResponse
 from unplug.core import VERSION, UnplugError
 from unplug.trust.ledger import Ledger
 
+from .logs import log_error
 from .shapes import Alive, Ready
 from .state import HERE, MayMeasure, Parts, problems
 
-LOG = logging.getLogger("unplug.serve")
 PAGE = Path(__file__).with_name("page")
 ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
 router = APIRouter(tags=["server"])
@@ -77,7 +76,7 @@ def _can_write(ledger: Ledger) -> bool:
     try:
         ledger.check_open()
     except UnplugError as error:
-        LOG.error("nothing can be added to the ledger", extra={"error": type(error).__name__})
+        log_error("nothing can be added to the ledger", error)
         return False
     return True
 

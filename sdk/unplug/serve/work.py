@@ -36,9 +36,9 @@ from unplug.trust.ledger import Ledger, answered_in, models_left, releases_of
 from .data_names import DataNames
 from .issuing import issue_certificates
 from .jobs import Jobs, ReleaseJob
+from .logs import LOG, log_error
 from .recipe import ServeRecipe, ServeSettings
 
-LOG = logging.getLogger("unplug.serve")
 STAGE = re.compile(r"[a-z][a-z ()0-9]{0,40}")
 """Of a line of progress that much is told: what stands before its first other sign names a stage,
 and nobody.
@@ -147,7 +147,7 @@ class JobThread:
                 OutputError,
                 OSError,
             ) as error:  # database or disk are away: what we had, another worker takes
-                LOG.error("jobs cannot be worked on", extra={"error": type(error).__name__})
+                log_error("jobs cannot be worked on", error)
         self._jobs.leave_name()
 
     def _work(self, job: ReleaseJob) -> None:
@@ -192,10 +192,7 @@ class JobThread:
                     lost.set()
                     return
             except Exception as error:  # noqa: BLE001 (tried again, as long as the lease lasts)
-                LOG.error(
-                    "a lease could not be renewed",
-                    extra={"job": job.id, "error": type(error).__name__},
-                )
+                log_error("a lease could not be renewed", error, job=job.id)
 
     def _compute(self, job: ReleaseJob, lost: threading.Event) -> Mapping[str, Any] | None:
         """What the runner returns, kept in the job; None where the job is another's by now, or
@@ -347,7 +344,7 @@ class JobThread:
             except OutputError:
                 raise
             except Exception as error:  # noqa: BLE001 (certificates may be issued by hand)
-                LOG.error("no certificates", extra={"job": job.id, "error": type(error).__name__})
+                log_error("no certificates", error, job=job.id)
                 self._keep_error(job, error)
                 self._jobs.certified(job, {}, type(error).__name__)
             else:
@@ -379,7 +376,4 @@ class JobThread:
             with atomic_path(self._folder(job) / "error.txt", private=True) as temporary:
                 temporary.write_text(f"{error}\n", encoding="utf-8")
         except OutputError as problem:  # the end of the job counts more
-            LOG.error(
-                "why it failed could not be kept",
-                extra={"job": job.id, "error": type(problem).__name__},
-            )
+            log_error("why it failed could not be kept", problem, job=job.id)

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import BigInteger, Column, Double, Integer, MetaData, Table, Text
+from sqlalchemy.types import TypeEngine
 
 from unplug.trust.ledger import SqlStore, TableVersions
 
@@ -20,71 +22,40 @@ VERSIONS = TableVersions(
     make="unplug serve",
 )
 NUMBER = BigInteger().with_variant(Integer, "sqlite")
-metadata = MetaData()
-tokens = Table(
-    "service_tokens",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("sha256", Text),
-    Column("label", Text),
-    Column("scopes", Text),
-    Column("created", Text),
-    Column("expires", Text),
-    Column("revoked", Text),
+
+
+def _table(name: str, *texts: str, **others: TypeEngine[Any]) -> Table:
+    """A table as queries need it, by the names of its columns; migrations make it with its keys."""
+    columns = dict.fromkeys(texts, Text()) | others
+    return Table(name, MetaData(), *(Column(column, kind) for column, kind in columns.items()))
+
+
+tokens = _table(
+    "service_tokens", "id", "sha256", "label", "scopes", "created", "expires", "revoked"
 )
-jobs = Table(
+jobs = _table(
     "service_jobs",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("number", NUMBER),
-    Column("state", Text),
-    Column("fence", NUMBER),
-    Column("attempts", NUMBER),
-    Column("worker", Text),
-    Column("lease", Double),
-    Column("created", Text),
-    Column("started", Text),
-    Column("finished", Text),
-    Column("requests", Text),
-    Column("result", Text),
-    Column("error", Text),
-    Column("recipe", Text),
-    Column("recipe_sha256", Text),
-    Column("certificates", Text),
+    "id",
+    "state",
+    "worker",
+    "created",
+    "started",
+    "finished",
+    "requests",
+    "result",
+    "error",
+    "recipe",
+    "recipe_sha256",
+    "certificates",
+    number=NUMBER,
+    fence=NUMBER,
+    attempts=NUMBER,
+    lease=Double(),
 )
-recipes = Table(
-    "service_recipes",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("sha256", Text),
-    Column("lease", Double),
-)
-events = Table(
-    "service_events",
-    metadata,
-    Column("number", NUMBER, primary_key=True, autoincrement=False),
-    Column("job", Text),
-    Column("at", Text),
-    Column("kind", Text),
-    Column("data", Text),
-)
-models = Table(
-    "service_models",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("artifact", Text),
-    Column("sha256", Text),
-    Column("job", Text),
-    Column("since", Text),
-)
-owners = Table(
-    "service_owners",
-    metadata,
-    Column("request", Text, primary_key=True),
-    Column("token", Text),
-    Column("names", NUMBER),
-    Column("over", Integer),
-)
+recipes = _table("service_recipes", "name", "sha256", lease=Double())
+events = _table("service_events", "job", "at", "kind", "data", number=NUMBER)
+models = _table("service_models", "name", "artifact", "sha256", "job", "since")
+owners = _table("service_owners", "request", "token", names=NUMBER, over=Integer())
 
 
 def time_now(later: timedelta = timedelta()) -> str:

@@ -105,8 +105,8 @@ def _finish(folder: Path, facts: dict[str, Any], signing: Signing | None) -> Non
 
 
 def inventory(folder: Path) -> dict[str, dict[str, Any]]:
-    """SHA-256 and bytes of every file of a folder, by its path; of a manifest is none."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
+    """SHA-256 and bytes of every file of a folder, by its path."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {
         path.relative_to(folder).as_posix(): {
             "sha256": sha256_file(path),

@@ -91,7 +91,7 @@ def submit_for(
         for key in keys:
             while time.monotonic() < until + 60:
                 try:
-                    said = client.post(
+                    answer = client.post(
                         "/requests",
                         json={"names": ["subject:bea"]},
                         headers={"Idempotency-Key": key},
@@ -99,8 +99,8 @@ def submit_for(
                 except httpx.TransportError:
                     time.sleep(0.1)
                     continue
-                if said.status_code in (200, 201):
-                    told[key] = said.json()["id"]
+                if answer.status_code in (200, 201):
+                    told[key] = answer.json()["id"]
                     break
             if time.monotonic() > until:
                 return

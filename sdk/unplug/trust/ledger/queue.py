@@ -75,31 +75,27 @@ def open_queue(
         InputError: the ledger cannot be read. A request that cannot is named, and holds none of the
             others up.
     """
-    waiting = {
-        name: request for name, request in ledger.requests().items() if request.state in states
-    }
+    waiting = {id: one for id, one in ledger.requests().items() if one.state in states}
     salts, lookup = ledger.salts(), _Lookup(candidates)
     of: dict[str, tuple[str, ...]] = {}
     elsewhere: dict[str, int] = {}
     unreadable: dict[str, str] = {}
-    for name, request in waiting.items():
-        if name not in salts:
-            continue
+    for id in (id for id in waiting if id in salts):
         try:
-            found = lookup.names_of(request, salts[name])
+            names = lookup.names_of(waiting[id], salts[id])
         except InputError as error:
-            unreadable[name] = f"{error.what}: {error.why}"
+            unreadable[id] = f"{error.what}: {error.why}"
             continue
-        of |= {name: tuple(dict.fromkeys(found.values()))} if found else {}
-        elsewhere |= (
-            {name: len(request.subjects) - len(found)} if len(found) < len(request.subjects) else {}
-        )
-    wanted = {name for found in of.values() for name in found}
+        if names:
+            of[id] = tuple(dict.fromkeys(names.values()))
+        if lacking := len(waiting[id].subjects) - len(names):
+            elsewhere[id] = lacking
+    wanted = {name for names in of.values() for name in names}
     return Queue(
         names=tuple(name for name in lookup.places if name in wanted),
         of=of,
         elsewhere=elsewhere,
-        shredded=tuple(name for name in waiting if name not in salts),
+        shredded=tuple(id for id in waiting if id not in salts),
         unreadable=unreadable,
     )
 

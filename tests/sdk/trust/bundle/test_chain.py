@@ -128,9 +128,7 @@ SIGNER = Holder("signer", MIDDLE)
 def verdict(*chain: Holder, roots: Sequence[Holder] = (ROOT,), now: datetime = NOW) -> str:
     """Why a chain is refused, or ""."""
     try:
-        found = check_chain(
-            [item.der for item in chain], [item.der for item in roots], now, "bundle"
-        )
+        key = check_chain([item.der for item in chain], [item.der for item in roots], now, "bundle")
     except Refused as refused:
         assert (
             refused.verdict == "certificate"
@@ -138,7 +136,7 @@ def verdict(*chain: Holder, roots: Sequence[Holder] = (ROOT,), now: datetime = N
             and len(str(refused)) < 600
         )
         return refused.why
-    assert found == key_of(chain[0].der)
+    assert key == key_of(chain[0].der)
     return ""
 
 
@@ -187,13 +185,13 @@ def test_harmed_certificates_are_refused() -> None:
     draw = random.Random(0)
     for _ in range(300):
         chain = [bytearray(SIGNER.der), bytearray(MIDDLE.der)]
-        item = draw.choice(chain)
+        harmed = draw.choice(chain)
         if draw.random() < 0.3:
-            del item[draw.randrange(len(item)) :]
+            del harmed[draw.randrange(len(harmed)) :]
         else:
-            item[draw.randrange(len(item))] ^= draw.randrange(1, 256)
+            harmed[draw.randrange(len(harmed))] ^= draw.randrange(1, 256)
         with pytest.raises(Refused) as caught:
-            check_chain([bytes(item) for item in chain], [ROOT.der], NOW, "bundle")
+            check_chain([bytes(harmed) for harmed in chain], [ROOT.der], NOW, "bundle")
         assert caught.value.verdict == "certificate"
 
 

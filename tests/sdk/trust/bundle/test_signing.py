@@ -267,8 +267,8 @@ def test_a_packed_bundle_is_the_bundle(signed: Path, key: Path, tmp_path: Path) 
     called(f"bundle sign {tmp_path}/a.zip --key {key} -o {tmp_path}/again")
     assert trusted(tmp_path / "again", key)["signed"]
     (copy / "README.md").write_text("A text.")
-    said = refused(f"bundle pack {copy} -o {tmp_path}/c.zip", code=1)
-    assert "README.md was changed" in said and not (tmp_path / "c.zip").exists()
+    line = refused(f"bundle pack {copy} -o {tmp_path}/c.zip", code=1)
+    assert "README.md was changed" in line and not (tmp_path / "c.zip").exists()
 
 
 def test_what_differs(signed: Path, bundle: Path) -> None:

@@ -331,9 +331,9 @@ def test_the_number_orders_and_not_the_clock(
     entry = request.history[0]
     assert (entry.sequence, entry.at) == (2, "2040-05-30T00:00:00Z")
     assert entry.clock_back_seconds == timedelta(days=1).total_seconds()
-    verdict, found = check_ledger(ledger, signer.verifier)
+    verdict, findings = check_ledger(ledger, signer.verifier)
     assert (
-        found == ()
+        findings == ()
         and len(verdict.notes) == 1
         and "entry 2: the clock stood 86400 s before" in verdict.notes[0]
     )
@@ -366,8 +366,8 @@ def test_a_clock_that_was_ahead_once_is_corrected(
     ledger.extend("A-1", "many pictures")
     ledger.correct("by post", id="A-1", received=date(2027, 1, 1))
     assert ledger.requests()["A-1"].due == date(2027, 4, 1), "an extension stays"
-    verdict, found = check_ledger(ledger, signer.verifier)
-    assert found == () and len(verdict.notes) == 1
+    verdict, findings = check_ledger(ledger, signer.verifier)
+    assert findings == () and len(verdict.notes) == 1
 
 
 def test_what_cannot_be_corrected(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,19 +428,19 @@ def test_the_queue_names_what_it_cannot_read_and_goes_on(
     key_in(tmp_path, monkeypatch, "new")
     assert ledger.correct("the old one is lost", key=True).facts["key"] == operator_key().id != lost
     ledger.add(names[2:], id="A-3")
-    found = open_queue(ledger, names)
-    assert found.whole == {"A-3": ("subject:carl",)} and set(found.unreadable) == {"A-1", "A-2"}
-    assert lost in found.waiting()[0] and found.waiting()[0].startswith("A-1 stays open: ")
+    queue = open_queue(ledger, names)
+    assert queue.whole == {"A-3": ("subject:carl",)} and set(queue.unreadable) == {"A-1", "A-2"}
+    assert lost in queue.waiting()[0] and queue.waiting()[0].startswith("A-1 stays open: ")
     monkeypatch.undo()
     assert open_queue(ledger, names).whole == {"A-1": ("subject:anna",), "A-2": ("subject:ben",)}
     database = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
     database.execute("DROP TRIGGER ledger_salts_no_update")
     for salt in ("0" * 64, "", "zz" * 32):
         database.execute("UPDATE ledger_salts SET salt = ? WHERE request = 'A-1'", (salt,))
-        found = open_queue(ledger, names)
+        queue = open_queue(ledger, names)
         assert (
-            found.whole == {"A-2": ("subject:ben",)}
-            and "another than when" in found.unreadable["A-1"]
+            queue.whole == {"A-2": ("subject:ben",)}
+            and "another than when" in queue.unreadable["A-1"]
         )
 
 

@@ -155,8 +155,8 @@ def test_what_lies_beside_a_ledger_is_its_owners_alone(
         ledger.add(["subject:anna"])
     finally:
         os.umask(before)
-    found = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "new").iterdir()}
-    assert found == dict.fromkeys(["ledger.db", "ledger.db-wal", "ledger.db-shm"], 0o600)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "new").iterdir()}
+    assert modes == dict.fromkeys(["ledger.db", "ledger.db-wal", "ledger.db-shm"], 0o600)
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 

@@ -365,7 +365,7 @@ class Jobs:
         )
         with self._tables.reading() as connection:
             rows = connection.execute(query if job is None else query.where(events.c.job == job))
-            return tuple(JobEvent(**{**row._mapping, "data": json.loads(row.data)}) for row in rows)
+            return tuple(JobEvent(**row._asdict() | {"data": json.loads(row.data)}) for row in rows)
 
     def _change(
         self, job: ReleaseJob, values: Mapping[str, Any], **told: Mapping[str, Any]

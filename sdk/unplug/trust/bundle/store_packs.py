@@ -19,6 +19,7 @@ from unplug.core import STRICT, InputError, atomic_dir, check_replaceable
 from .bundle import inventory, manifest_of, unpack, verify_bundle
 from .envelope import MAX_SIGNATURE_BYTES, read_envelope
 from .manifest import MAX_MANIFEST_BYTES, FileEntry, Manifest
+from .p256 import PublicKey
 from .pack_hub import write_hub
 from .pack_ios import write_ios
 from .pack_play import write_play
@@ -122,10 +123,12 @@ def _shipment(
     raw = read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)
     if manifest_of(raw, source.label) != manifest:
         raise Refused("changed", source.label, f"{MANIFEST} was changed since it was verified")
-    signature, key = None, None
+    signature: bytes | None = None
+    key: PublicKey | None = None
     if SIGNATURE in source.sizes:
         signature = read_whole(source, SIGNATURE, MAX_SIGNATURE_BYTES)
-        key = trust and trust.key(read_envelope(signature, source.label).hint)
+        if trust is not None:
+            key = trust.key(read_envelope(signature, source.label).hint)
     product = manifest.publication.name if manifest.publication else manifest.model_type
     name = delivery.name or product
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}", name):
@@ -142,7 +145,7 @@ def _shipment(
     return Shipment(
         manifest=manifest,
         name=name,
-        key=key and key.hint,
+        key=None if key is None else key.hint,
         copy=copy,
         raw=raw,
         delivery=delivery,

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from unplug.core import MINUS, NONE, Estimate, counted, fixed, percent, plain, signed, size, span
 
-from .certificate import AttackLine, Certificate, PlaceLine
+from .certificate import Certificate
 from .evidence import AUDIT
 
 HERE = Path(__file__).parent
@@ -210,7 +210,16 @@ def _model(certificate: Certificate) -> Pairs:
 
 def _attacks(certificate: Certificate) -> Grid:
     evidence = certificate.evidence
-    rows = [_attack(line) for line in evidence.attacks]
+    rows = [
+        (
+            Piece(line.attack),
+            _number(line.model),
+            _number(line.never_saw),
+            _number(line.original),
+            _number(line.gap, sign=True),
+        )
+        for line in evidence.attacks
+    ]
     errors = {line.who: line for line in evidence.use}
     ours, theirs, before = (
         errors.get("released"),
@@ -247,16 +256,6 @@ def _attacks(certificate: Certificate) -> Grid:
             f"{evidence.beside}. "
             f"{' '.join(more)}"
         ),
-    )
-
-
-def _attack(line: AttackLine) -> tuple[Piece, ...]:
-    return (
-        Piece(line.attack),
-        _number(line.model),
-        _number(line.never_saw),
-        _number(line.original),
-        _number(line.gap, sign=True),
     )
 
 
@@ -307,19 +306,17 @@ def _places(certificate: Certificate) -> Grid:
         title="Where the person may still be",
         head=("place", "", "found", "why", "says"),
         widths=(0.21, 0.15, 0.08, 0.44, 0.12),
-        rows=tuple(_place(line) for line in certificate.places),
+        rows=tuple(
+            (
+                Piece(line.place),
+                Piece(line.outcome, tone=TONES[line.outcome]),
+                Piece(NONE if line.count is None else str(line.count)),
+                Piece(plain(line.why, 200)),
+                Piece(line.by),
+            )
+            for line in certificate.places
+        ),
         note=f"{told} What a search found stays with the operator; its hash is in the ledger.",
-    )
-
-
-def _place(line: PlaceLine) -> tuple[Piece, ...]:
-    amount = NONE if line.count is None else str(line.count)
-    return (
-        Piece(line.place),
-        Piece(line.outcome, tone=TONES[line.outcome]),
-        Piece(amount),
-        Piece(plain(line.why, 200)),
-        Piece(line.by),
     )
 
 

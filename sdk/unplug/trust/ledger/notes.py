@@ -15,7 +15,6 @@ Go's ``golang.org/x/mod/sumdb/note``.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import re
 from dataclasses import dataclass, field
@@ -229,6 +228,6 @@ def _decoded(text: str) -> bytes | None:
     """Base64 in its one canonical form, or None."""
     try:
         raw = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return None
     return raw if _encoded(raw) == text else None

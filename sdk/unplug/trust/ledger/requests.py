@@ -152,17 +152,13 @@ def check_received(id: str, day: date, today: date) -> None:
         InputError: says which.
     """
     if day > today or day.year == date.max.year:
-        raise InputError(
-            f"request {id}",
-            f"it was received on {day}, which is to come",
-            "Check `received` and the clock",
-        )
-    if today - day > OLDEST:
-        raise InputError(
-            f"request {id}",
-            f"it was received on {day}, over ten years ago",
-            "Check `received` and the clock",
-        )
+        when = "which is to come"
+    elif today - day > OLDEST:
+        when = "over ten years ago"
+    else:
+        return
+    why = f"it was received on {day}, {when}"
+    raise InputError(f"request {id}", why, "Check `received` and the clock")
 
 
 def due_of(received: date, *, extended: bool = False) -> date:

@@ -133,6 +133,7 @@ def test_requests_that_cannot_be_met_leave_nothing(world: World, tmp_path: Path)
             {"method": "folds"},
         ),
         (OutputError, "one of the models that this step reads", {"out": world.original.path}),
+        (InputError, "`base=small`: an age predictor has none", {"base": "small"}),
     ]
     for kind, message, given in refusals:
         with pytest.raises(kind, match=message):

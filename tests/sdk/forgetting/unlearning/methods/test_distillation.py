@@ -12,9 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unplug.core import InputError
-from unplug.sdk.forgetting.unlearning import Descent, Lens
+from unplug.sdk.forgetting.unlearning import Lens
 from unplug.sdk.forgetting.unlearning.anatomy import embeddings
-from unplug.sdk.forgetting.unlearning.descent import norms_fixed, plan
 from unplug.sdk.forgetting.unlearning.distil import divergence, random_network
 from unplug.sdk.forgetting.unlearning.methods import blindspot
 from unplug.sdk.forgetting.unlearning.methods.bad_teacher import BadTeacher
@@ -32,7 +31,6 @@ from unplug.sdk.learning.training import (
     ImageSet,
     augment_as_drawn,
     draw_augment,
-    joined,
     through,
 )
 from unplug.sdk.learning.training.images import age_groups
@@ -173,14 +171,6 @@ def test_drawn_ages_have_the_law_of_the_retain_ages() -> None:
     assert torch.equal(drawn.image_NCHW, forget.image_NCHW) and drawn.ids == forget.ids
 
 
-def test_joined_batches_keep_their_order() -> None:
-    one, other = whole_batch(aged(3, 20.0, 1.0, seed=1)), whole_batch(aged(2, 60.0, 1.0, seed=2))
-    both = joined(one, other)
-    for name in ("age_B", "group_B", "image_BCHW"):
-        parts = [getattr(batch, name) for batch in (one, other)]
-        assert torch.equal(getattr(both, name), torch.cat(parts))
-
-
 @pytest.mark.long
 def test_forget_predictions_move_towards_the_retain_mean(age_case: Case) -> None:
     """Where the drawn ages say nothing of the images, the best answer is their mean."""
@@ -233,26 +223,6 @@ def test_one_lens_serves_the_whole_run_and_another_run_has_another(class_case: C
 def test_batch_norm_stays_bit_for_bit(case: Case) -> None:
     moved = changed(case.original, Lens()(case.model(), case.problem()))
     assert moved and not moved & {name for name, _ in case.original.named_buffers()}
-
-
-@pytest.mark.long
-def test_without_weight_it_is_repair_with_fixed_norms(class_case: Case) -> None:
-    method = Lens(weight=0.0)
-    found = method(class_case.model(), class_case.problem(seed=2))
-    model, given = class_case.model(), class_case.problem(seed=2)
-    method.targets(model, given)  # what it draws and costs
-    retain = given.batches(given.retain, method.batch_size)
-    forget = given.batches(given.forget, method.forget_size)
-
-    def loss() -> Tensor:
-        batch = next(retain)
-        next(forget)  # both share one generator
-        with norms_fixed(model):
-            return given.loss(model, batch)
-
-    steps = plan(given, 3.0 * (method.batch_size + method.forget_size))
-    assert steps > 1
-    assert not changed(found, Descent(lr=method.lr)(model, given, loss, steps=steps))
 
 
 def test_lens_one_step_is_the_formula(case: Case) -> None:

@@ -44,15 +44,6 @@ def test_square_kernels_are_transposed_and_no_others(age_case: Case) -> None:
     assert changed(age_case.original, model) == {f"{name}.weight" for name in large}
 
 
-def test_the_top_share_is_taken_over_all_tensors_together() -> None:
-    """A tensor of small numbers is masked out whole."""
-    sizes = {"a": [9.0, 1.0], "b": [[0.2, 0.1]], "c": [5.0, 6.0]}
-    tensors = {name: torch.tensor(values) for name, values in sizes.items()}
-    mask = {name: value.tolist() for name, value in top_share(tensors, 0.5).items()}
-    assert mask == {"a": [1, 0], "b": [[0, 0]], "c": [1, 1]}
-    assert all(bool((value == 1).all()) for value in top_share(tensors, 1.0).values())
-
-
 def test_weights_are_drawn_with_the_deviation_of_the_fan_out() -> None:
     """sqrt(2 / (C_out k k)), whatever the fan-in."""
     net = nn.Sequential(nn.Conv2d(8, 64, 3, bias=False))

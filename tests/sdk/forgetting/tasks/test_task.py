@@ -78,6 +78,7 @@ def test_predictions_are_means_over_all_levels_and_leave_the_mode(
     part = plugin_world.sets.forget
     answers = predicted(network.train(), part)
     assert network.training
+    network.eval()
     wanted = np.mean([written_out(plugin_world, 2, level) for level in range(LEVELS)])
     assert answers.error_N[2] == pytest.approx(wanted, rel=SAME_SUM)
     assert len(answers.error_N) == len(part)

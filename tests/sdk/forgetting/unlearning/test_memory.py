@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,9 +17,10 @@ from torch import Tensor, nn
 
 from unplug.core import InsufficientMemoryError
 from unplug.plugins import AgePredictor
-from unplug.sdk.forgetting.tasks import Footprint, footprint
-from unplug.sdk.forgetting.unlearning import build_method, forget
+from unplug.sdk.forgetting.tasks import Footprint, footprint, image_bytes
+from unplug.sdk.forgetting.unlearning import build_method, forget, memory
 from unplug.sdk.forgetting.unlearning.memory import (
+    MemoryEstimate,
     check_memory,
     estimate_memory,
     free_memory,
@@ -29,6 +31,7 @@ from unplug.sdk.forgetting.unlearning.methods.acu import ACU
 from unplug.sdk.forgetting.unlearning.methods.finetune import Finetune
 from unplug.sdk.forgetting.unlearning.methods.msg import MSG
 from unplug.sdk.forgetting.unlearning.methods.retrain import RetrainFromScratch
+from unplug.sdk.learning.training import Recipe
 
 from ...conftest import CPU, RECIPE, World
 from .methods.conftest import changed
@@ -73,8 +76,20 @@ def nano() -> Footprint:
     return footprint(AgePredictor(size="nano", image_size=32), 32, CPU)
 
 
+def estimate(
+    measured: Footprint,
+    batch_size: int | None = None,
+    method: Any = None,
+    samples: int = SAMPLES,
+    recipe: Recipe = SMALL,
+) -> MemoryEstimate:
+    resident = image_bytes(32, samples)
+    method = method or Finetune()
+    return estimate_memory(measured, method, recipe, samples, batch_size, resident=resident)
+
+
 def need(measured: Footprint, batch_size: int, method: Any = None, samples: int = SAMPLES) -> int:
-    return estimate_memory(measured, method or Finetune(), SMALL, samples, batch_size).total
+    return estimate(measured, batch_size, method, samples).total
 
 
 def test_saved_tensors_golden() -> None:
@@ -102,7 +117,7 @@ def test_measuring_leaves_the_model_alone_and_its_parts_add_up(nano: Footprint) 
     before = copy.deepcopy(model.state_dict())
     footprint(model, 32, CPU)
     assert not changed(before, model) and not model.training
-    needed = estimate_memory(nano, Finetune(), SMALL, SAMPLES, 256)
+    needed = estimate(nano, 256)
     assert needed.phase == "step" and needed.batch_size == 256
     assert needed.weights == 2 * nano.weights
     assert (needed.gradients, needed.optimizer) == (nano.trainable, 2 * nano.trainable)
@@ -127,7 +142,7 @@ def test_the_estimate_is_near_a_measured_peak(nano: Footprint) -> None:
         env=environment,
     )
     for batch_size, measured in zip((32, 96), json.loads(done.stdout), strict=True):
-        found = estimate_memory(nano, Finetune(), SMALL, 128, batch_size)
+        found = estimate(nano, batch_size, samples=128)
         # weights, gradients and moments are there before
         growing = found.activations + found.workspace
         assert found.phase == "step"
@@ -153,34 +168,43 @@ def test_more_needs_more(nano: Footprint) -> None:
     # The timing before the step trains with the recipe's batches, the metrics after it run large
     # ones.
     large = replace(RECIPE, batch_size=4096)
-    assert estimate_memory(nano, Finetune(batch_size=4), large, SAMPLES).phase == "timing"
-    assert estimate_memory(nano, Finetune(batch_size=2), SMALL, 10**4).phase == "measuring"
-    assert estimate_memory(nano, RetrainFromScratch(), large, SAMPLES).batch_size == 4096
+    assert estimate(nano, method=Finetune(batch_size=4), recipe=large).phase == "timing"
+    assert estimate(nano, method=Finetune(batch_size=2), samples=10**4).phase == "measuring"
+    assert estimate(nano, method=RetrainFromScratch(), recipe=large).batch_size == 4096
 
 
-def refusal(method: Any, free: int) -> str:
-    model = AgePredictor(size="nano", image_size=32)
-    with pytest.raises(InsufficientMemoryError) as caught:
-        check_memory(method, model, SMALL, SAMPLES, CPU, free=free)
-    return str(caught.value)
+@pytest.fixture
+def checked(nano: Footprint, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, int], Any]:
+    """`check_memory` where so much is free."""
+
+    def check(method: Any, free: int) -> Any:
+        monkeypatch.setattr(memory, "free_memory", lambda _: free)
+        resident = image_bytes(32, SAMPLES)
+        return check_memory(method, SMALL, SAMPLES, CPU, nano, resident=resident)
+
+    return check
 
 
-def test_the_refusal_names_the_largest_batch_size_that_fits(nano: Footprint) -> None:
+def test_the_refusal_names_the_largest_batch_size_that_fits(
+    nano: Footprint, checked: Callable[[Any, int], Any]
+) -> None:
     free = need(nano, 150)
     assert need(nano, 128) <= free < need(nano, 256)
-    told = refusal(Finetune(batch_size=1024), free)
-    assert told == (
+    with pytest.raises(InsufficientMemoryError) as caught:
+        checked(Finetune(batch_size=1024), free)
+    assert str(caught.value) == (
         f"forget step: needs about {gib(need(nano, 1024))} where {gib(free)} are free. "
         f"Use `batch_size=128` (needs about {gib(need(nano, 128))})."
     )
-    model = AgePredictor(size="nano", image_size=32)
-    needed, left = check_memory(Finetune(batch_size=128), model, SMALL, SAMPLES, CPU, free)
+    needed, left = checked(Finetune(batch_size=128), free)
     assert needed.total <= free == left
 
 
-def test_the_refusal_says_where_nothing_helps() -> None:
-    assert "No batch size fits: free some memory" in refusal(Finetune(), 2**20)
-    assert "It has no batch size of its own to lower" in refusal(RetrainFromScratch(), 2**20)
+def test_the_refusal_says_where_nothing_helps(checked: Callable[[Any, int], Any]) -> None:
+    with pytest.raises(InsufficientMemoryError, match="No batch size fits: free some memory"):
+        checked(Finetune(), 2**20)
+    with pytest.raises(InsufficientMemoryError, match="It has no batch size of its own to lower"):
+        checked(RetrainFromScratch(), 2**20)
     sizes = [gib(size) for size in (5_583_457_485, 2**30 // 2, 3 * 2**20)]
     assert sizes == ["5.2 GiB", "0.5 GiB", "3.0 MiB"]
 
@@ -242,7 +266,7 @@ def test_free_memory(tmp_path: Path, files: dict[str, str], free: int | None) ->
 def test_what_does_not_fit_is_refused_before_it_is_loaded(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unplug.sdk.forgetting.unlearning.memory.free_memory", lambda _: 2**20)
+    monkeypatch.setattr(memory, "free_memory", lambda _: 2**20)
     monkeypatch.setattr(
         "unplug.sdk.forgetting.tasks.age.load_sets", lambda *_: pytest.fail("data was loaded")
     )
@@ -256,6 +280,6 @@ def test_what_does_not_fit_is_refused_before_it_is_loaded(
 def test_the_record_holds_the_estimate(world: World) -> None:
     told = world.unlearned.record["forget"]["memory"]
     measured = footprint(world.original.model, RECIPE.image_size, CPU)
-    needed = estimate_memory(measured, build_method("msg"), RECIPE, len(world.dataset))
+    needed = estimate(measured, None, build_method("msg"), len(world.dataset), RECIPE)
     assert told["estimate"]["total"] == needed.total
     assert told["free_before"] is None or told["free_before"] > needed.total

@@ -105,13 +105,13 @@ def _saved(
     """Bytes of each storage that a training pass keeps for its backward pass, those that are
     `there` anyway left out.
     """
-    own = {parameter.untyped_storage().data_ptr() for parameter in there}
-    found: dict[int, int] = {}
+    known = {parameter.untyped_storage().data_ptr() for parameter in there}
+    sizes: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            found[storage.data_ptr()] = storage.nbytes()
+        if storage.data_ptr() not in known:
+            sizes[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     with (
@@ -121,7 +121,7 @@ def _saved(
     ):
         outputs = probe(*example)  # alive until the sizes are read: no address is used twice
     assert outputs
-    return list(found.values())
+    return list(sizes.values())
 
 
 def _size(*tensors: Tensor) -> int:

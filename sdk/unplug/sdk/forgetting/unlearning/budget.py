@@ -19,6 +19,7 @@ from unplug.sdk.learning.training import (
     SampleSet,
     Task,
     decay_groups,
+    describe_device,
     synchronize,
     training_step,
     update_average,
@@ -58,6 +59,10 @@ class Cost:
     def compute(self) -> float:
         """forward + 2 backward, in forward sample passes."""
         return self.forward + BACKWARD_WEIGHT * self.backward
+
+    def record(self, device: torch.device) -> dict[str, Any]:
+        """For a checkpoint's record, with where it was spent."""
+        return {**asdict(self), "device": describe_device(device)}
 
 
 @dataclass(frozen=True, kw_only=True)

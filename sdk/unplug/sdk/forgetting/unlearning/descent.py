@@ -84,12 +84,11 @@ class Descent:
         Raises:
             TrainingError: the loss is not finite.
         """
-        chosen = None if trainable is None else {id(parameter) for parameter in trainable}
         groups = decay_groups(model, problem.recipe.weight_decay)
-        for group in groups:
-            group["params"] = [
-                item for item in group["params"] if chosen is None or id(item) in chosen
-            ]
+        if trainable is not None:
+            chosen = {id(parameter) for parameter in trainable}
+            for group in groups:
+                group["params"] = [value for value in group["params"] if id(value) in chosen]
         make = torch.optim.AdamW if self.optimizer == "adamw" else _sgd
         optimizer = make([group for group in groups if group["params"]], lr=self.lr)
         named = dict(model.named_parameters(remove_duplicate=False))
@@ -250,13 +249,12 @@ class Repair:
             BudgetExceeded: the budget does not cover one step.
             TrainingError: the loss is not finite.
         """
-        size = min(self.batch_size, len(problem.retain))
-        batches = problem.batches(problem.retain, size)
+        batches = problem.batches(problem.retain, self.batch_size)
         return Descent(lr=self.lr, shape=self.shape, optimizer=self.optimizer)(
             model,
             problem,
             lambda: problem.loss(model, next(batches)),
-            steps=plan(problem, 3.0 * size, share),
+            steps=plan(problem, 3.0 * batches.size, share),
             trainable=trainable,
             step_scale=step_scale,
         )

@@ -106,6 +106,10 @@ class ForgetProblem:
         """The batch as the recipe augments it."""
         return self.retain.view(batch, self.recipe.augment, self.generator)
 
+    def batches(self, data: SampleSet, batch_size: int) -> Batches:
+        """Endless augmented batches of a set, reshuffled every epoch."""
+        return Batches(self, data, batch_size)
+
     def orders(self, data: SampleSet, batch_size: int) -> Iterator[Tensor]:
         """Endless indices (B,) into a set, reshuffled every epoch; smaller sets come whole."""
         if len(data) == 0:
@@ -115,10 +119,21 @@ class ForgetProblem:
         while True:
             yield from data.shuffled(min(batch_size, len(data)), self.generator)
 
-    def batches(self, data: SampleSet, batch_size: int) -> Iterator[Batch]:
-        """The augmented batches of `orders`."""
-        for index_B in self.orders(data, batch_size):
-            yield self.view(data.batch(index_B))
+
+class Batches(Iterator[Batch]):
+    """The augmented batches of `ForgetProblem.orders`.
+
+    Attributes:
+        size: samples of each but the last of an epoch; fewer than were asked for of a smaller set.
+    """
+
+    def __init__(self, problem: ForgetProblem, data: SampleSet, batch_size: int) -> None:
+        self.size = min(batch_size, len(data))
+        orders = problem.orders(data, batch_size)
+        self._views = (problem.view(data.batch(index_B)) for index_B in orders)
+
+    def __next__(self) -> Batch:
+        return next(self._views)
 
 
 @dataclass(frozen=True, kw_only=True)

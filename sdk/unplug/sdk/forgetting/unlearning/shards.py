@@ -41,11 +41,8 @@ class ShardPlan:
     def __post_init__(self) -> None:
         if min(self.shards, self.slices) < 1 or self.shards * self.slices > MAX_PARTS:
             why = f"out of range (1 to {MAX_PARTS} parts in all, since each keeps its weights)"
-            raise InputError(
-                f"shards={self.shards} slices={self.slices}",
-                why,
-                "Use for example 5 shards of 3 slices",
-            )
+            what = f"shards={self.shards} slices={self.slices}"
+            raise InputError(what, why, "Use for example 5 shards of 3 slices")
 
     def place(self, sample: str) -> tuple[int, int]:
         """(shard, slice) of a sample id, by its SHA-256: taking one away moves no other."""
@@ -56,13 +53,13 @@ class ShardPlan:
         """The ids of each slice of each shard, sorted, so that the order they came in decides
         nothing.
         """
-        found: list[list[list[str]]] = [
+        parts: list[list[list[str]]] = [
             [[] for _ in range(self.slices)] for _ in range(self.shards)
         ]
         for sample in sorted(ids):
             shard, number = self.place(sample)
-            found[shard][number].append(sample)
-        return found
+            parts[shard][number].append(sample)
+        return parts
 
     def epochs(self, total: int) -> list[int]:
         """Epochs of each stage, from those of a whole training; stage r runs over slices 0 to r.
@@ -114,17 +111,16 @@ class SisaEnsemble(nn.Module):
         """The logits (B, G) under the name that the members use; ``expected_age`` (B, 1) where they
         have one.
         """
-        said = [
-            member(*inputs)
-            for member, slices in zip(self.members, self.parts, strict=True)
-            if any(slices)
-        ]
-        log_SBG = torch.stack([outputs[self.output].float().log_softmax(dim=1) for outputs in said])
-        joint = {self.output: log_SBG.logsumexp(dim=0) - math.log(len(said))}
-        if "expected_age" in said[0]:
-            joint["expected_age"] = torch.stack(
-                [outputs["expected_age"].float() for outputs in said]
-            ).mean(dim=0)
+        pairs = zip(self.members, self.parts, strict=True)
+        answers = [member(*inputs) for member, slices in pairs if any(slices)]
+
+        def stacked(name: str) -> Tensor:
+            return torch.stack([outputs[name].float() for outputs in answers])
+
+        log_SBG = stacked(self.output).log_softmax(dim=2)
+        joint = {self.output: log_SBG.logsumexp(dim=0) - math.log(len(answers))}
+        if "expected_age" in answers[0]:
+            joint["expected_age"] = stacked("expected_age").mean(dim=0)
         return joint
 
 
@@ -165,13 +161,11 @@ def train_shard(
         model.load_state_dict(start)
     for number in range(first, plan.slices):
         seen = sorted(sample for ids in parts[: number + 1] for sample in ids)
-        model = train_stage(
-            task, model, data.subset([position[sample] for sample in seen]), plan, shard, number
-        )
+        part = data.subset([position[sample] for sample in seen])
+        model = train_stage(task, model, part, plan, shard, number)
         if number < plan.slices - 1:
-            states.append(
-                {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
-            )
+            weights = model.state_dict().items()
+            states.append({name: value.detach().cpu().clone() for name, value in weights})
     return model.eval(), states
 
 
@@ -190,11 +184,8 @@ def train_stage(
             model, average, data, task, optimizer, (plan.seed, shard, number, epoch), epochs=epochs
         )
         if not math.isfinite(loss):
-            raise TrainingError(
-                "training",
-                f"the loss of shard {shard} is not a number",
-                "Lower `lr` or check the data",
-            )
+            why = f"the loss of shard {shard} is not a number"
+            raise TrainingError("training", why, "Lower `lr` or check the data")
     return average.eval()
 
 

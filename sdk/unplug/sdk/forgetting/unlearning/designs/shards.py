@@ -130,11 +130,8 @@ class Shards(OverTrunk[Tails]):
         if not (self.hidden >= 1 and self.width <= MAX_RANDOM_FEATURES and 0.0 < self.lr < 1.0):
             what = f"shards hidden={self.hidden} lr={self.lr:g}"
             why = f"out of range (shards x hidden is {self.width})"
-            raise InputError(
-                what,
-                why,
-                f"Use 1 to {MAX_RANDOM_FEATURES} hidden units in all and a rate between 0 and 1",
-            )
+            fix = f"Use 1 to {MAX_RANDOM_FEATURES} hidden units in all and a rate between 0 and 1"
+            raise InputError(what, why, fix)
 
     @property
     def width(self) -> int:
@@ -186,11 +183,8 @@ class Shards(OverTrunk[Tails]):
     def reads(self, kept: Tails, gone: Sequence[str]) -> list[str]:
         """The others of their shards, in the order of their names."""
         touched, leaving = self._touched(kept, gone), set(gone)
-        return sorted(
-            name
-            for name, (shard, _) in kept.place.items()
-            if shard in touched and name not in leaving
-        )
+        inside = {name for name, (shard, _) in kept.place.items() if shard in touched}
+        return sorted(inside - leaving)
 
     def take(
         self, model: AgePredictor, kept: Tails, gone: Sequence[str], rows: TrunkRows, seed: int
@@ -214,6 +208,7 @@ class Shards(OverTrunk[Tails]):
         weights: dict[str, list[Tensor]] = {name: [] for name in self.own}
         for last_P in kept.after_SRP[:, -1]:
             vector_to_parameters(last_P.clone(), tail.parameters())
+            # W (x - mean) / spread + b = (W / spread) x + b - (W / spread) mean
             first_HC = tail[0].weight.double() / kept.spread_C.double()
             weights["lift.weight"].append(first_HC)
             weights["lift.bias"].append(tail[0].bias.double() - first_HC @ kept.mean_C.double())
@@ -223,15 +218,17 @@ class Shards(OverTrunk[Tails]):
         scale_K[-1] = SPREAD
         middle_K = torch.zeros_like(scale_K)
         middle_K[-1] = MIDDLE
-        own = model.state_dict()
-        own["lift.weight"].copy_(torch.cat(weights["lift.weight"]))
-        own["lift.bias"].copy_(torch.cat(weights["lift.bias"]))
-        own["classifier.weight"].copy_(
-            scale_K[:, None] * torch.cat(weights["classifier.weight"], dim=1)
-        )
-        own["classifier.bias"].copy_(
-            scale_K * torch.stack(weights["classifier.bias"]).sum(0) + middle_K
-        )
+        last_KD = torch.cat(weights["classifier.weight"], dim=1)
+        bias_K = torch.stack(weights["classifier.bias"]).sum(0)
+        stacked = {
+            "lift.weight": torch.cat(weights["lift.weight"]),
+            "lift.bias": torch.cat(weights["lift.bias"]),
+            "classifier.weight": scale_K[:, None] * last_KD,
+            "classifier.bias": scale_K * bias_K + middle_K,
+        }
+        tensors = model.state_dict()
+        for name, value in stacked.items():
+            tensors[name].copy_(value)
 
     def restored(
         self,
@@ -243,25 +240,23 @@ class Shards(OverTrunk[Tails]):
         """The tails, whose shapes and places must be those of the settings."""
         assert model.lift is not None
         warm_P, after_SRP, place_N2 = tensors["warm"], tensors["after"], tensors["place"]
-        size = parameters_to_vector(
-            _tail(model.lift.in_features, self.hidden, model.groups).parameters()
-        ).shape
+        channels = model.lift.in_features
+        tail = _tail(channels, self.hidden, model.groups)
+        size = parameters_to_vector(tail.parameters()).shape
         shapes = {
             "warm": size,
             "after": (self.shards, self.slices, *size),
             "place": (len(committed), 2),
+            "mean": (channels,),
+            "spread": (channels,),
         }
-        shapes |= dict.fromkeys(("mean", "spread"), (model.lift.in_features,))
         for name, shape in shapes.items():
             if tensors[name].shape != shape or not bool(tensors[name].isfinite().all()):
                 raise ValueError(f"{name} has shape {list(tensors[name].shape)} or is not finite")
         limits_2 = torch.tensor([self.shards, self.slices])
         if not bool(((place_N2 >= 0) & (place_N2 < limits_2)).all()):
             raise ValueError("a sample is in a shard that does not exist")
-        place = {
-            name: (int(shard), int(number))
-            for name, (shard, number) in zip(committed, place_N2.tolist(), strict=True)
-        }
+        place = dict(zip(committed, map(tuple, place_N2.tolist()), strict=True))
         return Tails(
             committed=committed,
             place=place,
@@ -311,19 +306,14 @@ class Shards(OverTrunk[Tails]):
         """Writes the tails of some shards after each slice, from a slice on; `rows` hold all of
         their samples.
         """
-        stages, position = (
-            plan.epochs(self.epochs),
-            {name: index for index, name in enumerate(rows.ids)},
-        )
-        inside: dict[int, list[str]] = {shard: [] for shard in shards}
-        for name, (shard, _) in kept.place.items():
-            if shard in inside:
-                inside[shard].append(name)
+        stages = plan.epochs(self.epochs)
+        position = {name: index for index, name in enumerate(rows.ids)}
         with _one_thread():
             for shard, first in sorted(shards.items()):
+                inside = sorted(name for name, place in kept.place.items() if place[0] == shard)
                 tail_P = kept.warm_P if first == 0 else kept.after_SRP[shard, first - 1]
                 for number in range(first, self.slices):
-                    names = sorted(name for name in inside[shard] if kept.place[name][1] <= number)
+                    names = [name for name in inside if kept.place[name][1] <= number]
                     if names:
                         part = rows.part([position[name] for name in names])
                         keys = [
@@ -358,9 +348,9 @@ class Shards(OverTrunk[Tails]):
             with seeded(*key) as generator:
                 order_N = torch.randperm(len(z_NC), generator=generator)
             for index_B in order_N.split(BATCH):
-                said_BK = tail(z_NC[index_B])
-                entropy_B = -(target_NG[index_B] * log_softmax(said_BK[:, :-1], dim=1)).sum(1)
-                error_B = (MIDDLE + SPREAD * said_BK[:, -1] - age_N[index_B]).abs() / AGE_SCALE
+                says_BK = tail(z_NC[index_B])
+                entropy_B = -(target_NG[index_B] * log_softmax(says_BK[:, :-1], dim=1)).sum(1)
+                error_B = (MIDDLE + SPREAD * says_BK[:, -1] - age_N[index_B]).abs() / AGE_SCALE
                 optimizer.zero_grad()
                 (entropy_B + error_B).mean().backward()
                 optimizer.step()

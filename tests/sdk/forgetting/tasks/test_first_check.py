@@ -17,7 +17,8 @@ from tests import unusual_networks
 from unplug.core import InputError
 from unplug.plugins import Adopted, load_checkpoint
 from unplug.sdk.cli import main
-from unplug.sdk.forgetting.tasks import FirstCheck, check_network, train_age
+from unplug.sdk.forgetting.tasks import check_network, train_age
+from unplug.sdk.forgetting.tasks.first_check import FirstCheck
 from unplug.sdk.forgetting.unlearning import forget
 from unplug.sdk.forgetting.unlearning.anatomy import classifier, convolutions
 from unplug.sdk.learning.data import load_dataset, make_split

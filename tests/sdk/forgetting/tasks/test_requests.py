@@ -59,11 +59,6 @@ def test_a_record_that_lacks_something(
         task_of(edited(plugin_world, tmp_path / "p", path, value), device=CPU)
 
 
-def test_a_recipe_of_another_kind(plugin_world: PluginWorld, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="not one that this version of unplug wrote"):
-        task_of(edited(plugin_world, tmp_path / "p", "recipe.epochs", 3), device=CPU)
-
-
 def test_another_base_is_refused(plugin_world: PluginWorld, tmp_path: Path) -> None:
     build_base(tmp_path / "other", seed=6)
     why = r"not the base that plugin original was trained beside.*Pass `base`"

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from unplug.core import InsufficientMemoryError
 from unplug.plugins import AgePredictor
-from unplug.sdk.forgetting.tasks import Footprint, footprint, image_bytes
+from unplug.sdk.forgetting.tasks.memory import Footprint, footprint, image_bytes
 from unplug.sdk.forgetting.unlearning import build_method, forget, memory
 from unplug.sdk.forgetting.unlearning.memory import (
     MemoryEstimate,

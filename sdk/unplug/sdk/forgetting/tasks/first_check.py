@@ -232,6 +232,7 @@ class _Asked:
 
     def _pictures(self, size: int) -> Tensor:
         """Noise of rising brightness: a mean over the batch differs from each."""
+        # of equal pictures the mean over a batch would be that of each
         bright_B111 = (torch.arange(PICTURES) + 1.0)[:, None, None, None] / PICTURES
         generator = torch.Generator().manual_seed(0)
         noise_BCHW = torch.rand(PICTURES, 3, size, size, generator=generator)
@@ -321,6 +322,7 @@ class _Asked:
     def _escapes(self, module: nn.Module) -> bool:
         before = [parameter.clone() for parameter in module.parameters(recurse=False)]
         for parameter in module.parameters(recurse=False):
+            # noise first: of weights that begin with 0 nothing would swell
             parameter.add_(torch.randn_like(parameter)).mul_(SWOLLEN)
         answer_BG = self.network(self.image_BCHW)
         for parameter, value in zip(module.parameters(recurse=False), before, strict=True):

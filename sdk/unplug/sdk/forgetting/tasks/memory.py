@@ -82,6 +82,7 @@ def footprint_of(
     there = [*probe.parameters(), *(() if frozen is None else frozen.parameters())]
     few, many = (_saved(probe, example(count), device, there) for count in PROBES)
     extra = PROBES[1] - PROBES[0]
+    # a straight line through two sizes: what is left at none is fixed
     per_sample = (sum(many) - sum(few)) / extra
     return Footprint(
         weights=_size(*probe.parameters(), *probe.buffers()),

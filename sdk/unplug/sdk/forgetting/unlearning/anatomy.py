@@ -24,9 +24,11 @@ def _answering(model: nn.Module) -> list[tuple[str, nn.Module]]:
     trains.
     """
     named = list(model.named_modules())
+    # our own networks have no part that stands beside the answer
     if not isinstance(model, AgePredictor) or model.network is None:
         return named
     training = model.training
+    # gradients are asked of frozen weights too: they are part of the answer
     frozen = [weight for weight in model.parameters() if not weight.requires_grad]
     weights, side = list(model.requires_grad_().parameters()), model.image_size
     image_BCHW = torch.zeros(1, 3, side, side, device=model.age_centers.device)

@@ -128,6 +128,7 @@ class Meter:
 
     def charge(self, *, forward: int, backward: int) -> None:
         """Call before the work: counts the passes and refuses those that the budget does not cover."""
+        # counted before it is compared: a refused step shows what it would have cost
         self._forward += forward
         self._backward += backward
         spent, whole = self.spent.compute, self.retrain.cost.compute
@@ -209,6 +210,7 @@ def seconds_per_sample(model: nn.Module, retain: SampleSet, task: Task) -> float
         retain: at least two samples.
         task: as in training.
     """
+    # a rate of 0 leaves the weights of the copy where they are, and costs the same
     recipe, trained, average = task.recipe, copy.deepcopy(model).train(), copy.deepcopy(model)
     optimizer = torch.optim.AdamW(decay_groups(trained, recipe.weight_decay), lr=0.0)
     generator = torch.Generator().manual_seed(0)

@@ -156,6 +156,7 @@ def gib(size: int) -> str:
 def _training(
     measured: Footprint, phase: str, size: int, data: int, graphs: int, copies: int
 ) -> MemoryEstimate:
+    # what autograd saved, of each graph that is alive at once
     activations = graphs * (measured.fixed + size * measured.per_sample)
     return MemoryEstimate(
         phase=phase,
@@ -178,6 +179,7 @@ def _running(measured: Footprint, phase: str, size: int, data: int) -> MemoryEst
 
 
 def _workspace(measured: Footprint, size: int, activations: int) -> int:
+    # alive for one layer's time, and for that of loading a batch
     passing = size * (TRANSIENT * measured.widest + VIEWS * measured.image)
     return round(passing + FRAGMENTS * (activations + passing))
 
@@ -194,6 +196,7 @@ def _advice(
     size = getattr(method, "batch_size", None)
     if size is None:
         return f"It has no batch size of its own to lower: {elsewhere}"
+    # the next power of two below it, then half after half
     smaller = 2 ** ((int(size) - 1).bit_length() - 1) if size > SMALLEST_BATCH else 0
     while smaller >= SMALLEST_BATCH:
         needed = estimate_memory(
@@ -217,6 +220,7 @@ def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
         root: of the system's ``proc`` and ``sys``.
     """
     if device.type == "cuda":
+        # reserved by torch and empty: it is handed out again without asking the driver
         idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + idle
     return min([*_available(root / "proc/meminfo"), *_groups(root)], default=None)
@@ -238,6 +242,7 @@ def _groups(root: Path) -> list[int]:
     left = []
     for line in _lines(root / "proc/self/cgroup"):
         _, kinds, path = line.split(":", 2)
+        # of another controller's tree (version 1)
         if kinds and "memory" not in kinds.split(","):
             continue
         # version 2 has one tree and no kinds, version 1 a tree for each

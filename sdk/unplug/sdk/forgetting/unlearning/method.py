@@ -69,6 +69,7 @@ class ForgetProblem:
         Raises:
             InputError: a batch of one, and a batch norm behind the pooling that needs two to train.
         """
+        # charged before it runs, so that a budget is never exceeded by one batch
         passes = len(batch)
         self.meter.charge(forward=passes, backward=passes if torch.is_grad_enabled() else 0)
         try:
@@ -116,6 +117,7 @@ class ForgetProblem:
             raise InputError(
                 "forget step", "a set that the method reads is empty", "Choose another method"
             )
+        # the generator of the problem: one seed decides every order of a run
         while True:
             yield from data.shuffled(min(batch_size, len(data)), self.generator)
 
@@ -264,6 +266,7 @@ def with_settings(default: T, options: Mapping[str, Any], what: str) -> T:
             raise InputError(
                 what, f"it has no setting {key!r}", f"Known: {', '.join(known) or 'none'}"
             )
+        # of the default: text from a command line becomes what the method computes with
         kind = type(getattr(default, key))
         try:
             values[key] = kind(given)

@@ -46,6 +46,7 @@ class ShardPlan:
 
     def place(self, sample: str) -> tuple[int, int]:
         """(shard, slice) of a sample id, by its SHA-256: taking one away moves no other."""
+        # 64 bits: modulo a few hundred parts nobody sees that they are not quite alike
         number = int.from_bytes(hashlib.sha256(sample.encode()).digest()[:8], "big")
         return number % self.shards, number // self.shards % self.slices
 
@@ -70,6 +71,7 @@ class ShardPlan:
         Raises:
             InputError: more slices than epochs allow.
         """
+        # an epoch of each stage: stage r sees (r + 1) / R of the data, in all (R + 1) / 2 epochs
         each = 2 * total // (self.slices + 1)
         if each < 1:
             why = f"{total} epochs are too few for them"
@@ -117,6 +119,7 @@ class SisaEnsemble(nn.Module):
         def stacked(name: str) -> Tensor:
             return torch.stack([outputs[name].float() for outputs in answers])
 
+        # a mean of probabilities, taken in logarithms: exp would underflow
         log_SBG = stacked(self.output).log_softmax(dim=2)
         joint = {self.output: log_SBG.logsumexp(dim=0) - math.log(len(answers))}
         if "expected_age" in answers[0]:
@@ -173,6 +176,7 @@ def train_stage(
     task: Task, model: nn.Module, data: SampleSet, plan: ShardPlan, shard: int, number: int
 ) -> nn.Module:
     """The recipe on the slices so far, with fresh optimizer state; returns the averaged weights."""
+    # from the slices so far alone: what later ones would add must not be in the weights after this
     if len(data):
         task.refresh(model, data)
     if len(data) < 2:  # batch norm; the weights stay as they are

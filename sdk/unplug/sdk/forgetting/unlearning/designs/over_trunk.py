@@ -60,6 +60,7 @@ class Kept(ABC):
         """For `DESIGN_STATE`: ``committed`` in the order of the stored names, which are not in it,
         and the design's own.
         """
+        # rows in the order of the stored names: a reader pairs them again without names here
         names = sorted(self.committed, key=stored.__getitem__)
         rows = np.stack([np.frombuffer(self.committed[name], np.uint8) for name in names])
         return {"committed": torch.from_numpy(rows), **self.own_tensors(names)}
@@ -133,7 +134,6 @@ class OverTrunk(ABC, Generic[K]):
         model: AgePredictor,
         tensors: Mapping[str, Tensor],
         committed: dict[str, bytes],
-        seed: int,
     ) -> K:
         """The inverse of `Kept.own_tensors`; `ValueError`, `KeyError` or `InputError` where
         something does not fit.
@@ -261,12 +261,14 @@ class OverTrunk(ABC, Generic[K]):
         why = "refitted from the pictures of the others, as asked" if refit else None
         if not refit:
             try:
+                # what is gone or changed is met here, before anything is taken out
                 check_there(dataset, needed := self.reads(kept, gone))
                 rows = read(needed)
                 spent = Cost(forward=len(needed), backward=0, wall_s=0.0)
                 check_added(kept, rows)
                 kept, spent = self.take(model, kept, gone, rows, seed), step
             except Changed as error:
+                # a refit needs everybody else's picture
                 if not set(split.retain) <= set(dataset.ids):
                     raise
                 why = f"refitted from the pictures of the others ({error.what}: {error.why})"
@@ -325,10 +327,11 @@ class OverTrunk(ABC, Generic[K]):
             tensors = load_file(place)
             rows = zip(names, tensors["committed"], strict=True)
             committed = {name: bytes(row.numpy()) for name, row in rows}
-            kept = self.restored(model, tensors, committed, int(record["seed"]))
+            kept = self.restored(model, tensors, committed)
         except (SafetensorError, KeyError, ValueError, InputError) as error:
             why = f"it does not belong to this model ({error})"
             raise CheckpointError(str(place), why, RESTORE) from error
+        # the state must give the very weights beside it, or one of the two was exchanged
         filled = copy.deepcopy(model)
         self.fill(filled, kept, facts)
         expected, weights = filled.state_dict(), model.state_dict()
@@ -419,6 +422,7 @@ def leaving(before: Split, ids: Sequence[str]) -> list[str]:
     """Whom of a request the model still holds; where that is nobody, all whom it held, which
     `check_request` refuses.
     """
+    # who was held out has nothing to take out
     asked = {*ids} & {*before.train}
     return sorted(asked - {*before.forget} or asked)
 

@@ -126,6 +126,7 @@ class Shards(OverTrunk[Tails]):
     )
 
     def __post_init__(self) -> None:
+        # refuses too many parts and too few epochs; the seed plays no part in that
         self._plan(0).epochs(self.epochs)
         if not (self.hidden >= 1 and self.width <= MAX_RANDOM_FEATURES and 0.0 < self.lr < 1.0):
             what = f"shards hidden={self.hidden} lr={self.lr:g}"
@@ -146,6 +147,7 @@ class Shards(OverTrunk[Tails]):
         generator = torch.Generator().manual_seed(seed)
         blank = _tail(len(mean_C), self.hidden, model.groups)
         for layer in (blank[0], blank[2]):
+            # from a generator of its own: torch's default drawing reads the global one
             nn.init.normal_(layer.weight, std=layer.in_features**-0.5, generator=generator)
             nn.init.zeros_(layer.bias)
         start_P = parameters_to_vector(blank.parameters()).detach()
@@ -160,6 +162,7 @@ class Shards(OverTrunk[Tails]):
         with _one_thread():
             keys = [(seed, epoch) for epoch in range(self.epochs)]
             warm_P = self._stage(start_P, *self._inputs(model, kept, consented.seen), keys)
+        # a shard without people says what the warm tail says
         kept.warm_P, kept.after_SRP = warm_P, warm_P.repeat(self.shards, self.slices, 1)
         return {}, kept
 
@@ -195,6 +198,7 @@ class Shards(OverTrunk[Tails]):
             name: digest for name, digest in kept.committed.items() if name not in leaving
         }
         kept.place = {name: place for name, place in kept.place.items() if name not in leaving}
+        # the caller's state may share it
         kept.after_SRP = kept.after_SRP.clone()
         self._learn(model, kept, rows, touched, self._plan(seed))
         return kept
@@ -235,7 +239,6 @@ class Shards(OverTrunk[Tails]):
         model: AgePredictor,
         tensors: Mapping[str, Tensor],
         committed: dict[str, bytes],
-        seed: int,
     ) -> Tails:
         """The tails, whose shapes and places must be those of the settings."""
         assert model.lift is not None
@@ -272,6 +275,7 @@ class Shards(OverTrunk[Tails]):
         """
         stages, left_SR = self._plan(0).epochs(self.epochs), kept.sizes()
         for name in gone:
+            # priced as if they had left already
             shard, number = kept.place[name]
             left_SR[shard][number] -= 1
 
@@ -345,6 +349,7 @@ class Shards(OverTrunk[Tails]):
         batches = math.ceil(len(z_NC) / BATCH)
         rate = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=batches * len(keys))
         for key in keys:
+            # each epoch from its own key: what other shards or stages drew decides nothing
             with seeded(*key) as generator:
                 order_N = torch.randperm(len(z_NC), generator=generator)
             for index_B in order_N.split(BATCH):

@@ -144,7 +144,9 @@ def consented(
     seen = to_tensors(trunk_data, split.retain, model.age_edges, device)
     pooled_NC = pooled(model, seen, show=show)
     mean_C = pooled_NC.mean(0)
+    # a feature that never varies would be divided by nothing
     spread_C = pooled_NC.std(0).maximum(mean_C.abs() / MOST_MEANS) + 1e-3
+    # a power of two: multiples of it are exact in float64 and in float32
     grid = 2.0 ** round(float(spread_C.median().log2())) / GRID
     return Consented(
         seen=_rows(trunk_data, seen, pooled_NC, grid),
@@ -182,6 +184,7 @@ def rows_of(
 
 
 def _rows(dataset: Dataset, data: ImageSet, pooled_NC: Tensor, grid: float) -> TrunkRows:
+    # whole numbers: what is committed to has no last bits to differ in
     steps_NC, age_N = (pooled_NC / grid).round(), data.age_N.cpu().double()
     people = {sample.id: sample.person for sample in dataset.samples}
     committed = {
@@ -207,6 +210,7 @@ def pooled(model: AgePredictor, data: ImageSet, *, show: bool = False) -> Tensor
     assert model.lift is not None
     rows = [torch.empty(0, model.lift.in_features, dtype=torch.float64)]
     for start in progress(range(0, len(data), BATCH), label="features", unit="batch", show=show):
+        # the last batch begins again at the first picture
         index_B = torch.arange(start, start + BATCH, device=data.device) % len(data)
         rows.append(model.pooled(data.batch(index_B).image_BCHW).double().cpu())
     return torch.cat(rows)[: len(data)]
@@ -232,6 +236,7 @@ def check_apart(personal: Dataset, consented: Dataset) -> None:
         DataError: says which picture or person.
     """
     fix = "Take them out of the trunk's data, or train the trunk again without them"
+    # by pixels: the same picture may have another name
     theirs = {_digest(consented, position): name for position, name in enumerate(consented.ids)}
     mine = {name: _digest(personal, position) for position, name in enumerate(personal.ids)}
     if both := [name for name, digest in mine.items() if digest in theirs]:

@@ -84,6 +84,7 @@ class FCS(Stepped):
         rounds, halves = min(self.rounds, fitting), (self.forget_share, 1.0 - self.forget_share)
         go(self.flatten_lr, flatten, min(one_pass, flattens))
         for number in range(rounds):
+            # both halves of a round fall together
             fall = learning_rate(number, rounds, 1.0, "cosine")
             contrasts, repairs = plan_phases(problem, cost, halves, 1.0 / (rounds - number))
             go(self.contrast_lr * fall, contrast, min(one_pass, contrasts))

@@ -65,5 +65,6 @@ def amnesiac(
     age_N = retain.age_N.float()
     spread = (age_N - age_N.mean()).square().mean().sqrt()
     drawn_N = torch.randn(len(forget), generator=generator).to(age_N.device) * spread + age_N.mean()
+    # what lies beyond the borders belongs to the first or the last group
     inner = torch.tensor(edges[1:-1], device=age_N.device)
     return replace(forget, age_N=drawn_N, group_N=torch.bucketize(drawn_N, inner, right=True))

@@ -66,6 +66,7 @@ class KDE(Stepped):
             (self.validation_share, 1.0 - self.validation_share),
         )
         teacher = frozen(model)
+        # the teacher was copied before
         reset(first_convolution(model))
         reset(classifier(model))
 

@@ -79,6 +79,7 @@ class LAF(Stepped):
             with norms_fixed(model), embeddings(model) as seen:
                 problem.outputs(model, both)
             kept_BF, gone_BF = seen[0].float().tensor_split([len(kept)])
+            # extractor and representation in turn
             if next(turn) % 2 == 0:
                 return bounded(all_vae, kept_BF).mean() - bounded(forget_vae, gone_BF).mean()
             with torch.no_grad(), embeddings(teacher) as before:

@@ -82,6 +82,7 @@ def neighbourhood(
     """
     views = [image_BCHW]
     for _ in range(copies):
+        # drawn on the CPU: one seed gives one cube on every device
         noise_BCHW = torch.rand(image_BCHW.shape, generator=generator) * 2.0 - 1.0
         near_BCHW = image_BCHW + epsilon * noise_BCHW.to(image_BCHW.device)
         views.append(near_BCHW.clamp_(0.0, 1.0))

@@ -60,6 +60,7 @@ class SCRUBR(SCRUB):
                 "no validation sample is of a class of the forget set",
                 "Use scrub without rewinding",
             )
+        # kept back from the steps, or the last rounds could not be measured
         measuring = self.rounds * len(forget) + len(alike)
         share = 1.0 - min(1.0, measuring / max(1.0, problem.meter.left()))
         states: list[dict[str, Tensor]] = []

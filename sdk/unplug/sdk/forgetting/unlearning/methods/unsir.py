@@ -90,6 +90,7 @@ class UNSIR(Stepped):
         for _ in range(steps):
             length = noise.square().sum(dim=(1, 2, 3)).mean()
             loss = self.penalty * length - error(model, problem, 0.5 + noise, group_B)
+            # of the noise alone: the model's own gradients stay empty
             noise.grad = torch.autograd.grad(loss, noise)[0]
             optimizer.step()
         return _batch((0.5 + noise).detach(), group_B)

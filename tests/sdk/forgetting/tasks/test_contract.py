@@ -95,7 +95,7 @@ def test_contract(plugin_world: PluginWorld, tmp_path: Path, name: str) -> None:
     assert same(model, apply(world, name)[0]), "the same seed gave other weights"
     if name not in EXACT:
         assert not same(model, apply(world, name, seed=1)[0]), "the seed does nothing"
-    save_checkpoint(stored, tmp_path / "out", record={}, card="card")  # type: ignore[arg-type]
+    save_checkpoint(stored, tmp_path / "out", record={}, card="card")
     assert same(stored, load_checkpoint(tmp_path / "out", expect="plugin").model)
 
 

@@ -60,9 +60,9 @@ def call(words: str, code: int = 0) -> str:
 
 @pytest.mark.parametrize("name", ["Usual", "InPlace", "ZeroHead", "Shared"])
 def test_of_these_there_is_nothing_to_say(name: str) -> None:
-    found = checked(name)
-    assert found.notes == () and found.model.adopted is not None
-    assert not found.model.adopted.contiguous
+    network = checked(name)
+    assert network.notes == () and network.model.adopted is not None
+    assert not network.model.adopted.contiguous
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_what_no_step_could_work_with(name: str, why: str) -> None:
     ],
 )
 def test_what_its_owner_is_told(name: str, notes: list[str]) -> None:
-    found = checked(name)
-    assert len(found.notes) == len(notes)
-    assert all(part in note for part, note in zip(notes, found.notes, strict=True)), found.notes
+    network = checked(name)
+    assert len(network.notes) == len(notes)
+    assert all(part in note for part, note in zip(notes, network.notes, strict=True)), network.notes
 
 
 def test_a_factory_that_ends_the_program_or_prints(capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +156,7 @@ def test_weights_that_were_trained_are_asked() -> None:
     model = checked("Usual", weights=Path("mine.safetensors")).model
     assert model.network is not None and torch.equal(
         model.network.inner.head.bias, network.head.bias
-    )  # type: ignore[union-attr, arg-type]
+    )
     with torch.no_grad():
         network.b.weight.fill_(1e38)
     save_file(network.state_dict(), "broken.safetensors")

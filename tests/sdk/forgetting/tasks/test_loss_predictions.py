@@ -37,10 +37,10 @@ def test_log_p_is_minus_the_loss() -> None:
 
 def test_confidence_is_the_log_odds_of_exp_minus_loss() -> None:
     """ln 2 is p = 1/2, whose odds are even; 1 is ln(1 / (e - 1))."""
-    found = answers(LOSSES).confidence_N
-    assert found[1] == pytest.approx(0.0, abs=1e-12)
-    assert found[2] == pytest.approx(-math.log(math.e - 1.0), rel=1e-12)
-    assert found == pytest.approx(
+    odds_N = answers(LOSSES).confidence_N
+    assert odds_N[1] == pytest.approx(0.0, abs=1e-12)
+    assert odds_N[2] == pytest.approx(-math.log(math.e - 1.0), rel=1e-12)
+    assert odds_N == pytest.approx(
         [-loss - math.log(-math.expm1(-loss)) for loss in LOSSES], rel=1e-9
     )
 
@@ -79,8 +79,8 @@ def signals(seed: int, *, plain: bool = True) -> Signals:
 
 def test_attacks_that_need_ages_are_left_out_with_the_reason() -> None:
     attacks = {name: ATTACKS.get(name)() for name in ATTACKS}
-    found, unable = run_attacks(attacks, [signals(0), signals(1)], [signals(2), signals(3)])
-    assert set(found[0]) == set(found[1]) == {"loss", "gain", "rmia", "lira"}
+    scores_of, unable = run_attacks(attacks, [signals(0), signals(1)], [signals(2), signals(3)])
+    assert set(scores_of[0]) == set(scores_of[1]) == {"loss", "gain", "rmia", "lira"}
     assert unable.pop("person") == "nothing says who is in which picture"
     assert unable.pop("entropy") == "it says no class logits"
     further = "views best-view other-pictures two-versions features head-difference"
@@ -88,7 +88,7 @@ def test_attacks_that_need_ages_are_left_out_with_the_reason() -> None:
     ages = "the model or the data has no ages"
     assert unable == dict.fromkeys(("error", "error-lira", "task-loss"), ages)
     assert all(
-        np.isfinite(side).all() for scores in found for pair in scores.values() for side in pair
+        np.isfinite(side).all() for scores in scores_of for pair in scores.values() for side in pair
     )
 
 

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from unplug.core import InputError
-from unplug.sdk.drawing.diffusion import NoiseSet, Steered, base_digest, losses
+from unplug.sdk.drawing.diffusion import Steered, base_digest, losses
 from unplug.sdk.drawing.diffusion.measure import LEVELS, fixed_noise, fixed_steps
-from unplug.sdk.learning.training import LossPredictions, predict
+from unplug.sdk.learning.training import predict
 
 from .conftest import CPU, PluginWorld
 
@@ -24,15 +24,8 @@ SAME_SUM = 1e-5
 @pytest.fixture
 def network(plugin_world: PluginWorld) -> Steered:
     steered = plugin_world.task.network(plugin_world.original.model)
-    assert isinstance(steered, Steered)
     assert plugin_world.task.stored(steered) is plugin_world.original.model
     return steered.eval()
-
-
-def predicted(network: Steered, part: Any) -> LossPredictions:
-    answers = predict(network, part)
-    assert isinstance(answers, LossPredictions) and answers.plain_N is not None
-    return answers
 
 
 def written_out(world: PluginWorld, place: int, level: int) -> float:
@@ -40,7 +33,6 @@ def written_out(world: PluginWorld, place: int, level: int) -> float:
     the arrays alone.
     """
     part, pipe = world.sets.forget, world.pipe
-    assert isinstance(part, NoiseSet)
     data, row = part.control_set, part.control_set.rows[place]
     clean = torch.from_numpy(np.array(data.latent[row])).float()
     step = fixed_steps(1000)[level]
@@ -66,7 +58,6 @@ def test_the_loss_of_a_sample_is_the_formula(plugin_world: PluginWorld, network:
     wanted = [written_out(plugin_world, place, place % LEVELS) for place in (3, 0, 9)]
     assert outputs["loss"].tolist() == pytest.approx(wanted, rel=SAME_SUM)
     assert len(set(wanted)) == 3
-    assert isinstance(part, NoiseSet)
     example = part.frame.example(3, CPU)  # what memory is measured on
     assert [value.shape for value in example] == [value.shape for value in batch.inputs]
     assert sum(value[0].numel() for value in batch.inputs) == part.frame.floats
@@ -76,7 +67,7 @@ def test_predictions_are_means_over_all_levels_and_leave_the_mode(
     plugin_world: PluginWorld, network: Steered
 ) -> None:
     part = plugin_world.sets.forget
-    answers = predicted(network.train(), part)
+    answers = predict(network.train(), part)
     assert network.training
     network.eval()
     wanted = np.mean([written_out(plugin_world, 2, level) for level in range(LEVELS)])
@@ -97,14 +88,13 @@ def test_the_bare_base_is_measured_once(
         return losses(control, *rest, **more)
 
     monkeypatch.setattr("unplug.sdk.drawing.diffusion.task.losses", counted)
-    first, second = (predicted(network, part).plain_N for _ in range(2))
+    first, second = (predict(network, part).plain_N for _ in range(2))
     assert bare == [False, True, False]
-    assert np.array_equal(first, second)  # type: ignore[arg-type]
+    assert np.array_equal(first, second)
 
 
 def test_a_view_changes_noise_level_and_some_prompts_alone(plugin_world: PluginWorld) -> None:
     part = plugin_world.sets.train
-    assert isinstance(part, NoiseSet)
     batch = part.batch(torch.arange(len(part)))
     seen, again, other = (
         part.view(batch, "none", torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)
@@ -149,7 +139,7 @@ def test_gradients_reach_the_plugin_and_never_the_base(
     model(*plugin_world.sets.train.batch(torch.arange(3)).inputs)["loss"].sum().backward()
     for parameter in model.parameters():
         assert parameter.grad is not None and bool(torch.isfinite(parameter.grad).all())
-    assert any(bool(parameter.grad.any()) for parameter in model.parameters())  # type: ignore[union-attr]
+    assert any(bool(parameter.grad.any()) for parameter in model.parameters())
     assert all(parameter.grad is None for parameter in plugin_world.pipe.unet.parameters())
     assert base_digest(plugin_world.pipe) == before
 

@@ -229,8 +229,8 @@ def shown(world: World, *needs: Need) -> dict[str, ImageSet]:
 def by_need(retain: Any, held: Sets | ForgetProblem) -> dict[str, ImageSet]:
     return {
         "retain data": retain,
-        "forget data": held.forget,  # type: ignore[dict-item]
-        "validation data": held.validation,  # type: ignore[dict-item]
+        "forget data": held.forget,
+        "validation data": held.validation,
     }
 
 

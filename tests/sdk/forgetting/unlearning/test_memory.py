@@ -105,11 +105,15 @@ def test_saved_tensors_golden() -> None:
         def forward(self, image: Tensor) -> dict[str, Tensor]:
             return {"logits": self.linear(self.convolution(image).relu().sum((2, 3)))}
 
-    found = footprint(Net(), 8, CPU)
+    measured = footprint(Net(), 8, CPU)
     image, map_, vector = 4 * 3 * 64, 4 * 5 * 64, 4 * 5
-    assert (found.per_sample, found.widest, found.image) == (image + map_ + vector, map_, image)
-    assert found.fixed == 0
-    assert found.weights == found.trainable == 4 * (5 * 3 + 5 + 2 * 5 + 2)
+    assert (measured.per_sample, measured.widest, measured.image) == (
+        image + map_ + vector,
+        map_,
+        image,
+    )
+    assert measured.fixed == 0
+    assert measured.weights == measured.trainable == 4 * (5 * 3 + 5 + 2 * 5 + 2)
 
 
 def test_measuring_leaves_the_model_alone_and_its_parts_add_up(nano: Footprint) -> None:
@@ -142,10 +146,10 @@ def test_the_estimate_is_near_a_measured_peak(nano: Footprint) -> None:
         env=environment,
     )
     for batch_size, measured in zip((32, 96), json.loads(done.stdout), strict=True):
-        found = estimate(nano, batch_size, samples=128)
+        needed = estimate(nano, batch_size, samples=128)
         # weights, gradients and moments are there before
-        growing = found.activations + found.workspace
-        assert found.phase == "step"
+        growing = needed.activations + needed.workspace
+        assert needed.phase == "step"
         assert measured / FACTOR < growing < measured * FACTOR, (batch_size, growing, measured)
 
 

@@ -45,7 +45,7 @@ class World:
 
     def reads(self, gone: str) -> list[str]:
         """The samples whose pictures are needed to take one out."""
-        return self.form.reads(self.form.load(self.original), [gone])  # type: ignore[arg-type]
+        return self.form.reads(self.form.load(self.original), [gone])
 
     @property
     def rows(self) -> TrunkRows:

@@ -25,7 +25,6 @@ def sharded(worlds: dict[str, World]) -> World:
 
 
 def loaded(world: World) -> tuple[Shards, Tails]:
-    assert isinstance(world.form, Shards)
     return world.form, world.form.load(world.original)
 
 

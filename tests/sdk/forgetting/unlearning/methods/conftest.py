@@ -143,7 +143,7 @@ class Case:
                 shown[name] = seen if f"{name} data" in needs else poisoned(data)
         meter = Meter(self.whole(), budget)
         if compute is not None:
-            meter = Meter(retraining(compute), None)  # type: ignore[arg-type]
+            meter = Meter(retraining(compute), None)
         return ForgetProblem(
             **shown,
             task=replace(self.task, recipe=replace(self.task.recipe, **(recipe or {}))),

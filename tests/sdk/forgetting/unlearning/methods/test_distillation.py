@@ -90,7 +90,7 @@ def test_distil_one_step_is_the_formula(
 
     def run(model: nn.Module, batch: object, *, train: bool = False) -> tuple[Tensor, Tensor]:
         with embeddings(model) as seen:
-            return says(model, batch, train=train), seen[0]  # type: ignore[arg-type]
+            return says(model, batch, train=train), seen[0]
 
     def distance(student: tuple[Tensor, Tensor], target: tuple[Tensor, Tensor]) -> Tensor:
         return kl(student[0], target[0]) + features * F.mse_loss(student[1], target[1])

@@ -90,11 +90,11 @@ def test_importance_without_labels_in_closed_form(class_case: Case) -> None:
     def size(outputs: dict[str, Tensor], _: object) -> Tensor:
         return outputs["logits"].square().sum(dim=1)
 
-    found = importance(model, class_case.problem(), data, size, power=1.0)  # type: ignore[arg-type]
+    sizes = importance(model, class_case.problem(), data, size, power=1.0)
     x_N3 = whole_batch(data).image_BCHW.mean(dim=(2, 3))
     z_N2 = x_N3 @ model.classifier.weight.T
     expected = (2 * z_N2[:, :, None] * x_N3[:, None, :]).abs().mean(dim=0)
-    assert torch.allclose(found["classifier.weight"], expected, rtol=1e-4)
+    assert torch.allclose(sizes["classifier.weight"], expected, rtol=1e-4)
 
 
 def test_importance_over_all_data_comes_from_one_pass_over_each_set(class_case: Case) -> None:
@@ -166,7 +166,7 @@ def test_goldens_of_the_alignment_and_the_vae() -> None:
     # 1 - 2) / 2.
     vae = zeros(4)
     with torch.no_grad():
-        vae.encoder[-1].bias[LATENT:] = 2.0  # type: ignore[index, operator]
+        vae.encoder[-1].bias[LATENT:] = 2.0
     value = vae.loss(torch.tensor([[1.0, 2.0, 0.0, 0.0]]), torch.ones(1, LATENT))
     assert value.item() == pytest.approx(5.0 + 0.025 * LATENT * 0.5 * (math.e**2 - 3.0), rel=1e-5)
 

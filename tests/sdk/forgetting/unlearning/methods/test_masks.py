@@ -121,10 +121,10 @@ def test_keep_zero_freezes_what_was_not_drawn_anew(age_case: Case) -> None:
 def test_saliency_is_the_gradient_of_the_forget_loss(class_case: Case) -> None:
     model, slow = class_case.model().train(), class_case.model()
     problem = class_case.problem(recipe={"batch_size": 7})
-    found = saliency(model, problem)
+    sizes = saliency(model, problem)
     loss = error(slow, whole_batch(class_case.sets.forget))
     gradients = torch.autograd.grad(loss, list(slow.parameters()))
-    for (name, size), gradient in zip(found.items(), gradients, strict=True):
+    for (name, size), gradient in zip(sizes.items(), gradients, strict=True):
         assert torch.allclose(size, gradient.abs(), atol=1e-5), name
     assert not changed(class_case.original, model)
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -154,7 +154,7 @@ def test_masked_weights_stay_bit_for_bit(class_case: Case, optimizer: str) -> No
     """With a weight decay that would show."""
     given = class_case.problem(recipe={"weight_decay": 1.0}, compute=400)
     mask = top_share(saliency(class_case.model(), class_case.problem()), 0.5)
-    model = SalUn(lr=0.01, optimizer=optimizer)(class_case.model(), given)  # type: ignore[arg-type]
+    model = SalUn(lr=0.01, optimizer=optimizer)(class_case.model(), given)
     start = dict(class_case.original.named_parameters())
     moved = torch.cat(
         [(value != start[name]).flatten() for name, value in model.named_parameters()]

@@ -41,9 +41,9 @@ def test_longest_fits_and_no_longer_one_does(left: int, price: float) -> None:
         text = "".join(kinds)
         return text.count("-") + price * text.count("+")
 
-    found = longest(left, 0.5, price, 5, 3)
-    steps = "".join(found).count("-")
-    assert cost(found) <= left
+    kinds = longest(left, 0.5, price, 5, 3)
+    steps = "".join(kinds).count("-")
+    assert cost(kinds) <= left
     assert all(cost(turns(more, 0.5, 5, 3)) > left for more in range(steps + 1, left + 1))
 
 
@@ -106,9 +106,9 @@ def test_validation_samples_of_the_forgotten_classes_are_compared(class_case: Ca
 
 def test_losses_are_measured_in_eval_mode_and_charged(class_case: Case) -> None:
     problem, model = class_case.problem(), class_case.model().train()
-    found = scrub_r.losses(model, problem, class_case.sets.validation)
+    loss_N = scrub_r.losses(model, problem, class_case.sets.validation)
     expected = slow_losses(class_case.model(), class_case.sets.validation)
-    assert torch.allclose(found, expected, atol=1e-5) and model.training
+    assert torch.allclose(loss_N, expected, atol=1e-5) and model.training
     assert (problem.meter.spent.forward, problem.meter.spent.backward) == (24, 0)
 
 

@@ -283,7 +283,7 @@ def test_frozen_tensors_stay_bit_for_bit(class_case: Case, monkeypatch: pytest.M
 
 
 def noise_of(case: Case, count: int, steps: int, **settings: float) -> ImageBatch:
-    return UNSIR(**settings).learn_noise(case.model(), case.problem(budget=None), count, steps)  # type: ignore[arg-type]
+    return UNSIR(**settings).learn_noise(case.model(), case.problem(budget=None), count, steps)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.1])

@@ -186,7 +186,7 @@ class OverTrunk(ABC, Generic[K]):
         if split.data_digest != dataset.digest:
             why = "the split was made from other data (digest differs)"
             raise DataError(f"data {dataset.spec}", why, "Make the split again")
-        how = {"device": device, "show": show}
+        how: dict[str, Any] = {"device": device, "show": show}
         trunk, trunk_data = ready_trunk(
             trunk, trunk_data, dataset, recipe, out, seed=seed, restart=restart, **how
         )

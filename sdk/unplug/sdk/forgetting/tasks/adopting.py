@@ -68,7 +68,7 @@ def adopt(
     task.refresh(checked.model, sets.train)
     model = checked.model.to(device).eval()
     cost = {"forward": 0, "backward": 0, "wall_s": 0.0, "device": "trained elsewhere"}
-    record = age_record(task, model, sets, dataset, split, seed=seed, cost=cost)
+    record = age_record(task, model, sets, dataset, split, seed=seed, role="original", cost=cost)
     record |= {
         "adopted": {
             **network,

@@ -42,6 +42,7 @@ def train_age(
     restart: bool = False,
     show: bool = True,
     label: str = "train",
+    role: str = "original",
     adopted: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
     """Trains, measures and saves an age predictor; an unfinished run of the same kind at `out` is
@@ -58,6 +59,7 @@ def train_age(
         restart: drop an unfinished run instead of continuing it.
         show: progress bar.
         label: in front of the bar.
+        role: "original" or "retrained", for the record.
         adopted: how somebody else's network is built, see `unplug.plugins.Adopted`; None takes the
             recipe's size of ours.
 
@@ -108,7 +110,7 @@ def train_age(
         "device": describe_device(device),
     }
     record = {
-        **age_record(task, done.model, sets, dataset, split, seed=seed, cost=cost),
+        **age_record(task, done.model, sets, dataset, split, seed=seed, role=role, cost=cost),
         "history": list(done.history),
         **({} if adopted is None else {"adopted": {**adopted, "notes": list(notes)}}),
     }
@@ -126,6 +128,7 @@ def age_record(
     split: Split,
     *,
     seed: int,
+    role: str,
     cost: dict[str, Any],
 ) -> dict[str, Any]:
     """What ``unplug.json`` says of an age predictor: where it comes from, what it cost, and what it
@@ -133,7 +136,7 @@ def age_record(
     """
     return {
         "schema": task.schema,
-        "role": "original",
+        "role": role,
         "data": dataset.facts,
         "split": keyed(split).to_dict(),
         "recipe": task.recipe.to_dict(),

@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor, nn
+
+from unplug.sdk.forgetting.tasks import Need
 
 from ..descent import norms_fixed, plan
 from ..distil import divergence, frozen, teach
@@ -48,7 +51,7 @@ class SCRUB(Stepped):
     lr: float = 5e-4
 
     name = "scrub"
-    needs = ("retain data", "forget data", "labels", "class logits")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,6 +8,7 @@ Shapes: N samples, C pooled channels, H hidden units of a tail, G age groups, P 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -71,10 +72,9 @@ class Tails(Kept):
 
     def sizes(self) -> list[list[int]]:
         """Samples of each slice of each shard."""
-        count_SR = torch.zeros(self.after_SRP.shape[:2], dtype=torch.long)
-        for shard, number in self.place.values():
-            count_SR[shard, number] += 1
-        return count_SR.tolist()
+        shards, slices = self.after_SRP.shape[:2]
+        count = Counter(self.place.values())
+        return [[count[shard, number] for number in range(slices)] for shard in range(shards)]
 
 
 @dataclass(frozen=True, kw_only=True)

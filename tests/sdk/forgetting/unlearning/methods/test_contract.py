@@ -166,15 +166,6 @@ def test_at_their_limits_they_are_finetuning_bit_for_bit(case: Case) -> None:
         assert not changed(tuned, method(case.model(), case.problem(**unread))), method
 
 
-def test_what_the_registry_says_of_needs(class_case: Case) -> None:
-    # winners from the third place on among them
-    for name in ("cfw", "prmq", "kde", "rni", "ct", "finetune", "retrain"):
-        assert "forget data" not in build_method(name).needs
-    for name in AGES_ALONE:
-        with pytest.raises(InputError, match="needs ages"):
-            class_case.apply(build_method(name))
-
-
 STEPS = "lr=0 lr=nan lr=-1 batch_size=1 optimizer=lion"
 REPAIR = "lr=0 lr=-1 lr=nan lr=inf batch_size=0 batch_size=-4"
 WRONG = {

@@ -86,7 +86,7 @@ def train(
             `unplug.sdk.forgetting.tasks.train_age`.
     """
     from unplug.sdk.forgetting.tasks import train_age
-    from unplug.sdk.forgetting.unlearning import check_design, train_forgettable
+    from unplug.sdk.forgetting.unlearning import build_design, check_design
     from unplug.sdk.learning.training import Recipe
 
     check_design(forgettable, design, trunk=trunk, trunk_data=trunk_data, edges=recipe.get("edges"))
@@ -99,15 +99,13 @@ def train(
     }
     if forgettable is None:
         return train_age(data, split, chosen, Path(out), **shared)
-    return train_forgettable(
-        forgettable,
+    return build_design(forgettable, design).train(
         data,
         split,
         chosen,
         Path(out),
         trunk=None if trunk is None else _checkpoint(trunk),
         trunk_data=trunk_data,
-        settings=design,
         **shared,
     )
 

@@ -15,7 +15,7 @@ from unplug.core import CheckpointError, GateFailed, atomic_path, one_writer, re
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.evidence.auditing import CheckpointPredictor, audit
 from unplug.sdk.forgetting.tasks import task_of, train_age
-from unplug.sdk.forgetting.unlearning import forget, request_split, slow_clock, train_forgettable
+from unplug.sdk.forgetting.unlearning import build_design, forget, request_split, slow_clock
 from unplug.sdk.learning.data import (
     Dataset,
     OnBad,
@@ -231,8 +231,7 @@ class _Trained:
             f"train the trunk ({config.recipe.epochs} epochs), then a head on {len(split.train)} "
             "faces ..."
         )
-        return train_forgettable(
-            "closed-form",
+        return build_design("closed-form").train(
             self.dataset,
             split,
             config.recipe,

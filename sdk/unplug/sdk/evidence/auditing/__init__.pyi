@@ -31,9 +31,6 @@ from .audit_run import check_forget_size as check_forget_size
 from .certification import CertifyConfig as CertifyConfig
 from .certification import certify as certify
 from .certification import read_certification as read_certification
-from .challenge_metric import Variant as Variant
-from .challenge_metric import challenge as challenge
-from .challenge_metric import forgetting_gap as forgetting_gap
 from .checks import check_different as check_different
 from .deltas import task_deltas as task_deltas
 from .evidence import AuditEvidence as AuditEvidence
@@ -44,17 +41,11 @@ from .exports import form_of as form_of
 from .exports import make_exports as make_exports
 from .exports import not_run_here as not_run_here
 from .further import criticise as criticise
-from .half_samples import MIN_MODELS as MIN_MODELS
-from .klom_metric import klom as klom
-from .klom_metric import years_from_oracle as years_from_oracle
 from .people import person_rows as person_rows
 from .people import standing as standing
 from .pooled import Certification as Certification
 from .pooled import exact_passes as exact_passes
 from .pooled import judge as judge
-from .population import PopulationComparison as PopulationComparison
-from .population import rmia_population as rmia_population
-from .population import ulira as ulira
 from .predictor import ArtifactPredictor as ArtifactPredictor
 from .predictor import CheckpointPredictor as CheckpointPredictor
 from .relearning import forget_loss as forget_loss

@@ -23,12 +23,13 @@ from unplug.sdk.learning.training import Predictions, Sets
 
 from .attack import Array, Signals
 from .audit_report import PersonRow, Standing
-from .half_samples import MIN_MODELS
 
 STATISTICS: tuple[Callable[[Predictions], Array], ...] = (
     lambda said: said.confidence_N,
     lambda said: said.error_N,
 )
+LEAST = 4
+"""Models that never saw a person: fewer rank nobody."""
 TINY = 1e-12
 """Standard error of models that all say the same."""
 
@@ -45,7 +46,7 @@ def standing(value: float, never_R: Array, unseen_J: Array, unseen_never_RJ: Arr
 
     Args:
         value: x, a statistic of the model in question on her pictures.
-        never_R: the same of models that never saw her, at least `MIN_MODELS`.
+        never_R: the same of models that never saw her, at least `LEAST`.
         unseen_J, unseen_never_RJ: the same on each unseen person, of the model in question and of
             those R.
 
@@ -64,11 +65,9 @@ def standing(value: float, never_R: Array, unseen_J: Array, unseen_never_RJ: Arr
         Principles, 2022, section IV.C (phi).
     """
     count, people = len(never_R), len(unseen_J)
-    if count < MIN_MODELS:
+    if count < LEAST:
         why = f"{count} models never saw a person"
-        raise InputError(
-            "references", why, f"{MIN_MODELS} are needed: train more, or in fewer folds"
-        )
+        raise InputError("references", why, f"{LEAST} are needed: train more, or in fewer folds")
     t_all = _t(np.append(unseen_J, value), np.column_stack([unseen_never_RJ, never_R]))
     far = np.abs(t_all - np.median(t_all))
     # the two in the middle are equally far, but for rounding

@@ -1,5 +1,4 @@
 from .answers import Answers as Answers
-from .answers import JudgedModels as JudgedModels
 from .answers import ask as ask
 from .card import add_to_card as add_to_card
 from .card import card_text as card_text
@@ -20,7 +19,6 @@ from .exact import people_missing as people_missing
 from .exact import people_needed as people_needed
 from .exact import rate as rate
 from .exact import upper_bound as upper_bound
-from .judging import evaluate as evaluate
 from .judging import judge as judge
 from .people import UNKNOWN as UNKNOWN
 from .people import People as People

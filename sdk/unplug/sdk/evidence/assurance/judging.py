@@ -6,15 +6,14 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unplug.core import InputError, settled, versions
+from unplug.core import versions
 from unplug.sdk.drawing.inference import FAULTS
 from unplug.sdk.evidence.statistics import CONFIDENCE, MIN_SUBJECTS
 
-from .answers import Answers, JudgedModels, ask
+from .answers import Answers
 from .copies import names_alone
 from .evaluation_report import (
     EvaluationAlarm,
@@ -27,50 +26,18 @@ from .exact import people_needed, rate
 from .fate import ADULT
 from .groups import MIN_GAP
 from .people import People
-from .protocol import PROTOCOLS, AgeProtocol, Asking
+from .protocol import AgeProtocol, Asking
 
-if TYPE_CHECKING:
-    import torch
-
-MAX_MODELS = 24
 NAMES_ALONE = "pictures of the training under other names"
 
 
-@settled
-def evaluate(
-    asked: JudgedModels,
-    protocol: str,
-    asking: Asking,
-    *,
-    device: torch.device | None = None,
-    show: bool = True,
-) -> EvaluationReport:
-    """Runs the models, and takes the protocol's numbers of what they say.
-
-    Args:
-        asked: models and data.
-        protocol: name in `PROTOCOLS`.
-        asking: limit, challenges and draws.
-        device: where checkpoints run; None is the CPU.
-        show: progress bars.
+def judge(answers: Sequence[Answers], protocol: AgeProtocol, asking: Asking) -> EvaluationReport:
+    """The report of what models said, by one protocol; all of them were asked about the same people.
 
     Raises:
         DataError: data that the protocol's numbers cannot be had of.
-        InputError: no such protocol, a limit or challenge that means nothing, too many models; see
-            `ask`.
-
-    Example:
-        ``evaluate(JudgedModels(models=[Path("model")], data="utkface:faces"), "fate-aev",
-        Asking())``
+        InputError: a challenge that means nothing to a model.
     """
-    chosen, _ = PROTOCOLS.get(protocol), people_needed(asking.limit)
-    if not 0 < len(asked.models) <= MAX_MODELS:
-        raise InputError(f"{len(asked.models)} models", "out of range", f"Give 1 to {MAX_MODELS}")
-    return judge(ask(asked, device=device, show=show), chosen, asking)
-
-
-def judge(answers: Sequence[Answers], protocol: AgeProtocol, asking: Asking) -> EvaluationReport:
-    """The report of what models said, see `evaluate`; all of them were asked about the same people."""
     people = answers[0].people
     protocol.check(people)
     models = [

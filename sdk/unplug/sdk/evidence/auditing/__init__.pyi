@@ -5,9 +5,11 @@ from .attack import Lacks as Lacks
 from .attack import Others as Others
 from .attack import Signals as Signals
 from .attack import inherent as inherent
-from .audit_files import AuditConfig as AuditConfig
+from .audit_files import audit_all as audit_all
+from .audit_files import counterparts as counterparts
+from .audit_files import load_audited as load_audited
 from .audit_files import relearn_times as relearn_times
-from .audit_files import run_audit as run_audit
+from .audit_files import train_more_references as train_more_references
 from .audit_report import EQUIVALENCE as EQUIVALENCE
 from .audit_report import NEVER_SAW as NEVER_SAW
 from .audit_report import SWITCHED_OFF as SWITCHED_OFF

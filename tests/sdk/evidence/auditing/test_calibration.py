@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from tests.intervals import ends
 
 from unplug.sdk.evidence.auditing import ATTACKS
 from unplug.sdk.evidence.statistics import auc, bootstrap_auc, resamples, simultaneous
@@ -38,8 +39,8 @@ def alarm(name: str, seed: int, shift: float = 0.0) -> int:
     (own, own_R), (other, other_R) = ((auc(*pair), bootstrap_auc(*pair, draws)) for pair in scores)
     gaps: Mapping[str, tuple[float, np.ndarray]] = {name: (own - other, own_R - other_R)}
     gap = simultaneous(gaps, draws.people)[name]
-    assert gap.low is not None and gap.high is not None
-    return 1 if gap.low > 0 else -1 if gap.high < 0 else 0
+    low, high = ends(gap)
+    return 1 if low > 0 else -1 if high < 0 else 0
 
 
 @pytest.mark.nightly

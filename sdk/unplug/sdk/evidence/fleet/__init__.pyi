@@ -18,6 +18,5 @@ from .result import read_result as read_result
 from .result import write_result as write_result
 from .room import stack_width as stack_width
 from .stacked import fit_stacked as fit_stacked
-from .stacked import repair_stacked as repair_stacked
 from .stacking import side_by_side as side_by_side
 from .stacking import stack as stack

@@ -24,7 +24,6 @@ from unplug.sdk.evidence.fleet import (
     BACKENDS,
     Context,
     FleetJob,
-    fit_many,
     has_result,
     job_fingerprint,
     read_result,
@@ -32,8 +31,6 @@ from unplug.sdk.evidence.fleet import (
 )
 from unplug.sdk.evidence.fleet.backend import describe, revive
 from unplug.sdk.evidence.fleet.backends.cluster import _share
-
-from .conftest import class_task, faces
 
 LOCAL = ("loop", "processes")
 THREE = Context(target="fleet_jobs:number", arguments={"start": 3})
@@ -372,17 +369,6 @@ def test_a_context_that_refuses_stops_the_run(ray: Any, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="data: none"):
         run(adds(1), tmp_path, context, backend="ray")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.long
-def test_models_are_trained_without_a_shared_disk(ray: Any, tmp_path: Path) -> None:
-    task = class_task(epochs=1, batch_size=6)
-    (model,) = fit_many(
-        task, faces(12), faces(4, seed=1), (3,), tmp_path / "ray", backend="ray", workers=1
-    )
-    (other,) = fit_many(task, faces(12), faces(4, seed=1), (3,), tmp_path / "loop", backend="loop")
-    pairs = zip(model.state_dict().values(), other.state_dict().values(), strict=True)
-    assert all(bool((a == b).all()) for a, b in pairs)
 
 
 @pytest.mark.parametrize(

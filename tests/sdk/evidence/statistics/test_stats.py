@@ -31,7 +31,6 @@ from unplug.sdk.evidence.statistics import (
     tpr_estimate,
     tpr_or_reason,
 )
-from unplug.sdk.evidence.statistics.bootstrap import mean_interval
 from unplug.sdk.evidence.statistics.separation import fit_logistic
 from unplug.sdk.learning.training import ClassPredictions
 
@@ -164,7 +163,7 @@ def test_confidence_and_intervals_by_hand() -> None:
     assert interval(np.arange(0.0, 101.0)) == pytest.approx((2.5, 97.5))
     assert interval(np.arange(0.0, 101.0), 0.5) == pytest.approx((25.0, 75.0))
     values_N = np.random.default_rng(7).normal(3.0, 2.0, size=400)
-    low, high = mean_interval(values_N, np.arange(400))
+    low, high = ends(mean_estimate(values_N, np.arange(400), 0))
     error = 1.96 * values_N.std() / 20
     assert (low, high) == pytest.approx(values_N.mean() + np.array([-error, error]), abs=0.05)
     values = np.arange(8.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +15,22 @@ from unplug.sdk.evidence.statistics import (
     Resamples,
     auc,
     bootstrap_auc,
-    interval,
     logistic_accuracy,
     mean_estimate,
     simultaneous,
     threshold_accuracy,
     tpr_estimate,
     tpr_or_reason,
+    with_interval,
 )
 from unplug.sdk.learning.training import ClassPredictions, Predictions, Sets, summarize
 
 from .attack import Array, Attack, Lacks, Signals
-from .audit_report import AttackResult, Estimate, GroupRow, ModelAudit, SubjectRows, Utility
+from .audit_report import AttackResult, Estimate, GroupRow, ModelAudit, Role, SubjectRows, Utility
 from .predictor import Predictor
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +44,7 @@ class Scored:
 
     def minus(self, other: Scored) -> Estimate:
         """Difference of two AUCs, its interval from the same replicates of both."""
-        low, high = interval(self.auc_R - other.auc_R)
-        return Estimate(value=self.auc - other.auc, low=low, high=high)
+        return with_interval(self.auc - other.auc, self.auc_R - other.auc_R)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +62,25 @@ class Measured:
     scored: Mapping[str, Scored]
 
 
+def of_role(measured: Sequence[Measured], role: Role) -> Measured | None:
+    """The first model of a role."""
+    return next((one for one in measured if one.item.role == role), None)
+
+
+def given(answer: T | NotGiven, name: str, missing: dict[str, str]) -> T | None:
+    """A number, or None where there is none, with the reason under a name."""
+    if isinstance(answer, NotGiven):
+        missing[name] = answer.reason
+        return None
+    return answer
+
+
 def run_attacks(
     attacks: Mapping[str, Attack],
     models: Sequence[Signals],
     references: Sequence[Signals],
     *,
-    names: Sequence[str] = (),
+    names: Sequence[str],
     oracle: int | None = None,
 ) -> tuple[list[dict[str, tuple[Array, Array]]], dict[str, str]]:
     """Scores of every attack on every model, by model; an attack that cannot read the data is left
@@ -100,15 +114,11 @@ def run_attacks(
         except InputError as error:
             unable[name] = f"{error.why or error.what}"
             continue
-        if oracle in lacking or not scores:
-            whose = (
-                ""
-                if oracle not in lacking or oracle is None or not names
-                else f"of {names[oracle]}: "
-            )
-            unable[name] = (
-                f"{whose}{lacking[oracle] if oracle in lacking else next(iter(lacking.values()))}"
-            )
+        if oracle is not None and oracle in lacking:
+            unable[name] = f"of {names[oracle]}: {lacking[oracle]}"
+            continue
+        if not scores:
+            unable[name] = next(iter(lacking.values()))
             continue
         if not all(np.isfinite(side).all() for pair in scores.values() for side in pair):
             unable[name] = "some of its scores are not numbers"
@@ -116,7 +126,7 @@ def run_attacks(
         for number, pair in scores.items():
             found[number][name] = pair
         for number, why in lacking.items():
-            unable[f"{name} on {names[number] if names else number}"] = why
+            unable[f"{name} on {names[number]}"] = why
     return found, unable
 
 
@@ -155,7 +165,17 @@ def audit_model(
         seed: of the intervals of means.
     """
     own, item = one.own, one.item
+    people = {
+        "retain": sets.train.subject_N,
+        "forget": sets.forget.subject_N,
+        "test": sets.test.subject_N,
+    }
     logistic = logistic_accuracy(-own.forget.log_prob_N, -own.unseen.log_prob_N, draws, seed=seed)
+
+    def years(part: str, name: str) -> Estimate:
+        answer_N, theirs_N = (getattr(says, part).answer_N for says in (own, oracle.own))  # type: ignore[union-attr]
+        return mean_estimate(np.abs(answer_N - theirs_N), people[name], seed)
+
     return ModelAudit(
         name=item.name,
         role=item.role,
@@ -163,18 +183,14 @@ def audit_model(
         target=item.target,
         precision=item.precision,
         utility={
-            "retain": _utility(own.retain, sets.train.subject_N, edges, seed),
-            "forget": _utility(own.forget, sets.forget.subject_N, edges, seed),
-            "test": _utility(own.unseen, sets.test.subject_N, edges, seed),
+            name: _utility(part, people[name], edges, seed)
+            for name, part in (("retain", own.retain), ("forget", own.forget), ("test", own.unseen))
         },
         attacks=attack_results(one, oracle, draws),
-        logistic_accuracy=None if isinstance(logistic, NotGiven) else logistic,
+        logistic_accuracy=given(logistic, "", {}),
         distance=None
         if oracle is None
-        else {
-            "forget": _distance(own.forget, oracle.own.forget, sets.forget.subject_N, seed),
-            "test": _distance(own.unseen, oracle.own.unseen, sets.test.subject_N, seed),
-        },
+        else {"forget": years("forget", "forget"), "test": years("unseen", "test")},
     )
 
 
@@ -200,24 +216,25 @@ def attack_results(
 def _result(
     scored: Scored, oracle: Scored | None, together: Estimate | None, draws: Resamples
 ) -> AttackResult:
-    low, high = interval(scored.auc_R)
     forget_F, unseen_U = scored.forget_F, scored.unseen_U
-    rates = {f"{rate:g}": tpr_or_reason(forget_F, unseen_U, rate) for rate in FALSE_POSITIVE_RATES}
-    found = {
-        f"{rate:g}": tpr_estimate(forget_F, unseen_U, rate, draws) for rate in FALSE_POSITIVE_RATES
-    }
+    tpr: dict[str, float | None] = {}
+    between: dict[str, Estimate] = {}
+    missing: dict[str, str] = {}
+    for rate in FALSE_POSITIVE_RATES:
+        name = f"{rate:g}"
+        tpr[name] = given(tpr_or_reason(forget_F, unseen_U, rate), name, missing)
+        if (estimate := tpr_estimate(forget_F, unseen_U, rate, draws)) is not None:
+            between[name] = estimate
     return AttackResult(
-        auc=Estimate(value=scored.auc, low=low, high=high),
+        auc=with_interval(scored.auc, scored.auc_R),
         minus_retrained=None if oracle is None else scored.minus(oracle),
         threshold_accuracy=threshold_accuracy(forget_F, unseen_U),
-        tpr={name: None if isinstance(value, NotGiven) else value for name, value in rates.items()},
-        tpr_interval={name: value for name, value in found.items() if value is not None},
-        tpr_missing={
-            name: value.reason for name, value in rates.items() if isinstance(value, NotGiven)
-        },
+        tpr=tpr,
+        tpr_interval=between,
+        tpr_missing=missing,
         minus_retrained_together=together,
-        forget_scores=tuple(float(score) for score in forget_F),
-        unseen_scores=tuple(float(score) for score in unseen_U),
+        forget_scores=tuple(forget_F.tolist()),
+        unseen_scores=tuple(unseen_U.tolist()),
     )
 
 
@@ -252,9 +269,3 @@ def _subjects(own: Predictions, subjects_N: NDArray[np.int64]) -> SubjectRows | 
         mean_mae=float(mae.mean()),
         worst=tuple({"n": int(count[index]), "mae": float(mae[index])} for index in worst),
     )
-
-
-def _distance(
-    own: Predictions, oracle: Predictions, subjects_N: NDArray[np.int64], seed: int
-) -> Estimate:
-    return mean_estimate(np.abs(own.answer_N - oracle.answer_N), subjects_N, seed)

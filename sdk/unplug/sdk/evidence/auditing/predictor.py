@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -48,13 +48,21 @@ class Predictor(Protocol):
     def signals(self, sets: Sets) -> Signals:
         """Predictions on forget, unseen (test), population (validation) and retain (train)."""
 
-
-@runtime_checkable
-class Asked(Protocol):
-    """A predictor that can be asked about more than the sets of a split; stored answers cannot."""
-
     def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
-        """`own`, with what the model says of the evidence."""
+        """`own`, with what the model says of the evidence; stored answers say nothing of it."""
+
+
+def _signals(sets: Sets, answers: Sequence[Predictions]) -> Signals:
+    """What a model answered to `SETS`, as the attacks read it."""
+    forget, test, validation, train = answers
+    return Signals(
+        forget=forget,
+        unseen=test,
+        population=validation,
+        retain=train,
+        person_F=sets.forget.subject_N,
+        person_U=sets.test.subject_N,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,15 +87,7 @@ class CheckpointPredictor:
         model = self.task.network(self.checkpoint.model).to(
             device, memory_format=torch.channels_last
         )  # type: ignore[call-overload]
-        forget, test, validation, train = (predict(model, getattr(sets, name)) for name in SETS)
-        return Signals(
-            forget=forget,
-            unseen=test,
-            population=validation,
-            retain=train,
-            person_F=sets.forget.subject_N,
-            person_U=sets.test.subject_N,
-        )
+        return _signals(sets, [predict(model, getattr(sets, name)) for name in SETS])
 
     def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
         """What torch says of views and other pictures, and what the last layer reads of the forget
@@ -117,6 +117,10 @@ class FleetPredictor:
         """What they said, whatever the sets."""
         return self.said
 
+    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
+        """Nobody can be asked any more."""
+        return own
+
 
 @dataclass(frozen=True, kw_only=True)
 class ArtifactPredictor:
@@ -144,17 +148,8 @@ class ArtifactPredictor:
 
     def signals(self, sets: Sets) -> Signals:
         """Predictions by the file's runtime, all sets in one child process."""
-        forget, test, validation, train = self.task.predict_artifact(
-            self.artifact, [getattr(sets, name) for name in SETS]
-        )
-        return Signals(
-            forget=forget,
-            unseen=test,
-            population=validation,
-            retain=train,
-            person_F=sets.forget.subject_N,
-            person_U=sets.test.subject_N,
-        )
+        parts = [getattr(sets, name) for name in SETS]
+        return _signals(sets, self.task.predict_artifact(self.artifact, parts))
 
     def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
         """What the file says of views and other pictures; it shows no features."""
@@ -169,9 +164,9 @@ def fitted_to(predictors: Sequence[Predictor]) -> set[str]:
     fitted to.
     """
     steps = [
-        item.checkpoint.record.get("forget") or {}
-        for item in predictors
-        if isinstance(item, CheckpointPredictor)
+        model.checkpoint.record.get("forget") or {}
+        for model in predictors
+        if isinstance(model, CheckpointPredictor)
     ]
     return {name for step in steps for name in (step.get("outside") or {}).get("models", ())}
 

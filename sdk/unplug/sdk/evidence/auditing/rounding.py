@@ -22,7 +22,7 @@ from unplug.export import (
     compare_codes,
     stored_weights,
 )
-from unplug.sdk.evidence.statistics import MIN_SUBJECTS, interval, mean_estimate
+from unplug.sdk.evidence.statistics import MIN_SUBJECTS, mean_estimate, with_interval
 from unplug.sdk.learning.training import Predictions, Sets
 
 from .attack import Array
@@ -164,21 +164,15 @@ def _distances(
 ) -> dict[str, OutputDistance]:
     if own is None or before is None:
         return {}
-    return {
-        name: _distance(
-            getattr(own, name), getattr(before, name), getattr(sets, name).subject_N, seed
+    distances = {}
+    for name in SETS:
+        one, other, data = (getattr(part, name) for part in (own, before, sets))
+        moved_N = np.abs(one.answer_N - other.answer_N)
+        distances[name] = OutputDistance(
+            years=mean_estimate(moved_N, data.subject_N, seed),
+            variation=mean_estimate(total_variation(one, other), data.subject_N, seed),
         )
-        for name in SETS
-    }
-
-
-def _distance(
-    own: Predictions, before: Predictions, subjects_N: NDArray[np.int64], seed: int
-) -> OutputDistance:
-    return OutputDistance(
-        years=mean_estimate(np.abs(own.answer_N - before.answer_N), subjects_N, seed),
-        variation=mean_estimate(total_variation(own, before), subjects_N, seed),
-    )
+    return distances
 
 
 def _kept(
@@ -211,9 +205,7 @@ def _kept(
     if len(np.unique(sets.forget.subject_N)) < MIN_SUBJECTS:
         return Estimate(value=value)
     base_R = weights_RF @ edit_F
-    ratio_R = (weights_RF @ file_F)[base_R > 0] / base_R[base_R > 0]
-    low, high = interval(np.asarray(ratio_R, np.float64))
-    return Estimate(value=value, low=low, high=high)
+    return with_interval(value, (weights_RF @ file_F)[base_R > 0] / base_R[base_R > 0])
 
 
 def _minus(
@@ -233,5 +225,4 @@ def _minus(
     )
     if len(np.unique(sets.forget.subject_N)) < MIN_SUBJECTS:
         return Estimate(value=float(gap_F.mean()))
-    low, high = interval(np.asarray((weights_RF @ gap_F) / weights_RF.sum(axis=1), np.float64))
-    return Estimate(value=float(gap_F.mean()), low=low, high=high)
+    return with_interval(float(gap_F.mean()), (weights_RF @ gap_F) / weights_RF.sum(axis=1))

@@ -11,7 +11,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.sdk.evidence.statistics import Estimate, NotGiven, interval, subject_weights
+from unplug.sdk.evidence.statistics import (
+    Estimate,
+    NotGiven,
+    interval,
+    subject_weights,
+    with_interval,
+)
 from unplug.sdk.learning.training import Sets
 
 from .attack import Array, Signals
@@ -65,8 +71,7 @@ def usage(own: Signals, original: Signals, sets: Sets, seed: int = 0) -> Usage |
                 f"a threshold tells the {name} set from unseen samples {told} even in the original"
             )
             return NotGiven(reason=f"{why}, too few for a share")
-        low, high = interval(value_R / whole_R)
-        found[name] = Estimate(value=value / whole, low=low, high=high)
+        found[name] = with_interval(value / whole, value_R / whole_R)
     return Usage(forget=found["forget"], retain=found["retain"])
 
 

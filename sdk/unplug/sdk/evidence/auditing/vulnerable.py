@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from unplug.core import InputError
 from unplug.sdk.evidence.fleet import References
 from unplug.sdk.evidence.statistics import (
-    Estimate,
     NotGiven,
     auc,
     bootstrap_auc,
-    interval,
     resamples,
+    with_interval,
 )
 from unplug.sdk.learning.training import Predictions, Sets
 
@@ -128,9 +127,9 @@ def vulnerable(
     ]
     minus = None
     if oracle is not None:
-        minus = _estimate(aucs[0][0] - aucs[1][0], aucs[0][1] - aucs[1][1])
+        minus = with_interval(aucs[0][0] - aucs[1][0], aucs[0][1] - aucs[1][1])
     return Vulnerable(
-        auc=_estimate(*aucs[0]),
+        auc=with_interval(*aucs[0]),
         minus_retrained=minus,
         people=count,
         of=forgotten,
@@ -172,8 +171,3 @@ def _by_person(value_XN: Array, number_N: NDArray[np.int64]) -> Array:
     """Mean over the samples of each person (X, J)."""
     own_NJ = (number_N[:, None] == np.arange(number_N.max() + 1)).astype(np.float64)
     return np.asarray(value_XN @ own_NJ / own_NJ.sum(axis=0), np.float64)
-
-
-def _estimate(value: float, value_R: Array) -> Estimate:
-    low, high = interval(value_R)
-    return Estimate(value=value, low=low, high=high)

@@ -8,6 +8,7 @@ from .bootstrap import drawn_again as drawn_again
 from .bootstrap import interval as interval
 from .bootstrap import mean_estimate as mean_estimate
 from .bootstrap import subject_weights as subject_weights
+from .bootstrap import with_interval as with_interval
 from .separation import MIN_FALSE_POSITIVES as MIN_FALSE_POSITIVES
 from .separation import NotGiven as NotGiven
 from .separation import Resamples as Resamples

@@ -74,13 +74,10 @@ def interval(values_R: Array, confidence: float = CONFIDENCE) -> tuple[float, fl
     return float(low), float(high)
 
 
-def mean_interval(
-    values_N: Array, subjects_N: NDArray[np.int64], *, replicates: int = REPLICATES, seed: int = 0
-) -> tuple[float, float]:
-    """Interval of a mean over samples, by resampling whole subjects."""
-    weights_RN = subject_weights(subjects_N, replicates, np.random.default_rng([seed, 4321]))
-    means_R = (weights_RN @ values_N) / weights_RN.sum(axis=1)
-    return interval(np.asarray(means_R, dtype=np.float64))
+def with_interval(value: float, values_R: Array) -> Estimate:
+    """A number, with the percentile interval of its bootstrap replicates."""
+    low, high = interval(np.asarray(values_R, np.float64))
+    return Estimate(value=value, low=low, high=high)
 
 
 def mean_estimate(values_N: Array, subjects_N: NDArray[np.int64], seed: int) -> Estimate:
@@ -89,8 +86,9 @@ def mean_estimate(values_N: Array, subjects_N: NDArray[np.int64], seed: int) -> 
     """
     if len(np.unique(subjects_N)) < MIN_SUBJECTS:
         return Estimate(value=float(values_N.mean()))
-    low, high = mean_interval(values_N, subjects_N, seed=seed)
-    return Estimate(value=float(values_N.mean()), low=low, high=high)
+    weights_RN = subject_weights(subjects_N, REPLICATES, np.random.default_rng([seed, 4321]))
+    means_R = (weights_RN @ values_N) / weights_RN.sum(axis=1)
+    return with_interval(float(values_N.mean()), means_R)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +147,8 @@ class PeopleDraws:
         total_K, draws_RK = self.sums(np.stack(columns, axis=1).astype(np.float64))
         for place, name in enumerate(enough):
             weight_R = draws_RK[:, 2 * place + 1]
-            low, high = interval(draws_RK[weight_R > 0, 2 * place] / weight_R[weight_R > 0])
-            found[name] = Estimate(
-                value=float(total_K[2 * place] / total_K[2 * place + 1]), low=low, high=high
+            found[name] = with_interval(
+                float(total_K[2 * place] / total_K[2 * place + 1]),
+                draws_RK[weight_R > 0, 2 * place] / weight_R[weight_R > 0],
             )
         return found

@@ -17,7 +17,7 @@ from scipy.stats import rankdata
 
 from unplug.core import Estimate
 
-from .bootstrap import CONFIDENCE, REPLICATES, Array, few_people, interval, subject_weights
+from .bootstrap import CONFIDENCE, REPLICATES, Array, few_people, subject_weights, with_interval
 
 MIN_FALSE_POSITIVES = 10
 """TPR at a false-positive rate is refused where that rate is fewer than ten unseen samples: its
@@ -73,6 +73,17 @@ def tpr_or_reason(forget_F: Array, unseen_U: Array, rate: float) -> float | NotG
     return float(true[false <= rate].max())
 
 
+def _folds(
+    forget_F: Array, unseen_U: Array, folds: int, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which fold each sample of either side is in."""
+    rng = np.random.default_rng(seed)
+    fold_F, fold_U = (
+        rng.permutation(np.arange(len(scores)) % folds) for scores in (forget_F, unseen_U)
+    )
+    return fold_F, fold_U
+
+
 def threshold_accuracy(
     forget_F: Array, unseen_U: Array, *, folds: int = 10, seed: int = 0
 ) -> float | None:
@@ -84,10 +95,7 @@ def threshold_accuracy(
     """
     if min(len(forget_F), len(unseen_U)) < folds:
         return None
-    rng = np.random.default_rng(seed)
-    fold_F, fold_U = (
-        rng.permutation(np.arange(len(scores)) % folds) for scores in (forget_F, unseen_U)
-    )
+    fold_F, fold_U = _folds(forget_F, unseen_U, folds, seed)
     rates = []
     for fold in range(folds):
         train_F, train_U = forget_F[fold_F != fold], unseen_U[fold_U != fold]
@@ -190,10 +198,7 @@ def logistic_accuracy(
         return NotGiven(
             reason=f"{folds} folds need as many samples a side, {min(len(loss_F), len(loss_U))} given"
         )
-    rng = np.random.default_rng(seed)
-    fold_F, fold_U = (
-        rng.permutation(np.arange(len(scores)) % folds) for scores in (loss_F, loss_U)
-    )
+    fold_F, fold_U = _folds(loss_F, loss_U, folds, seed)
     right_F, right_U = np.empty(len(loss_F)), np.empty(len(loss_U))
     for fold in range(folds):
         out_F, out_U = fold_F == fold, fold_U == fold
@@ -204,8 +209,8 @@ def logistic_accuracy(
         draws.forget_RF @ right_F / draws.forget_RF.sum(axis=1)
         + draws.unseen_RU @ right_U / draws.unseen_RU.sum(axis=1)
     ) / 2
-    low, high = interval(np.asarray(accuracy_R, np.float64))
-    return Estimate(value=float((right_F.mean() + right_U.mean()) / 2), low=low, high=high)
+    value = float((right_F.mean() + right_U.mean()) / 2)
+    return with_interval(value, accuracy_R)
 
 
 def fit_logistic(
@@ -263,8 +268,7 @@ def tpr_estimate(
         np.where(count_R > 0, forget_RF[np.arange(len(count_R)), count_R - 1], 0.0)
         / forget_RF[:, -1]
     )
-    low, high = interval(np.asarray(hits_R, np.float64))
-    return Estimate(value=value, low=low, high=high)
+    return with_interval(value, hits_R)
 
 
 def simultaneous(

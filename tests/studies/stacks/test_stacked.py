@@ -12,32 +12,23 @@ from typing import Any
 
 import pytest
 import torch
+from benchmarks.studies.stacks import many, stacked
+from benchmarks.studies.stacks.draws import draw_steps, dropout_sites
+from benchmarks.studies.stacks.many import FitBackend, fit_many
+from benchmarks.studies.stacks.room import CPU_WIDTH, model_bytes, stack_width
+from benchmarks.studies.stacks.stacked import fit_stacked
+from benchmarks.studies.stacks.stacking import check_stack, side_by_side, stack, unstack
 from torch import Tensor, nn
 
 from unplug.core import CheckpointError, InputError, InsufficientMemoryError, TrainingError
-from unplug.sdk.evidence.fleet import (
-    Order,
-    Result,
-    fit_many,
-    fit_stacked,
-    many,
-    pack,
-    read_result,
-    side_by_side,
-    stack,
-    stack_width,
-    stacked,
-    write_result,
-)
-from unplug.sdk.evidence.fleet.draws import draw_steps, dropout_sites
-from unplug.sdk.evidence.fleet.many import FitBackend
-from unplug.sdk.evidence.fleet.room import CPU_WIDTH, model_bytes
-from unplug.sdk.evidence.fleet.stacking import check_stack, unstack
+from unplug.sdk.evidence.fleet import Order, Result, pack, read_result, write_result
 from unplug.sdk.forgetting.tasks import AgeTask
 from unplug.sdk.learning.training import Task, fit, fit_new, new_model, seeded
 from unplug.sdk.learning.training.augment import augment
 
 from .conftest import WideAgeTask, WideClassTask, age_task, class_task, faces
+
+pytestmark = pytest.mark.study
 
 DOUBLE_TOLERANCE = 1e-9
 """Of weights, relative to the largest of their tensor or to 1. float64 sums in another order differ
@@ -244,7 +235,7 @@ def test_the_estimate_counts_weights_and_activations_and_gives_the_width(
     assert model_bytes(net, TRAIN, 5) == 6 * 16 * 4 + 3 * 5 * 2 * 4 * 32 * 32 * 4
     assert stack_width(net, TRAIN, 5) == CPU_WIDTH
     data: Any = SimpleNamespace(device=SimpleNamespace(type="cuda"))
-    monkeypatch.setattr("unplug.sdk.evidence.fleet.room.model_bytes", lambda *_: 100)
+    monkeypatch.setattr("benchmarks.studies.stacks.room.model_bytes", lambda *_: 100)
     for free, width in ((10_000_000, 64), (2000, 14), (10, 1)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _, free=free: (free, free))
         assert stack_width(net, data, 5) == width
@@ -286,6 +277,19 @@ def test_the_models_are_those_of_the_loop(backend: FitBackend, tmp_path: Path) -
         "seed-4.safetensors",
     ]
     assert read_result(tmp_path, "seed-4").facts["seed"] == 4
+
+
+@pytest.mark.long
+def test_models_are_trained_without_a_shared_disk(tmp_path: Path) -> None:
+    library = pytest.importorskip("ray", reason="needs the extra [cluster]")
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    library.init(address="local", num_cpus=1, **quiet)
+    try:
+        (model,) = fit_many(TASK, FEW, LITTLE, (3,), tmp_path / "ray", backend="ray", workers=1)
+    finally:
+        library.shutdown()
+    (other,) = fit_many(TASK, FEW, LITTLE, (3,), tmp_path / "loop", backend="loop")
+    assert equal(model, other)
 
 
 def test_an_age_task_is_written_down_and_read_again(tmp_path: Path) -> None:

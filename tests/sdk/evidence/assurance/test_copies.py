@@ -32,6 +32,8 @@ from unplug.sdk.evidence.assurance.fate_aev import FATE_AEV
 from unplug.sdk.learning.data import Dataset, keyed, load_dataset, make_split, save_split
 from unplug.sdk.report.assurance import assurance_words
 
+from .planted import save_pictures
+
 SIDE = 32
 PLAIN = [(f"t{number}.png", number, 10 + number, "") for number in range(10)]
 """Ten pictures of nobody in particular."""
@@ -141,20 +143,9 @@ def test_where_the_training_lay_is_tried_and_never_told(table: Table, tmp_path: 
     assert isinstance(found, Dataset) and found.digest == data.digest
 
 
-def saved(world: World, names: Sequence[str], folder: Path) -> str:
-    """The spec of a copy of some pictures of the small world under new names."""
-    lines = ["path,age"]
-    for number, name in enumerate(names):
-        index = int(world.dataset.indices([name])[0])
-        Image.fromarray(world.dataset.pixels([index])[0]).save(folder / f"new-{number}.png")
-        lines.append(f"new-{number}.png,{world.dataset.samples[index].age}")
-    (folder / "table.csv").write_text("\n".join(lines))
-    return f"csv:{folder / 'table.csv'}"
-
-
 def test_the_commands_leave_copies_out_and_say_so(world: World, tmp_path: Path) -> None:
     """The planted fault: pictures of the training among strangers, every one under a new name."""
-    spec = saved(world, [*world.split.train[:3], *world.split.test], tmp_path)
+    spec = save_pictures(world, [*world.split.train[:3], *world.split.test], tmp_path)
     words = ["threshold", world.original.path, "--data", spec, "--over", 40, "--max-fpr"]
     trained = len(world.split.train)
     told = (
@@ -180,7 +171,7 @@ def test_a_split_without_its_pictures_is_said_to_be_compared_by_names(
 ) -> None:
     bare = [age_checkpoint(tmp_path_factory)]
     save_split(world.split, tmp_path / "split.json")
-    spec, splits = saved(world, world.split.test, tmp_path), [tmp_path / "split.json"]
+    spec, splits = save_pictures(world, world.split.test, tmp_path), [tmp_path / "split.json"]
     report = judge(ask(bare, spec, splits=splits, show=False), FATE_AEV, Asking(replicates=20))
     assert "give `training_data`" in report.refused["pictures of the training under other names"]
     (answers,) = ask(bare, spec, splits=splits, training=[world.spec], show=False)

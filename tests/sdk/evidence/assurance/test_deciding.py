@@ -18,9 +18,9 @@ from unplug.core import DataError, InputError
 from unplug.export import Artifact
 from unplug.sdk.drawing.inference import decision_in, read_decision
 from unplug.sdk.evidence.assurance import UNKNOWN, Answers, Limits, People, decide, people_of
-from unplug.sdk.learning.data import Dataset, Split, load_dataset
+from unplug.sdk.learning.data import Split, load_dataset
 
-from .planted import crowd, said
+from .planted import crowd, said, save_pictures
 
 EDGES = (0.0, 18.0, 100.0)
 LIMITS = Limits(age=18.0, max_fpr=0.05, max_fnr=0.1)
@@ -134,19 +134,9 @@ def test_people_of_the_training_are_refused(world: World, tmp_path: Path) -> Non
     """The planted fault: data that hold nobody but whom the model was trained on, under the same
     names.
     """
-    lines, taken = ["path,age,subject"], set(world.split.train)
-    for number, sample in enumerate(world.dataset.samples):
-        if sample.id in taken:
-            _save(world.dataset, number, tmp_path / sample.id)
-            lines.append(f"{sample.id},{sample.age},{sample.subject}")
-    (tmp_path / "table.csv").write_text("\n".join(lines))
-    given = ["--data", f"csv:{tmp_path / 'table.csv'}", "--over", 40, "--max-fpr", 0.5]
+    spec = save_pictures(world, world.split.train, tmp_path, renamed=False)
+    given = ["--data", spec, "--over", 40, "--max-fpr", 0.5]
     assert "all were learned from" in fail("threshold", world.original.path, *given).line
-
-
-def _save(dataset: Dataset, number: int, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(dataset.pixels(np.array([number]))[0]).save(path, format="PNG")
 
 
 def test_a_file_of_which_nothing_is_known(
@@ -162,9 +152,9 @@ def test_a_file_of_which_nothing_is_known(
 
 
 def test_run_answers_by_a_decision(world: World, tmp_path: Path) -> None:
-    out, photo = tmp_path / "decision.json", tmp_path / "face.png"
+    out, photo = tmp_path / "decision.json", tmp_path / "new-0.png"
     call(*arguments(world, *LOOSE, "--out", out))
-    _save(world.dataset, 0, photo)
+    save_pictures(world, world.split.test[:1], tmp_path)
     plain = ["run", world.original.path, "--image", photo]
     shown = call(*plain, "--decision", out)
     assert " 40 (P = " in shown and "the decision holds: at most 50 %" in shown

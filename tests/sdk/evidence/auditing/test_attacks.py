@@ -196,14 +196,6 @@ def gaussian(seed: int, overfit: float) -> Signals:
     )
 
 
-@pytest.mark.parametrize("attack", [RMIA(), RMIA(a="calibrated"), LiRA()])
-def test_attacks_with_references_beat_the_loss_on_a_planted_overfit(attack: Any) -> None:
-    references = [gaussian(100 + n, 0.0) for n in range(4)]
-    curve = [auc(*attack(gaussian(1, shift), references)) for shift in (0.0, 0.25, 0.5, 1.0, 2.0)]
-    assert abs(curve[0] - 0.5) < 0.07 and curve == sorted(curve)
-    assert curve[3] > auc(*LossAttack()(gaussian(1, 1.0), [])) + 0.1
-
-
 def test_error_lira_and_lira_by_their_laws() -> None:
     # P = exp(-score) of a sample whose Gaussian is known is uniform, and a perfect answer does not
     # overflow.

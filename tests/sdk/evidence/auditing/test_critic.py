@@ -30,7 +30,7 @@ from unplug.sdk.evidence.auditing.attacks.features import FeaturesAttack, fit_pr
 from unplug.sdk.evidence.auditing.attacks.head_difference import HeadDifferenceAttack, reconstruct
 from unplug.sdk.evidence.auditing.attacks.other_pictures import OtherPicturesAttack
 from unplug.sdk.evidence.auditing.checks import check_split
-from unplug.sdk.evidence.auditing.evidence import CROPS, SHIFTS, crop, drawn_again, moved, shift
+from unplug.sdk.evidence.auditing.evidence import CROPS, SHIFTS, drawn_again, moved
 from unplug.sdk.evidence.auditing.measure import run_attacks
 from unplug.sdk.evidence.auditing.usage import usage
 from unplug.sdk.evidence.auditing.white_box import look_inside
@@ -44,11 +44,7 @@ from .test_attacks import signals
 from .test_audit import AGES, asked, run
 
 
-def test_views_are_moved_by_pixels_and_none_is_the_picture(world: World) -> None:
-    image = torch.arange(25, dtype=torch.uint8).view(1, 1, 5, 5)
-    assert shift(image, 1, 0)[0, 0, :, 0].tolist() == [0, 0, 5, 10, 15]
-    assert shift(image, 0, -2)[0, 0, 0].tolist() == [2, 3, 4, 4, 4]
-    assert crop(image, 1).shape == image.shape and int(crop(image, 1)[0, 0, 2, 2]) == 12
+def test_no_view_is_the_picture(world: World) -> None:
     views = list(moved(pictures(world.sets.forget)))
     assert len(views) == len(SHIFTS) + len(CROPS) == 10
     for view in views:

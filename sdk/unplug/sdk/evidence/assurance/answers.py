@@ -201,14 +201,14 @@ def _training(
     dataset: Dataset, learned: Sequence[tuple[Split, str | None]], given: Sequence[str], show: bool
 ) -> Training:
     """The data of trainings on other data, by digest: where somebody says, else where records do."""
-    found: dict[str, Dataset | str] = {}
+    data: dict[str, Dataset | str] = {}
     for split, spec in learned:
         if split.data_digest != dataset.digest and not isinstance(
-            found.get(split.data_digest), Dataset
+            data.get(split.data_digest), Dataset
         ):
             specs = [*given, *([] if spec is None else [spec])]
-            found[split.data_digest] = training_data(split, specs, dataset.size, show=show)
-    return found
+            data[split.data_digest] = training_data(split, specs, dataset.size, show=show)
+    return data
 
 
 def _learned(

@@ -80,6 +80,7 @@ def people_missing(errors: float, people: int, limit: float, confidence: float =
     """
     if people and upper_bound(errors, people, confidence) <= limit:
         return 0
+    # The bound falls with every person without an error, so the fewest are found by halving.
     low, high = people, max(2 * people, people_needed(limit, confidence))
     while high < MAX_MISSING and upper_bound(errors, high, confidence) > limit:
         low, high = high, 2 * high

@@ -81,8 +81,8 @@ def judge(answers: Sequence[Answers], protocol: AgeProtocol, asking: Asking) -> 
 
 
 def _facts(people: People) -> PeopleFacts:
-    said = sorted((name, *map(str, values)) for name, values in people.attributes.items())
-    digest = hashlib.sha256(repr((people.ids, said)).encode()).hexdigest()
+    values_of = sorted((name, *map(str, values)) for name, values in people.attributes.items())
+    digest = hashlib.sha256(repr((people.ids, values_of)).encode()).hexdigest()
     minor_N = people.age_N < ADULT
     return PeopleFacts(
         apart=people.apart,
@@ -117,24 +117,24 @@ def _processing(people: People) -> Processing:
 
 
 def _unsupported(people: People, limit: float, needed: int) -> dict[str, str]:
-    found = {}
+    refused = {}
     minors = people.only(people.age_N < ADULT).persons
     if minors < needed:
-        found[f"false positives of at most {100 * limit:g} %"] = (
+        refused[f"false positives of at most {100 * limit:g} %"] = (
             f"that needs {needed} minors without an error, and there are {minors}: "
             f"{needed - minors} are missing"
         )
     if people.copies is not None and people.copies.why is not None:
-        found[NAMES_ALONE] = names_alone(people.copies)
+        refused[NAMES_ALONE] = names_alone(people.copies)
     if people.without_age:
-        found["pictures without an age"] = (
+        refused["pictures without an age"] = (
             f"{people.without_age} of these data have none, and are in no number"
         )
     if not people.attributes:
-        found["groups"] = (
+        refused["groups"] = (
             "the data say nothing of anybody but the age, so nobody knows whom a mean hides"
         )
-    return found
+    return refused
 
 
 def _alarms(models: Sequence[ModelEvaluation], people: People) -> Iterator[EvaluationAlarm]:
@@ -148,14 +148,14 @@ def _alarms(models: Sequence[ModelEvaluation], people: People) -> Iterator[Evalu
             and gap.low > 0
         ):
             caught.setdefault(model.worst_group, []).append(model)
-    for cell, found in caught.items():
-        gaps = [gap for model in found if (gap := model.group(cell).gap) is not None]
+    for cell, worse in caught.items():
+        gaps = [gap for model in worse if (gap := model.group(cell).gap) is not None]
         worst = max(gaps, key=lambda gap: gap.value)
         message = (
             f"{cell}: the error is {worst.value:.1f} years ({worst.low:.1f} to {worst.high:.1f}) "
             "above everybody else's"
         )
-        names = ", ".join(model.name for model in found)
+        names = ", ".join(model.name for model in worse)
         yield EvaluationAlarm(
             kind="worst-group", model=names, message=f"{message} at the same ages"
         )

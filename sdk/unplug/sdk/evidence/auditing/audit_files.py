@@ -147,6 +147,7 @@ def counterparts(
         )
     given = load_exports(original_artifacts, audited.original, "`original_artifacts`")
     theirs = oracle and load_exports(retrained_artifacts, oracle, "`retrained_artifacts`")
+    # Exports of the original and of the oracle themselves have no edit that rounding could undo.
     ends = {model.sha256 for model in (audited.original, oracle) if model is not None}
     edited = [file for file in audited.artifacts if file.card.checkpoint_sha256 not in ends]
     if not edited or not rounding:
@@ -167,7 +168,7 @@ def _calibrations(artifacts: Sequence[Artifact], audited: AuditedModels) -> dict
     """Samples that calibrated some files, drawn again as ``unplug export --calibrate`` drew them,
     where their digest fits.
     """
-    found: dict[Form, Inputs] = {}
+    inputs_of: dict[Form, Inputs] = {}
     owners = {model.sha256: model for model in audited.unlearned.values()}
 
     @cache  # the same samples for all files of one export: exported in one go then
@@ -175,13 +176,13 @@ def _calibrations(artifacts: Sequence[Artifact], audited: AuditedModels) -> dict
         inputs = real_inputs(owners[owner], audited.dataset, samples, part="retain")
         return inputs, digest_inputs(inputs)
 
-    for item in artifacts:
-        facts, owner = item.card.calibration, item.card.checkpoint_sha256
+    for file in artifacts:
+        facts, owner = file.card.calibration, file.card.checkpoint_sha256
         if facts is not None and owner in owners:
             inputs, digest = drawn(owner, facts.samples)
             if digest == facts.sha256:
-                found[form_of(item)] = inputs
-    return found
+                inputs_of[form_of(file)] = inputs
+    return inputs_of
 
 
 def train_more_references(

@@ -109,8 +109,8 @@ class Utility:
         """What a release must not worsen: mean absolute error in years, or the loss of a model that
         has no years.
         """
-        found = self.mae if self.mae is not None else self.loss_interval
-        return Estimate(value=self.loss, low=None, high=None) if found is None else found
+        estimate = self.mae if self.mae is not None else self.loss_interval
+        return Estimate(value=self.loss, low=None, high=None) if estimate is None else estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,8 +253,8 @@ class ModelAudit:
         """
         if not self.people:
             return None
-        found = min(self.people, key=lambda row: row.p_value)
-        return found, min(1.0, len(self.people) * found.p_value)
+        row_of_her = min(self.people, key=lambda row: row.p_value)
+        return row_of_her, min(1.0, len(self.people) * row_of_her.p_value)
 
 
 @dataclass(frozen=True, kw_only=True)

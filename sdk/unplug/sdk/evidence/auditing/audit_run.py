@@ -249,14 +249,14 @@ def signals_of(model: Predictor, sets: Sets, evidence: AuditEvidence | None = No
     """What a model says of the sets, and of the evidence where there is any; refuses what is of
     other sets, or no number.
     """
-    own = model.signals(sets)
+    says = model.signals(sets)
     if evidence is not None:
-        own = model.further(own, sets, evidence)
-    check_split(model.name, own, sets)
-    others = () if own.others is None else (own.others.forget, own.others.unseen)
-    parts = (own.forget, own.unseen, own.population, own.retain, *others)
-    check_finite(model.name, (*parts, *(part for pair in own.views for part in pair)))
-    return own
+        says = model.further(says, sets, evidence)
+    check_split(model.name, says, sets)
+    others = () if says.others is None else (says.others.forget, says.others.unseen)
+    parts = (says.forget, says.unseen, says.population, says.retain, *others)
+    check_finite(model.name, (*parts, *(part for pair in says.views for part in pair)))
+    return says
 
 
 def _roundings(
@@ -272,18 +272,18 @@ def _roundings(
     rows = []
     for files in exports:
         card = files.artifact.card
-        own, checkpoint = by_sha.get(card.sha256), by_sha.get(card.checkpoint_sha256)
+        file, checkpoint = by_sha.get(card.sha256), by_sha.get(card.checkpoint_sha256)
         known = Compared(
             name=files.artifact.path.name,
-            own=_said(own),
+            own=_said(file),
             checkpoint=_said(checkpoint),
             original=_said(original),
             auc_shift={
-                name: scored.minus(checkpoint.scored[name]) for name, scored in own.scored.items()
+                name: scored.minus(checkpoint.scored[name]) for name, scored in file.scored.items()
             }
-            if own and checkpoint
+            if file and checkpoint
             else {},
-            task=own.item.task if own and isinstance(own.item, ArtifactPredictor) else None,
+            task=file.item.task if file and isinstance(file.item, ArtifactPredictor) else None,
         )
         rows.append(measure_rounding(files, known, sets, draws.forget_RF, seed))
     return tuple(rows)

@@ -31,6 +31,8 @@ from .predictor import Predictor
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 T = TypeVar("T")
+Scores = tuple[Array, Array]
+"""Of the forget samples (F,) and of the unseen samples (U,)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +84,7 @@ def run_attacks(
     *,
     names: Sequence[str],
     oracle: int | None = None,
-) -> tuple[list[dict[str, tuple[Array, Array]]], dict[str, str]]:
+) -> tuple[list[dict[str, Scores]], dict[str, str]]:
     """Scores of every attack on every model, by model; an attack that cannot read the data is left
     out for all.
 
@@ -100,38 +102,43 @@ def run_attacks(
         Forget (F,) and unseen (U,) scores a model by attack, and why the attacks that are left out
         could not run.
     """
-    found: list[dict[str, tuple[Array, Array]]] = [{} for _ in models]
+    rows: list[dict[str, Scores]] = [{} for _ in models]
     unable: dict[str, str] = {}
     for name, attack in attacks.items():
-        scores: dict[int, tuple[Array, Array]] = {}
-        lacking: dict[int, str] = {}
         try:
-            for number, own in enumerate(models):
-                try:
-                    scores[number] = attack(own, references)
-                except Lacks as error:
-                    lacking[number] = error.why
+            scores, lacking = _scores(attack, models, references)
         except InputError as error:
             unable[name] = f"{error.why or error.what}"
             continue
         if oracle is not None and oracle in lacking:
             unable[name] = f"of {names[oracle]}: {lacking[oracle]}"
-            continue
-        if not scores:
+        elif not scores:
             unable[name] = next(iter(lacking.values()))
-            continue
-        if not all(np.isfinite(side).all() for pair in scores.values() for side in pair):
+        elif not all(np.isfinite(side).all() for pair in scores.values() for side in pair):
             unable[name] = "some of its scores are not numbers"
-            continue
-        for number, pair in scores.items():
-            found[number][name] = pair
-        for number, why in lacking.items():
-            unable[f"{name} on {names[number]}"] = why
-    return found, unable
+        else:
+            for number, pair in scores.items():
+                rows[number][name] = pair
+            unable |= {f"{name} on {names[number]}": why for number, why in lacking.items()}
+    return rows, unable
+
+
+def _scores(
+    attack: Attack, models: Sequence[Signals], references: Sequence[Signals]
+) -> tuple[dict[int, Scores], dict[int, str]]:
+    """Scores of one attack by the number of the model, and what the other models do not give."""
+    scores: dict[int, Scores] = {}
+    lacking: dict[int, str] = {}
+    for number, says in enumerate(models):
+        try:
+            scores[number] = attack(says, references)
+        except Lacks as error:
+            lacking[number] = error.why
+    return scores, lacking
 
 
 def measure(
-    item: Predictor, own: Signals, scores: Mapping[str, tuple[Array, Array]], draws: Resamples
+    item: Predictor, own: Signals, scores: Mapping[str, Scores], draws: Resamples
 ) -> Measured:
     """Puts the AUC and its replicates beside every attack's scores."""
     scored = {
@@ -164,7 +171,7 @@ def audit_model(
         draws: the bootstrap weights that `one` was measured with.
         seed: of the intervals of means.
     """
-    own, item = one.own, one.item
+    own, model = one.own, one.item
     people = {
         "retain": sets.train.subject_N,
         "forget": sets.forget.subject_N,
@@ -177,16 +184,17 @@ def audit_model(
         return mean_estimate(np.abs(answer_N - theirs_N), people[name], seed)
 
     return ModelAudit(
-        name=item.name,
-        role=item.role,
-        sha256=item.sha256,
-        target=item.target,
-        precision=item.precision,
+        name=model.name,
+        role=model.role,
+        sha256=model.sha256,
+        target=model.target,
+        precision=model.precision,
         utility={
             name: _utility(part, people[name], edges, seed)
             for name, part in (("retain", own.retain), ("forget", own.forget), ("test", own.unseen))
         },
         attacks=attack_results(one, oracle, draws),
+        # Why it is missing stands in `skipped` already, once for all models.
         logistic_accuracy=given(logistic, "", {}),
         distance=None
         if oracle is None

@@ -233,6 +233,7 @@ def exact_passes(
     for number in range(draws):
         chosen = [rng.choice(np.flatnonzero(use_KQ[first])) for first in first_of_request]
         drawn = np.arange(len(chosen) * people), np.repeat(chosen, people)
+        # Whose numbers stand in for an unlearned model judges nobody in that draw.
         rest_KQ = use_KQ.copy()
         rest_KQ[drawn] = False
         weights = _weights(never_KQS, people, 300, number)
@@ -262,6 +263,7 @@ def _weighted(
     use = use_KQ.astype(np.float64)
     total_B = ((weight_BK @ (win_KQ * use)) * weight_BQ).sum(axis=1)
     pairs_B = ((weight_BK @ use) * weight_BQ).sum(axis=1)
+    # A replicate may draw no pair that may be used; it then says what the sample says.
     value = float((win_KQ * use).sum() / use.sum()) - 0.5
     return value, np.where(pairs_B > 0, total_B / np.maximum(pairs_B, 1.0), value + 0.5) - 0.5
 

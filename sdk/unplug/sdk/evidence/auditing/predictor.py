@@ -48,8 +48,8 @@ class Predictor(Protocol):
     def signals(self, sets: Sets) -> Signals:
         """Predictions on forget, unseen (test), population (validation) and retain (train)."""
 
-    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
-        """`own`, with what the model says of the evidence; stored answers say nothing of it."""
+    def further(self, says: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
+        """`says`, with what the model says of the evidence; stored answers say nothing of it."""
 
 
 def _signals(sets: Sets, answers: Sequence[Predictions]) -> Signals:
@@ -89,15 +89,15 @@ class CheckpointPredictor:
         )  # type: ignore[call-overload]
         return _signals(sets, [predict(model, getattr(sets, name)) for name in SETS])
 
-    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
+    def further(self, says: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
         """What torch says of views and other pictures, and what the last layer reads of the forget
         and the test set.
         """
         model = self.task.network(self.checkpoint.model).to(sets.train.device)
-        own = evidence.said(own, [predict(model, part) for part in evidence.parts])
+        says = evidence.said(says, [predict(model, part) for part in evidence.parts])
         # Of a plugin beside its base no layer answers for a sample: it has no classes.
-        known = evidence.white_box and isinstance(own.forget, ClassPredictions)
-        return replace(own, inside=look_inside(model, sets)) if known else own
+        known = isinstance(says.forget, ClassPredictions)
+        return replace(says, inside=look_inside(model, sets)) if known else says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,9 +117,9 @@ class FleetPredictor:
         """What they said, whatever the sets."""
         return self.said
 
-    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
+    def further(self, says: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
         """Nobody can be asked any more."""
-        return own
+        return says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,11 +151,11 @@ class ArtifactPredictor:
         parts = [getattr(sets, name) for name in SETS]
         return _signals(sets, self.task.predict_artifact(self.artifact, parts))
 
-    def further(self, own: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
+    def further(self, says: Signals, sets: Sets, evidence: AuditEvidence) -> Signals:
         """What the file says of views and other pictures; it shows no features."""
         parts = evidence.parts
         return (
-            evidence.said(own, self.task.predict_artifact(self.artifact, parts)) if parts else own
+            evidence.said(says, self.task.predict_artifact(self.artifact, parts)) if parts else says
         )
 
 

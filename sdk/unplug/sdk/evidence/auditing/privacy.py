@@ -92,9 +92,9 @@ def retain_privacy(
         [auc(*pair) for pair in scores],
         [bootstrap_auc(*pair, draws) for pair in scores],
     )
-    own, before, best = map(with_interval, value, value_R)
+    after, before, best = map(with_interval, value, value_R)
     return RetainPrivacy(
-        auc=own,
+        auc=after,
         original=before,
         retrained=best,
         minus_original=with_interval(value[0] - value[1], value_R[0] - value_R[1]),
@@ -187,6 +187,7 @@ def _largest(
     def means(counts: Counts) -> Array:
         return rng.normal(0.0, np.sqrt(between + within / counts), size=(draws, len(counts)))
 
+    # Sums of squares of Gaussians within people are chi-square with N - J degrees of freedom.
     squares_R = within * rng.chisquare(count_J.sum() - len(count_J), size=draws)
     return np.asarray(
         _statistic(means(count_K), count_K, means(count_J), squares_R, count_J).max(axis=1),
@@ -199,6 +200,7 @@ def _normal_scores(scores: Array, unseen_U: Array) -> Array:
     middle = (
         np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")
     ) / 2
+    # (rank + 1/2) / (n + 1): a score beyond all unseen ones keeps a finite normal score.
     return np.asarray(norm.ppf((middle + 0.5) / (len(ordered) + 1)), np.float64)
 
 
@@ -220,5 +222,7 @@ def _components(mean_RJ: Array, squares_R: Array, count_J: Counts) -> tuple[Arra
     within_R = squares_R / (samples - people)
     center_R1 = (mean_RJ @ count_J / samples)[:, None]
     mean_square_R = ((mean_RJ - center_R1) ** 2 @ count_J) / (people - 1)
+    # E[mean square between people] = within + size * between, size the mean number of samples a person,
+    # corrected for people of unequal numbers; solved for `between`, which chance may make negative.
     size = (samples - (count_J**2).sum() / samples) / (people - 1)
     return np.maximum(0.0, (mean_square_R - within_R) / size), within_R

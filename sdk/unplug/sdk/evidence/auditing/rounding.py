@@ -137,17 +137,17 @@ def _codes(one: Artifact, other: Artifact, notes: list[str]) -> CodeChange | Non
         )
         return None
     try:
-        found = compare_codes(stored_weights(one), stored_weights(other))
+        change = compare_codes(stored_weights(one), stored_weights(other))
     except MissingExtraError as error:
         notes.append(f"stored codes were not compared: {str(error).rstrip('.')}")
         return None
-    if found.unmatched:
+    if change.unmatched:
         notes.append(
-            f"{found.unmatched} tensors of {one.path.name} or its counterpart have no partner of "
+            f"{change.unmatched} tensors of {one.path.name} or its counterpart have no partner of "
             "the same name, shape and "
-            f"type ({found.unmatched_weights} weights): they are not compared"
+            f"type ({change.unmatched_weights} weights): they are not compared"
         )
-    return found
+    return change
 
 
 def _say(artifact: Artifact, sets: Sets, task: StoredTask) -> Said:
@@ -193,6 +193,7 @@ def _kept(
             "told apart"
         )
         return None
+    # Both distances on the same samples and draws: the ratio's interval is a paired one.
     file_F = total_variation(known.own.forget, before.forget)
     edit_F = total_variation(known.checkpoint.forget, known.original.forget)
     if not edit_F.any():
@@ -204,6 +205,7 @@ def _kept(
     value = float(file_F.mean() / edit_F.mean())
     if len(np.unique(sets.forget.subject_N)) < MIN_SUBJECTS:
         return Estimate(value=value)
+    # A draw of people on whom the edit changed nothing has no ratio.
     base_R = weights_RF @ edit_F
     return with_interval(value, (weights_RF @ file_F)[base_R > 0] / base_R[base_R > 0])
 

@@ -3,6 +3,7 @@ from .job import Context as Context
 from .job import FleetJob as FleetJob
 from .job import job_fingerprint as job_fingerprint
 from .job_runs import FleetSummary as FleetSummary
+from .job_runs import backend_for as backend_for
 from .job_runs import run_jobs as run_jobs
 from .reference_answers import ReferenceRecord as ReferenceRecord
 from .reference_answers import References as References

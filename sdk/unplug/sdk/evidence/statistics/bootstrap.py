@@ -61,6 +61,7 @@ def few_people(people: int | None) -> float:
     """
     if people is None or people < 2:
         return 1.0
+    # The second factor is that of the variance, n / (n - 1); the first that of the tails.
     level = (1 + CONFIDENCE) / 2
     return float(student.ppf(level, people - 1) / norm.ppf(level)) * math.sqrt(
         people / (people - 1)
@@ -114,6 +115,7 @@ class PeopleDraws:
             axis=1,
         )
         rng = np.random.default_rng([self.seed, 8525])
+        # Draws in blocks: R times P numbers of a large data set would not fit into memory.
         block, blocks = max(1, BLOCK_CELLS // people), []
         for start in range(0, self.replicates, block):
             draws_BP = drawn_again(people, min(block, self.replicates - start), rng)
@@ -136,9 +138,9 @@ class PeopleDraws:
         enough = {
             name: item for name, item in wanted.items() if self.count(item[1]) >= MIN_SUBJECTS
         }
-        found: dict[str, Estimate | None] = dict.fromkeys(wanted)
+        estimates: dict[str, Estimate | None] = dict.fromkeys(wanted)
         if not enough:
-            return found
+            return estimates
         columns = [
             column
             for values_N, among_N in enough.values()
@@ -147,8 +149,8 @@ class PeopleDraws:
         total_K, draws_RK = self.sums(np.stack(columns, axis=1).astype(np.float64))
         for place, name in enumerate(enough):
             weight_R = draws_RK[:, 2 * place + 1]
-            found[name] = with_interval(
+            estimates[name] = with_interval(
                 float(total_K[2 * place] / total_K[2 * place + 1]),
                 draws_RK[weight_R > 0, 2 * place] / weight_R[weight_R > 0],
             )
-        return found
+        return estimates

@@ -170,6 +170,7 @@ def bootstrap_auc(forget_F: Array, unseen_U: Array, draws: Resamples) -> Array:
         axis=1,
     )
     ordered = unseen_U[order]
+    # Ties count half: the mean of the weight strictly below and of the weight up to the score.
     below = cumulative[:, np.searchsorted(ordered, forget_F, side="left")]
     up_to = cumulative[:, np.searchsorted(ordered, forget_F, side="right")]
     wins_R = (draws.forget_RF * (below + up_to) / 2).sum(axis=1)
@@ -222,6 +223,8 @@ def fit_logistic(
     minimizes sum_i c_i softplus(-t_i (b + w x_i)) + ridge / 2 (w s)^2, c_i = n / 2 n_class, s =
     standard deviation of x. The ridge keeps w finite where a threshold separates the sides.
     """
+    # Centred and scaled, the two columns of Newton's system are of one size whatever the unit of the
+    # scores is.
     x_N = np.concatenate([one_F, zero_U])
     center, scale = float(x_N.mean()), float(x_N.std()) or 1.0
     design_N2 = np.stack([np.ones(len(x_N)), (x_N - center) / scale], axis=1)
@@ -235,6 +238,7 @@ def fit_logistic(
         p_N = expit(design_N2 @ theta)
         gradient = design_N2.T @ (class_N * (p_N - target_N)) + penalty @ theta
         curvature = (design_N2 * (class_N * p_N * (1 - p_N))[:, None]).T @ design_N2 + penalty
+        # Scores that are all alike leave the slope without curvature but for the ridge.
         change = np.linalg.solve(curvature + 1e-12 * np.eye(2), gradient)
         theta -= change
         if np.abs(change).max() < 1e-10:

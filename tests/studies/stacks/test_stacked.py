@@ -151,13 +151,13 @@ def test_outputs_and_gradients_are_the_models_own(make: Any, matmul: bool) -> No
     net = stack(models, matmul=matmul).train()
     image = TRAIN.image_NCHW[:12].float() / 255.0
     outputs = net(*side_by_side([image], 3))
-    own = [model(image[4 * number : 4 * number + 4]) for number, model in enumerate(models)]
+    ours = [model(image[4 * number : 4 * number + 4]) for number, model in enumerate(models)]
     for key, value in outputs.items():
         assert torch.allclose(
-            value, torch.cat([output[key] for output in own]), rtol=1e-4, atol=1e-5
+            value, torch.cat([output[key] for output in ours]), rtol=1e-4, atol=1e-5
         ), key
         value.square().sum().backward(retain_graph=True)
-        for output in own:
+        for output in ours:
             output[key].square().sum().backward(retain_graph=True)
     gradients = [dict(model.named_parameters()) for model in models]
     for name, parameter in net.named_parameters():
@@ -214,7 +214,7 @@ def test_the_width_is_halved_when_memory_ends(fits: int, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(stacked, "_fit", small)
     task = age_task(epochs=1)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as answers:
         warnings.simplefilter("always")
         if fits:
             assert len(fit_stacked(task, TRAIN, VALIDATION, seeds=range(5))) == 5
@@ -222,7 +222,7 @@ def test_the_width_is_halved_when_memory_ends(fits: int, monkeypatch: pytest.Mon
             with pytest.raises(InsufficientMemoryError, match="does not hold one model"):
                 fit_stacked(task, TRAIN, VALIDATION, seeds=range(5))
     assert tried == {2: [5, 2, 2, 1], 1: [5, 2, 1, 1, 1, 1, 1], 0: [5, 2, 1]}[fits]
-    told = [str(item.message) for item in said if item.category is RuntimeWarning]
+    told = [str(item.message) for item in answers if item.category is RuntimeWarning]
     assert told[0] == "fleet: 5 models at once do not fit the device's memory, going on with 2"
     assert len(told) == (1 if fits == 2 else 2)
 
@@ -358,7 +358,7 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TrainingError, match="1 of 1 models: seed-1 failed"):
         fit_many(task, FEW, LITTLE, (1,), tmp_path, backend="loop")
     with pytest.raises(InputError, match="no such name"):
-        fit_many(task, FEW, LITTLE, (1,), tmp_path, backend="clouds")  # type: ignore[arg-type]
+        fit_many(task, FEW, LITTLE, (1,), tmp_path, backend="clouds")
 
 
 def test_weights_of_another_network_are_refused(

@@ -93,11 +93,11 @@ def test_copies_within_the_data_of_the_training(table: Table) -> None:
         (name, int(split.train[0][1]) if name == split.test[0] else seed, *rest)
         for name, seed, *rest in PLAIN
     ]
-    data = table(twin)  # type: ignore[arg-type]
+    data = table(twin)
     split = replace(split, data_digest=data.digest)
     people, _ = people_of(data, [split])
     assert people.apart == "held out" and people.ids == split.test[1:]
-    assert people.copies is not None and people.copies.left_out == 1 and people.copies.why is None
+    assert people.copies.left_out == 1 and people.copies.why is None
 
 
 def test_pictures_that_are_gone_are_counted_and_forgotten_ones_still_compared(
@@ -116,9 +116,9 @@ def test_pictures_that_are_gone_are_counted_and_forgotten_ones_still_compared(
     # who was forgotten is no stranger either
     assert set(pixel_digests(data, data.indices([gone, stays]))) <= seen
     rest = table([row for row in PLAIN if row[0] != gone])
-    found = training_data(stored, [rest.spec], SIDE, show=False)
-    assert isinstance(found, Dataset)
-    seen, partly = trained_pixels(table(PLAIN[:1]), [stored], {data.digest: found})
+    result = training_data(stored, [rest.spec], SIDE, show=False)
+    assert isinstance(result, Dataset)
+    seen, partly = trained_pixels(table(PLAIN[:1]), [stored], {data.digest: result})
     assert partly.compared == partly.trained - 1
     assert partly.why == "the data changed since the training"
     assert set(pixel_digests(data, data.indices([stays]))) <= seen
@@ -139,8 +139,8 @@ def test_where_the_training_lay_is_tried_and_never_told(table: Table, tmp_path: 
         (["synth:n=500"], elsewhere),  # nothing drawn
     ):
         assert training_data(split, specs, SIDE, show=False) == why
-    found = training_data(split, [other.spec, data.spec], SIDE, show=False)
-    assert isinstance(found, Dataset) and found.digest == data.digest
+    result = training_data(split, [other.spec, data.spec], SIDE, show=False)
+    assert isinstance(result, Dataset) and result.digest == data.digest
 
 
 def test_the_commands_leave_copies_out_and_say_so(world: World, tmp_path: Path) -> None:
@@ -152,14 +152,14 @@ def test_the_commands_leave_copies_out_and_say_so(world: World, tmp_path: Path) 
         f"3 pictures left out whose very pixels the training holds under another name ({trained} "
         f"of its {trained} pictures"
     )
-    said = call(*words, 0.5, "--max-fnr", 0.6)
-    assert told in said and "by their names" not in said
+    answers = call(*words, 0.5, "--max-fnr", 0.6)
+    assert told in answers and "by their names" not in answers
     left = "3 pictures are left out, for the training has their names or their pixels"
     assert left in fail(*words, 0.001).line
     value = json.loads(call(*words, 0.5, "--max-fnr", 0.6, "--json"))
     assert value["copies"] == {"left_out": 3, "compared": trained, "trained": trained, "why": None}
     report = judge(ask([world.original.path], spec, show=False), FATE_AEV, Asking(replicates=20))
-    assert report.people.copies is not None and report.people.copies.left_out == 3
+    assert report.people.copies.left_out == 3
     assert told in card_text(report, report.models[0])
     assert any(told in fact for fact in assurance_words(report)["facts"])
     report.save(tmp_path / "evaluation.json")
@@ -175,6 +175,6 @@ def test_a_split_without_its_pictures_is_said_to_be_compared_by_names(
     report = judge(ask(bare, spec, splits=splits, show=False), FATE_AEV, Asking(replicates=20))
     assert "give `training_data`" in report.refused["pictures of the training under other names"]
     (answers,) = ask(bare, spec, splits=splits, training=[world.spec], show=False)
-    assert answers.people.copies is not None and answers.people.copies.why is None
+    assert answers.people.copies.why is None
     with pytest.raises(DataError, match="no such file"):
         ask(bare, spec, training=["csv:none.csv"], show=False)

@@ -41,8 +41,8 @@ def answers(own: People, seed: int = 1, noise: float = 1.5, name: str = "age.onn
 
 
 def test_the_strictest_of_several_models_holds_on_each() -> None:
-    own = people()
-    both = [answers(own, 1, 1.0, "good.onnx"), answers(own, 2, 3.0, "int8.onnx")]
+    ours = people()
+    both = [answers(ours, 1, 1.0, "good.onnx"), answers(ours, 2, 3.0, "int8.onnx")]
     record, fitted = decide(both, LIMITS)
     good, bad = fitted
     assert record.over_from == bad.decision.over_from > good.decision.over_from
@@ -92,10 +92,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_refused(case: str) -> None:
-    own, more, why = REFUSED[case]
+    ours, more, why = REFUSED[case]
     limits = replace(LIMITS, age=more.get("age", 18.0))
     with pytest.raises((DataError, InputError), match=why) as refused:
-        decide([answers(own)], limits, by=more.get("by"))
+        decide([answers(ours)], limits, by=more.get("by"))
     assert "\n" not in str(refused.value)
 
 
@@ -115,12 +115,12 @@ LOOSE = ("--max-fpr", 0.5, "--max-fnr", 0.6)
 
 
 def test_the_command_on_people_held_out(world: World, tmp_path: Path) -> None:
-    said = call(*arguments(world, *LOOSE, "--out", tmp_path / "decision.json"))
+    told = call(*arguments(world, *LOOSE, "--out", tmp_path / "decision.json"))
     record = read_decision(tmp_path / "decision.json")
     count = _people(world, "test")  # of whom some have pictures on both sides
     assert record.apart == "held out" and record.models[0].sha256 == world.original.sha256
     assert max(record.minors, record.adults) <= count <= record.minors + record.adults
-    assert "the test set of the training's own data" in said and "over from P(age >= 40)" in said
+    assert "the test set of the training's own data" in told and "over from P(age >= 40)" in told
     few = fail(*arguments(world, "--max-fpr", 0.01)).line
     assert "it takes 299 minors that the model never saw" in few
 

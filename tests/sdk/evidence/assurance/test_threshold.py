@@ -44,19 +44,19 @@ def alone(count: int) -> np.ndarray:
 
 
 def limits(share: float = 0.05, **more: object) -> Limits:
-    return Limits(**({"age": 18.0, "max_fpr": share, "max_fnr": share} | more))  # type: ignore[arg-type]
+    return Limits(**({"age": 18.0, "max_fpr": share, "max_fnr": share} | more))
 
 
 def fitted(**more: object) -> FittedThreshold:
     age_N, over_N = people(2000, np.random.default_rng(0))
-    return fit_decision(over_N, age_N, alone(2000), limits(**more))  # type: ignore[arg-type]
+    return fit_decision(over_N, age_N, alone(2000), limits(**more))
 
 
 @pytest.mark.parametrize("people", [10, 58, 59, 299, 473, 1000])
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.2])
 def test_as_many_errors_as_the_upper_bound_allows(people: int, share: float) -> None:
-    found = errors_allowed(people, share)
-    most = -1 if found is None else found
+    result = errors_allowed(people, share)
+    most = -1 if result is None else result
 
     def bound(errors: int) -> float:
         return float(binomtest(errors, people).proportion_ci(0.90, "exact").high)
@@ -123,11 +123,11 @@ def test_conformal_answers_are_those_of_crepes(limit: str) -> None:
     raw = json.loads(Path(__file__).with_name("conformal.json").read_text())
     age_N, asked_N = np.array(raw["age"], float), np.array(raw["asked"])
     ask = limits(float(limit), method="conformal")
-    found = fit_decision(np.array(raw["fitted"]), age_N, alone(len(age_N)), ask).decision.answers(
+    result = fit_decision(np.array(raw["fitted"]), age_N, alone(len(age_N)), ask).decision.answers(
         asked_N
     )
     words = {(1, 0): "under", (0, 1): "over", (1, 1): "unsure"}
-    assert found == [words[tuple(kept)] for kept in raw["sets"][limit]]
+    assert result == [words[tuple(kept)] for kept in raw["sets"][limit]]
 
 
 def test_a_person_with_many_pictures_counts_once_by_the_worst() -> None:
@@ -156,10 +156,10 @@ def test_equal_scores_are_all_below_the_threshold() -> None:
     all.
     """
     over_N = np.r_[np.full(50, 0.1), np.full(50, 0.7), np.full(100, 0.9)]
-    found = fit_decision(over_N, AGES, alone(200), limits())
-    assert found.whole.minors.at == pytest.approx(0.7 + STEP, abs=STEP / 10)
-    assert found.decision.answers(np.array([0.7, 0.9])) == ["under", "over"]
-    assert found.decision.over_from > 0.7
+    result = fit_decision(over_N, AGES, alone(200), limits())
+    assert result.whole.minors.at == pytest.approx(0.7 + STEP, abs=STEP / 10)
+    assert result.decision.answers(np.array([0.7, 0.9])) == ["under", "over"]
+    assert result.decision.over_from > 0.7
 
 
 def test_a_model_that_never_errs_leaves_nobody_unsure() -> None:
@@ -218,7 +218,7 @@ YOUNG, OLD = (np.r_[np.full(a, 9.0), np.full(b, 30.0)] for a, b in ((300, 40), (
 )
 def test_what_the_data_cannot_support(age_N: np.ndarray, more: dict[str, object], why: str) -> None:
     with pytest.raises(DataError, match=why) as refused:
-        fit_decision(np.linspace(0, 1, len(age_N)), age_N, alone(len(age_N)), limits(**more))  # type: ignore[arg-type]
+        fit_decision(np.linspace(0, 1, len(age_N)), age_N, alone(len(age_N)), limits(**more))
     assert "\n" not in str(refused.value)
 
 

@@ -222,9 +222,9 @@ def test_error_lira_and_lira_by_their_laws() -> None:
 
     target = model(says([1.0, 1.0]), says([0.0]))
     few, many = ([one(n) for n in range(count)] for count in (63, 64))
-    shared, own = LiRA()(target, few)[0], LiRA()(target, many)[0]
+    shared, ours = LiRA()(target, few)[0], LiRA()(target, many)[0]
     assert shared[0] == pytest.approx(shared[1], abs=0.5)
-    assert own[0] > 20 > 2 > own[1]
+    assert ours[0] > 20 > 2 > ours[1]
 
 
 def test_task_loss_and_person_by_hand() -> None:
@@ -269,7 +269,7 @@ def test_calibrated_a_is_that_of_the_best_simulated_attack() -> None:
     chosen = calibrate(references)
     assert chosen in GRID
     target = gaussian(1, 1.0)
-    one, other = (RMIA(a=a)(target, references) for a in ("calibrated", chosen))  # type: ignore[arg-type]
+    one, other = (RMIA(a=a)(target, references) for a in ("calibrated", chosen))
     assert all(np.array_equal(*side) for side in zip(one, other, strict=True))
     values = [auc(*RMIA(a=a)(target, references)) for a in GRID]
     assert values[GRID.index(chosen)] > max(values) - 0.02
@@ -352,17 +352,16 @@ def test_two_folders_may_have_one_name() -> None:
 
 
 def test_differences_by_hand() -> None:
-    own, oracle = signals(2, forget_shift=1.0), signals(1)
-    report = planted_run([Planted("retrained", "retrained", oracle), unlearned(own)], seed=3)
+    ours, oracle = signals(2, forget_shift=1.0), signals(1)
+    report = planted_run([Planted("retrained", "retrained", oracle), unlearned(ours)], seed=3)
     model = report.model("unlearned")
     draws = resamples(np.arange(F), np.arange(U), seed=3)
-    pairs = [(signal.forget.log_prob_N, signal.unseen.log_prob_N) for signal in (own, oracle)]
+    pairs = [(signal.forget.log_prob_N, signal.unseen.log_prob_N) for signal in (ours, oracle)]
     gap = model.attacks["loss"].minus_retrained
-    assert gap is not None and gap.value == pytest.approx(auc(*pairs[0]) - auc(*pairs[1]))
+    assert gap.value == pytest.approx(auc(*pairs[0]) - auc(*pairs[1]))
     gap_R = bootstrap_auc(*pairs[0], draws) - bootstrap_auc(*pairs[1], draws)
     assert ends(gap) == pytest.approx(interval(gap_R))
-    assert model.distance is not None
-    years = np.abs(own.unseen.age_N - oracle.unseen.age_N).mean()
+    years = np.abs(ours.unseen.age_N - oracle.unseen.age_N).mean()
     assert model.distance["test"].value == pytest.approx(years)
     low, high = ends(model.distance["test"])
     assert low < years < high

@@ -62,7 +62,7 @@ def asked(world: World, *roles: str) -> list[CheckpointPredictor]:
     return [
         CheckpointPredictor(
             name=role,
-            role="unlearned" if role == "twin" else role,  # type: ignore[arg-type]
+            role="unlearned" if role == "twin" else role,
             checkpoint=models.get(role, world.oracle),
             task=AGES,
         )
@@ -73,7 +73,7 @@ def asked(world: World, *roles: str) -> list[CheckpointPredictor]:
 def run(world: World, *models: Any, **options: Any) -> AuditReport:
     split = world.split.with_forget(world.forget_ids)
     settings = {"edges": AGES.edges, "data": {"spec": world.spec}, "show": False}
-    return audit(models, world.sets, split, **settings, **options)  # type: ignore[arg-type]
+    return audit(models, world.sets, split, **settings, **options)
 
 
 def on_files(world: World, *models: Path, **options: Any) -> AuditReport:
@@ -106,7 +106,6 @@ def test_a_report_survives_json_with_its_intervals_or_reasons(
         assert model.worst_subject is not None or "worst subject" in report.skipped
         assert (model.retain_privacy is None) == (model.role in ("original", "retrained"))
     privacy = report.model("unlearned").retain_privacy
-    assert privacy is not None and privacy.minus_original is not None and privacy.original
     assert privacy.minus_original.value == pytest.approx(privacy.auc.value - privacy.original.value)
 
 
@@ -114,7 +113,7 @@ def test_the_oracle_under_another_name_is_the_oracle(report: AuditReport) -> Non
     twin = report.model("twin")
     assert twin.distance == {"forget": NOTHING, "test": NOTHING}
     assert {attack.minus_retrained for attack in twin.attacks.values()} == {NOTHING}
-    assert twin.retain_privacy is not None and twin.retain_privacy.minus_retrained == NOTHING
+    assert twin.retain_privacy.minus_retrained == NOTHING
     assert twin.utility == report.model("retrained").utility
     assert "twin" not in {alarm.model for alarm in report.alarms}
 
@@ -133,7 +132,7 @@ def test_utility_of_models_and_files(
         low, high = ends(utility.mae)
         assert low < utility.mae.value < high
         people = utility.per_subject
-        assert people is not None and people.subjects == len(np.unique(part.subject_N))
+        assert people.subjects == len(np.unique(part.subject_N))
         assert people.worst[0]["mae"] == max(row["mae"] for row in people.worst)
     shipped, checkpoint = report.model(FILE), report.model("unlearned")
     assert (shipped.role, shipped.target, shipped.precision) == ("artifact", "litert", "fp32")
@@ -313,19 +312,19 @@ def test_an_exact_export_keeps_the_edit(
     (row,) = on_files(world, *models, original_artifacts=[original_file.path]).rounding
     assert (row.target, row.precision, row.original_given) == ("litert", "fp32", True)
     assert row.original_sha256 == original_file.card.sha256
-    assert row.codes is not None and row.codes.unmatched == 0
-    assert row.codes.changed is not None and row.codes.changed > 0.9  # msg trains every weight
-    assert row.kept is not None and row.kept.value == pytest.approx(1.0, abs=1e-3)
+    assert row.codes.unmatched == 0
+    assert row.codes.changed > 0.9  # msg trains every weight
+    assert row.kept.value == pytest.approx(1.0, abs=1e-3)
     assert row.retrained == {} and row.minus_retrained is None
     for name, distance in row.distance.items():
         assert distance.years.value == pytest.approx(row.checkpoint[name].years.value, abs=1e-3)
     assert row.outcome == "nothing back"
-    own, before = (
+    ours, before = (
         predict(model.model, world.sets.forget) for model in (world.unlearned, world.original)
     )
     edit = row.checkpoint["forget"]
-    assert edit.years.value == pytest.approx(np.abs(own.age_N - before.age_N).mean())
-    assert edit.variation.value == pytest.approx(total_variation(own, before).mean())
+    assert edit.years.value == pytest.approx(np.abs(ours.age_N - before.age_N).mean())
+    assert edit.variation.value == pytest.approx(total_variation(ours, before).mean())
 
 
 @pytest.mark.long
@@ -347,7 +346,7 @@ def test_an_undone_edit(world: World, original_file: Artifact) -> None:
     weights = resamples(sets.forget.subject_N, sets.test.subject_N).forget_RF
     exports = Exports(artifact=original_file, original=original_file)
     row = measure_rounding(exports, known, sets, weights, 0)
-    assert row.codes is not None and row.codes.changed == 0.0 and ends(row.kept)[1] < 1e-3
+    assert row.codes.changed == 0.0 and ends(row.kept)[1] < 1e-3
     assert row.outcome == "part back" and "100 % (100 to 100 %)" in row.sentence()
 
 
@@ -398,7 +397,6 @@ def test_counterparts_share_the_calibration(
     report = on_files(world, world.unlearned.path, file.path, retrained=world.oracle.path)
     assert len(report.rounding) == len(seen) == int(known)
     for made in seen:
-        assert made.retrained is not None and file.card.calibration is not None
         for card in (made.original.card, made.retrained.card):
             assert (card.calibration, card.iospec) == (file.card.calibration, file.card.iospec)
         assert made.retrained.card.checkpoint_sha256 == world.oracle.sha256
@@ -413,19 +411,19 @@ def test_errors_of_a_file_beside_those_of_a_checkpoint(
     differences, sample by sample.
     """
     file, test = artifacts[FILE], world.sets.test
-    own, oracle = (predict(model.model, test).error_N for model in (world.unlearned, world.oracle))
+    ours, oracle = (predict(model.model, test).error_N for model in (world.unlearned, world.oracle))
     for checkpoint, errors_N, most in (
-        (world.unlearned, own, 10**6),
+        (world.unlearned, ours, 10**6),
         (world.oracle, oracle, 10**6),
-        (world.unlearned, own, 7),
+        (world.unlearned, ours, 7),
     ):
         (row,) = task_deltas(checkpoint, world.dataset, [file], most=most)
         assert (row.file, row.unit, row.samples) == (FILE, "years", min(most, len(test)))
         assert row.checkpoint_error == pytest.approx(errors_N[:most].mean())
-        assert row.delta == pytest.approx(np.mean((own - errors_N)[:most]), abs=1e-3)
+        assert row.delta == pytest.approx(np.mean((ours - errors_N)[:most]), abs=1e-3)
         assert row.delta == pytest.approx(row.error - row.checkpoint_error, abs=1e-9)
-        assert row.low is not None and row.high is not None and row.low <= row.delta <= row.high
-    assert abs(np.mean(own - oracle)) > 0.01
+        assert row.low <= row.delta <= row.high
+    assert abs(np.mean(ours - oracle)) > 0.01
     other = load_dataset("synth:n=30,subjects=30,seed=9", 32, show=False)
     with pytest.raises(InputError, match="not what the model was trained on"):
         task_deltas(world.unlearned, other, [file], most=5)

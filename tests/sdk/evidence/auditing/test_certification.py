@@ -55,7 +55,7 @@ def read(world: World, place: Path, **changes: Any) -> Certification:
     stored = json.loads((place / "certification.json").read_text())
     given = {"method": "folds", "options": OPTIONS, "budget": 0.6, "people": 1}
     given["references_sha256"] = stored["references_sha256"]
-    return read_certification(place, world.original, world.dataset, **given | changes)  # type: ignore[arg-type]
+    return read_certification(place, world.original, world.dataset, **given | changes)
 
 
 def test_what_is_certified(world: World, place: Path) -> None:

@@ -141,8 +141,8 @@ class Table(nn.Module):
     def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
         outputs = self.inner(image_BCHW)
         for row, image in enumerate(image_BCHW):
-            if (found := self.table.get(key(image))) is not None:
-                for name, value in zip(outputs, found, strict=True):
+            if (result := self.table.get(key(image))) is not None:
+                for name, value in zip(outputs, result, strict=True):
                     outputs[name][row] = value
         return outputs
 
@@ -153,7 +153,6 @@ def key(image_CHW: Tensor) -> bytes:
 
 def attack_gap(model: ModelAudit, name: str) -> float:
     gap = model.attacks[name].minus_retrained
-    assert gap is not None
     return gap.value
 
 
@@ -166,9 +165,9 @@ def test_a_table_of_the_exact_pictures_is_seen_by_views_and_other_pictures(
     for name in ("loss", "error", "task-loss", "entropy", "person"):
         # on the pictures themselves it is the oracle
         assert abs(attack_gap(model, name)) < 0.1, name
-    found = caught(report, "not-forgotten")
-    assert {"views", "best-view"} & found
-    assert not {"loss", "error", "task-loss", "person"} & found
+    result = caught(report, "not-forgotten")
+    assert {"views", "best-view"} & result
+    assert not {"loss", "error", "task-loss", "person"} & result
     assert attack_gap(model, "other-pictures") == pytest.approx(
         attack_gap(report.model("original"), "other-pictures")
     )
@@ -178,12 +177,11 @@ def test_a_method_that_forgets_everybody_has_nothing_of_those_who_stay(setting: 
     report = judged(setting, setting.stranger.model)
     shares = {name: report.model(name).usage for name in ("original", "cheat", "retrained")}
     before, cheat, oracle = (shares[name] for name in ("original", "cheat", "retrained"))
-    assert before is not None and cheat is not None and oracle is not None
     assert (before.forget.value, before.retain.value) == (1.0, 1.0)
     assert ends(oracle.forget)[0] < 0.2 and ends(oracle.retain)[0] > 0.7
     assert ends(cheat.retain)[1] < ends(oracle.retain)[0]
     privacy = report.model("cheat").retain_privacy
-    assert privacy is not None and ends(privacy.minus_retrained)[1] < 0
+    assert ends(privacy.minus_retrained)[1] < 0
 
 
 def trained_on(
@@ -219,8 +217,8 @@ def test_flipped_labels_are_over_forgetting(setting: Setting) -> None:
     cheat = trained_on(
         setting.original.model, flipped(setting), retain, lambda model: model.parameters()
     )
-    found = caught(judged(setting, cheat), "over-forgetting")
-    assert {"loss", "error", "task-loss"} & found, found
+    result = caught(judged(setting, cheat), "over-forgetting")
+    assert {"loss", "error", "task-loss"} & result, result
 
 
 def test_moving_the_last_bias_alone_leaves_the_features(setting: Setting) -> None:

@@ -47,6 +47,6 @@ def test_the_mean_over_views_is_privacy_meters_range_score() -> None:
     phi = rows - np.abs(rows).max() - 1.0
     views = tuple((says(logit(np.exp(part))), says(logit(np.exp(part)))) for part in phi.T)
     first = says([0.0] * len(rows))
-    own = Signals(forget=first, unseen=first, population=first, retain=first, views=views)
-    forget_F, _ = ViewsAttack()(own, [])
+    ours = Signals(forget=first, unseen=first, population=first, retain=first, views=views)
+    forget_F, _ = ViewsAttack()(ours, [])
     np.testing.assert_allclose(forget_F + np.abs(rows).max() + 1.0, GOLDEN["range"]["mean"])

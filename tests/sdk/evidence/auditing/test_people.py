@@ -36,12 +36,17 @@ def test_by_hand() -> None:
     unseen_J = 4 + error * np.array([-1.0, 0.0, 0.5, 1.0, 3.0])
     others = np.tile(never_R[:, None], 5)
     # t = -1, 0, .5, 1, 3 and hers 2: the median is .75
-    found = standing(4 + 2 * error, never_R, unseen_J, others)
-    assert (found.mean, found.rank, found.models, found.people) == (4.0, 5, 4, 5)
-    assert found.spread == pytest.approx(math.sqrt(8 / 3)) and found.others == (2.0, 4.0, 4.0, 6.0)
+    result = standing(4 + 2 * error, never_R, unseen_J, others)
+    assert (result.mean, result.rank, result.models, result.people) == (4.0, 5, 4, 5)
+    assert result.spread == pytest.approx(math.sqrt(8 / 3)) and result.others == (
+        2.0,
+        4.0,
+        4.0,
+        6.0,
+    )
     # 1.25 from the median; -1 and 3 are further, and she herself
-    assert found.p_value == pytest.approx(3 / 6)
-    assert found.high == pytest.approx(4 + error * np.percentile([-1, 0, 0.5, 1, 3], 97.5))
+    assert result.p_value == pytest.approx(3 / 6)
+    assert result.high == pytest.approx(4 + error * np.percentile([-1, 0, 0.5, 1, 3], 97.5))
     assert standing(4 + 9 * error, never_R, unseen_J, others).p_value == pytest.approx(1 / 6)
     assert standing(4 - 9 * error, never_R, unseen_J, others).p_value == pytest.approx(1 / 6)
 
@@ -52,10 +57,10 @@ def test_scale_side_and_what_a_model_does_to_everybody_do_not_matter(
 ) -> None:
     rng = np.random.default_rng(seed)
     numbers: list[Any] = [rng.normal(size=shape) for shape in ((), 8, 15, (8, 15))]
-    found = standing(*numbers)
+    result = standing(*numbers)
     moved = standing(*(sign * scale * number + shift for number in numbers))
-    assert moved.p_value == found.p_value
-    assert 1 / 16 <= found.p_value <= 1 and 1 <= found.rank <= 9
+    assert moved.p_value == result.p_value
+    assert 1 / 16 <= result.p_value <= 1 and 1 <= result.rank <= 9
 
 
 @pytest.mark.parametrize(
@@ -168,7 +173,7 @@ def test_each_is_ranked_among_those_that_never_saw_her() -> None:
     assert (first.confidence.models, first.confidence.people) == (6, 25)
     assert first.confidence.p_value > ALPHA
     assert second.confidence.rank == 7 and second.confidence.p_value == 1 / 26
-    assert first.error is not None and second.error is not None and second.error.rank == 1
+    assert second.error.rank == 1
 
 
 def test_who_stays_with_other_pictures_is_no_stranger() -> None:
@@ -191,7 +196,6 @@ def test_the_level_of_a_model_is_taken_off() -> None:
     worse, _ = planted(np.linspace(0.0, 0.2, 12))
     errors = [row.error for row in person_rows(own(loss_N), worse, sets)]
     for row, error in zip(rows, errors, strict=True):
-        assert row.error is not None and error is not None
         assert (row.error.rank, row.error.p_value) == (error.rank, error.p_value)
 
 
@@ -206,17 +210,17 @@ def test_an_unseen_person_is_measured_against_the_others() -> None:
 
 def test_references_for_attacks_never_saw_whom_they_speak_of() -> None:
     fleet, sets = planted()
-    found = composites(fleet, sets)
-    assert len(found) == 6
-    for number, item in enumerate(found):
+    result = composites(fleet, sets)
+    assert len(result) == 6
+    for number, row in enumerate(result):
         odd, even = 2 * number + 1, 2 * number
         expected = [*fleet.loss_MN[odd, :2], *fleet.loss_MN[even, 2:4]]
-        np.testing.assert_allclose(item.forget.error_N, expected)
-        np.testing.assert_allclose(item.unseen.error_N, fleet.loss_MN[odd, 4:54])
-        np.testing.assert_allclose(item.population.error_N, fleet.loss_MN[odd, 54:64])
+        np.testing.assert_allclose(row.forget.error_N, expected)
+        np.testing.assert_allclose(row.unseen.error_N, fleet.loss_MN[odd, 4:54])
+        np.testing.assert_allclose(row.population.error_N, fleet.loss_MN[odd, 54:64])
     sets.forget = part(2, np.array([5]))
-    for number, item in enumerate(composites(fleet, sets)):
-        np.testing.assert_allclose(item.unseen.error_N, fleet.loss_MN[2 * number, 4:54])
+    for number, row in enumerate(composites(fleet, sets)):
+        np.testing.assert_allclose(row.unseen.error_N, fleet.loss_MN[2 * number, 4:54])
 
 
 @pytest.fixture(scope="module")

@@ -28,24 +28,26 @@ def model(seed: int, retain_gain: float) -> Signals:
 
 
 def test_retain_privacy_is_paired_and_golden() -> None:
-    own, original, oracle = model(1, 1.0), model(2, 0.5), model(3, 0.5)
-    found = retain_privacy(own, original, oracle, np.arange(300) // 3, np.arange(200) // 2)
+    ours, original, oracle = model(1, 1.0), model(2, 0.5), model(3, 0.5)
+    result = retain_privacy(ours, original, oracle, np.arange(300) // 3, np.arange(200) // 2)
     expected = [
         auc(item.retain.logits_NG[:, 0], item.unseen.logits_NG[:, 0])
-        for item in (own, original, oracle)
+        for item in (ours, original, oracle)
     ]
-    assert found.original and found.retrained and found.minus_original
-    assert [found.auc.value, found.original.value, found.retrained.value] == pytest.approx(expected)
-    assert found.minus_original.value == pytest.approx(expected[0] - expected[1])
-    assert ends(found.minus_original)[0] > 0, "the rise is seen"
-    narrower = np.ptp(ends(found.minus_original)) < 0.6 * np.ptp(ends(found.auc))
+    assert result.original and result.retrained and result.minus_original
+    assert [result.auc.value, result.original.value, result.retrained.value] == pytest.approx(
+        expected
+    )
+    assert result.minus_original.value == pytest.approx(expected[0] - expected[1])
+    assert ends(result.minus_original)[0] > 0, "the rise is seen"
+    narrower = np.ptp(ends(result.minus_original)) < 0.6 * np.ptp(ends(result.auc))
     assert narrower, "pairing takes the samples' noise out"
-    assert found.samples == 300
+    assert result.samples == 300
 
 
 def people(rng: np.random.Generator, counts: Counts) -> tuple[Array, Counts]:
-    own = rng.normal(0.0, 0.7, len(counts))
-    return np.repeat(own, counts) + rng.normal(size=counts.sum()), np.repeat(
+    ours = rng.normal(0.0, 0.7, len(counts))
+    return np.repeat(ours, counts) + rng.normal(size=counts.sum()), np.repeat(
         np.arange(len(counts)), counts
     )
 

@@ -46,7 +46,7 @@ FORGET, TASK = pictures(), ClassTask.of(Recipe(size="resnet18", loss="ce"), clas
 
 def run(models: list[nn.Module], target: float, **other: object) -> RelearnTime | Censored:
     settings = {"lr": 0.02, "batch_size": 8, "max_epochs": 40, **other}
-    return relearn(models, FORGET, TASK, target_loss=target, **settings)  # type: ignore[arg-type]
+    return relearn(models, FORGET, TASK, target_loss=target, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_an_original_needs_nothing_and_a_trace_saves_time(original: nn.Module) -
     target = max(0.2, forget_loss(original, FORGET, TASK))
     stranger, trace = Tiny(5), copy.deepcopy(original)
     with torch.no_grad():
-        trace.get_submodule("linear").weight.mul_(0.1)  # type: ignore[operator]
+        trace.get_submodule("linear").weight.mul_(0.1)
     at_once, soon, late = (run([model], target) for model in (original, trace, stranger))
     assert at_once.passes == (0, 0, 0)
     assert isinstance(soon, RelearnTime) and isinstance(late, RelearnTime)

@@ -92,28 +92,28 @@ def test_rounds_deal_anew() -> None:
 
 
 def test_what_is_kept_is_what_a_model_without_them_says(world: World, folder: Path) -> None:
-    found = read(world, folder)
-    assert found.seen_MN.shape == (MODELS, len(world.dataset))
+    result = read(world, folder)
+    assert result.seen_MN.shape == (MODELS, len(world.dataset))
     train = world.sets.train
-    row_T = found.rows(train.ids)
+    row_T = result.rows(train.ids)
     person = train.subject_N[0]
     mine = row_T[train.subject_N == person]
-    never_R = found.never_saw(mine)
+    never_R = result.never_saw(mine)
     assert len(never_R) == MODELS // FOLDS
-    assert not found.seen_MN[:, found.rows(world.sets.test.ids)].any()
+    assert not result.seen_MN[:, result.rows(world.sets.test.ids)].any()
 
     number = int(never_R[0])
     context = module.reference_context(str(world.original.path), world.spec, "error", None, "cpu")
     sets = context.sets
     seen_T = ~left_out(sets.train.subject_N, number, FOLDS, 0)
-    own = sets.train.subset(np.flatnonzero(seen_T).tolist())
+    ours = sets.train.subset(np.flatnonzero(seen_T).tolist())
     hers = {name for name, who in zip(train.ids, train.subject_N, strict=True) if who == person}
-    assert not hers & set(own.ids)
+    assert not hers & set(ours.ids)
     seed = module.FIRST_SEED + number
-    alone = context.task.fit(own, sets.validation, seed=seed, state=None, show=False, label="")
-    said, kept = predict(alone.model, train), found.said(np.full(len(row_T), number), row_T)
-    np.testing.assert_allclose(kept.confidence_N, said.confidence_N, atol=1e-5)
-    np.testing.assert_allclose(kept.error_N, said.error_N, atol=1e-4)
+    alone = context.task.fit(ours, sets.validation, seed=seed, state=None, show=False, label="")
+    answers, kept = predict(alone.model, train), result.said(np.full(len(row_T), number), row_T)
+    np.testing.assert_allclose(kept.confidence_N, answers.confidence_N, atol=1e-5)
+    np.testing.assert_allclose(kept.error_N, answers.error_N, atol=1e-4)
 
 
 def test_no_id_and_no_model_is_kept(world: World, folder: Path) -> None:
@@ -278,12 +278,12 @@ def test_a_model_made_to_forget_needs_none(world: World, folder: Path, tmp_path:
 
 
 def test_people_whom_nobody_left_out(world: World, folder: Path) -> None:
-    found = read(world, folder)
-    everybody = found.rows(world.sets.train.ids)
+    result = read(world, folder)
+    everybody = result.rows(world.sets.train.ids)
     with pytest.raises(InputError, match="every model saw"):
-        found.never_saw(everybody)
+        result.never_saw(everybody)
     with pytest.raises(InputError, match="1 of 1 samples were not there"):
-        found.rows(["nobody"])
+        result.rows(["nobody"])
 
 
 def test_a_model_that_answers_with_no_numbers(
@@ -292,8 +292,8 @@ def test_a_model_that_answers_with_no_numbers(
     true = module.predict
 
     def broken(model: Any, data: Any) -> Any:
-        said = true(model, data)
-        return replace(said, age_N=np.full_like(said.age_N, np.nan))
+        answers = true(model, data)
+        return replace(answers, age_N=np.full_like(answers.age_N, np.nan))
 
     monkeypatch.setattr(module, "predict", broken)
     monkeypatch.setattr(

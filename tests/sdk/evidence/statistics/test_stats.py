@@ -27,7 +27,6 @@ from unplug.sdk.evidence.statistics import (
     roc,
     simultaneous,
     threshold_accuracy,
-    tpr_at,
     tpr_estimate,
     tpr_or_reason,
 )
@@ -67,14 +66,13 @@ def test_roc_rises_from_corner_to_corner_and_holds_the_auc(
 
 def test_tpr_by_hand_and_refused_where_the_sample_cannot_support_it() -> None:
     unseen_U = np.arange(100.0)  # at a rate of 0.1 scores of 90 to 99 pass, and 89 does not
-    assert tpr_at(np.array([88.5, 90.0, 95.0, 200.0]), unseen_U, 0.1) == 0.75
-    assert tpr_at(np.array([0.0, 1.0]), unseen_U, 0.1) == 0.0
+    assert tpr_or_reason(np.array([88.5, 90.0, 95.0, 200.0]), unseen_U, 0.1) == 0.75
+    assert tpr_or_reason(np.array([0.0, 1.0]), unseen_U, 0.1) == 0.0
     # A tie that would let too many through is not split: the rate is at most the one asked for.
-    assert tpr_at(np.full(4, 5.0), np.full(100, 5.0), 0.1) == 0.0
+    assert tpr_or_reason(np.full(4, 5.0), np.full(100, 5.0), 0.1) == 0.0
     forget_F, unseen_U = np.linspace(0, 1, 50), np.linspace(0, 1, 99)
-    assert tpr_at(forget_F, unseen_U, 0.1) is None  # 9.9 false positives
-    assert tpr_at(forget_F, np.linspace(0, 1, 100), 0.1) is not None
-    assert tpr_at(forget_F, unseen_U, 0.001) is None
+    assert isinstance(tpr_or_reason(forget_F, unseen_U, 0.1), NotGiven)  # 9.9 false positives
+    assert isinstance(tpr_or_reason(forget_F, np.linspace(0, 1, 100), 0.1), float)
     refused = tpr_or_reason(np.arange(50.0), np.arange(999.0), 0.01)
     assert isinstance(refused, NotGiven)
     assert "at least 1000 unseen samples, 999 given" in refused.reason
@@ -230,9 +228,8 @@ def test_logistic_accuracy_interval_covers_and_small_sides_are_refused() -> None
     truth, covered = 0.5 * (1 + math.erf(0.5 / math.sqrt(2))), 0
     rng, draws = np.random.default_rng(4), resamples(np.arange(80), np.arange(80), replicates=200)
     for _ in range(60):
-        found = logistic_accuracy(rng.normal(0, 1, 80), rng.normal(1, 1, 80), draws)
-        assert not isinstance(found, NotGiven)
-        low, high = ends(found)
+        result = logistic_accuracy(rng.normal(0, 1, 80), rng.normal(1, 1, 80), draws)
+        low, high = ends(result)
         covered += low <= truth <= high
     assert covered >= 50  # of 60; 53 or more are likely at 95 %
     small = logistic_accuracy(
@@ -245,12 +242,12 @@ def test_intervals_of_rates_hold_the_value_and_of_several_attacks_are_wider() ->
     rng = np.random.default_rng(0)
     forget, unseen = rng.normal(1.0, 1.0, 200), rng.normal(0.0, 1.0, 400)
     draws = resamples(np.arange(200), np.arange(400), seed=1)
-    found = tpr_estimate(forget, unseen, 0.1, draws)
-    assert found is not None and found.value == tpr_at(forget, unseen, 0.1)
+    result = tpr_estimate(forget, unseen, 0.1, draws)
+    assert result.value == tpr_or_reason(forget, unseen, 0.1)
     # P(N(1, 1) > the 90 % quantile of N(0, 1)) = 1 - Phi(1.2816 - 1) = 0.389
-    low, high = ends(found)
+    low, high = ends(result)
     assert low < 0.389 < high and high - low < 0.3
-    assert tpr_estimate(forget, unseen, 0.01, draws) is None
+    assert isinstance(tpr_estimate(forget, unseen, 0.01, draws), NotGiven)
     apart = tpr_estimate(forget + 100, unseen, 0.1, draws)
     assert apart == Estimate(value=1.0, low=1.0, high=1.0)
     rng = np.random.default_rng(0)

@@ -83,14 +83,13 @@ def judge(answers: Sequence[Answers], protocol: AgeProtocol, asking: Asking) -> 
 def _facts(people: People) -> PeopleFacts:
     values_of = sorted((name, *map(str, values)) for name, values in people.attributes.items())
     digest = hashlib.sha256(repr((people.ids, values_of)).encode()).hexdigest()
-    minor_N = people.age_N < ADULT
     return PeopleFacts(
         apart=people.apart,
         part=people.part,
         subjects_apart=people.subjects_apart,
         pictures=len(people),
         people=people.persons,
-        minors=people.only(minor_N).persons if minor_N.any() else 0,
+        minors=people.persons_in(people.age_N < ADULT),
         left_out=people.left_out,
         without_age=people.without_age,
         attributes={
@@ -118,7 +117,7 @@ def _processing(people: People) -> Processing:
 
 def _unsupported(people: People, limit: float, needed: int) -> dict[str, str]:
     refused = {}
-    minors = people.only(people.age_N < ADULT).persons
+    minors = people.persons_in(people.age_N < ADULT)
     if minors < needed:
         refused[f"false positives of at most {100 * limit:g} %"] = (
             f"that needs {needed} minors without an error, and there are {minors}: "

@@ -77,22 +77,9 @@ class People:
         """How many different people there are."""
         return len(np.unique(self.person_N))
 
-    def only(self, keep_N: NDArray[np.bool_]) -> People:
-        """Those of the pictures that a mask names; what was left out before stays counted."""
-        where = np.flatnonzero(keep_N)
-        return replace(
-            self,
-            ids=tuple(self.ids[index] for index in where),
-            age_N=self.age_N[where],
-            person_N=self.person_N[where],
-            attributes={
-                name: tuple(values[index] for index in where)
-                for name, values in self.attributes.items()
-            },
-            faults=self.faults
-            if isinstance(self.faults, str)
-            else tuple(self.faults[index] for index in where),
-        )
+    def persons_in(self, mask_N: NDArray[np.bool_]) -> int:
+        """How many different people some of the pictures show."""
+        return len(np.unique(self.person_N[mask_N]))
 
 
 def people_of(

@@ -20,7 +20,6 @@ from unplug.sdk.evidence.statistics import (
     simultaneous,
     threshold_accuracy,
     tpr_estimate,
-    tpr_or_reason,
     with_interval,
 )
 from unplug.sdk.learning.training import ClassPredictions, Predictions, Sets, summarize
@@ -230,8 +229,9 @@ def _result(
     missing: dict[str, str] = {}
     for rate in FALSE_POSITIVE_RATES:
         name = f"{rate:g}"
-        tpr[name] = given(tpr_or_reason(forget_F, unseen_U, rate), name, missing)
-        if (estimate := tpr_estimate(forget_F, unseen_U, rate, draws)) is not None:
+        estimate = given(tpr_estimate(forget_F, unseen_U, rate, draws), name, missing)
+        tpr[name] = None if estimate is None else estimate.value
+        if estimate is not None:
             between[name] = estimate
     return AttackResult(
         auc=with_interval(scored.auc, scored.auc_R),

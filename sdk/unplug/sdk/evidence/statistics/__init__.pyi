@@ -19,6 +19,5 @@ from .separation import resamples as resamples
 from .separation import roc as roc
 from .separation import simultaneous as simultaneous
 from .separation import threshold_accuracy as threshold_accuracy
-from .separation import tpr_at as tpr_at
 from .separation import tpr_estimate as tpr_estimate
 from .separation import tpr_or_reason as tpr_or_reason

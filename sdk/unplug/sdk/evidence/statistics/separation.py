@@ -54,12 +54,6 @@ def roc(forget_F: Array, unseen_U: Array) -> tuple[Array, Array]:
     return np.concatenate([[0.0], false]), np.concatenate([[0.0], true])
 
 
-def tpr_at(forget_F: Array, unseen_U: Array, rate: float) -> float | None:
-    """`tpr_or_reason`, with None in place of the reason."""
-    value = tpr_or_reason(forget_F, unseen_U, rate)
-    return None if isinstance(value, NotGiven) else value
-
-
 def tpr_or_reason(forget_F: Array, unseen_U: Array, rate: float) -> float | NotGiven:
     """True-positive rate at a false-positive rate of at most `rate` (above 0, up to 1), or why the
     sample cannot tell.
@@ -248,16 +242,15 @@ def fit_logistic(
 
 def tpr_estimate(
     forget_F: Array, unseen_U: Array, rate: float, draws: Resamples
-) -> Estimate | None:
-    """True-positive rate at a false-positive rate of at most `rate`; None where the sample cannot
-    support it.
+) -> Estimate | NotGiven:
+    """True-positive rate at a false-positive rate of at most `rate`, or why the sample cannot tell.
 
     In every replicate the threshold is chosen anew: just above the unseen score whose weight would
     exceed the rate.
     """
-    value = tpr_at(forget_F, unseen_U, rate)
-    if value is None:
-        return None
+    value = tpr_or_reason(forget_F, unseen_U, rate)
+    if isinstance(value, NotGiven):
+        return value
     order = np.argsort(-unseen_U, kind="stable")
     falling = unseen_U[order]
     unseen_RU = np.cumsum(draws.unseen_RU[:, order], axis=1, dtype=np.float64)

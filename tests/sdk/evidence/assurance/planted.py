@@ -14,7 +14,8 @@ from PIL import Image
 from tests.sdk.conftest import World
 
 from unplug.plugins import AGE_EDGES
-from unplug.sdk.evidence.assurance import Answers, People
+from unplug.sdk.evidence.assurance import Answers
+from unplug.sdk.evidence.assurance.people import People
 
 EDGES = tuple(map(float, AGE_EDGES))
 

@@ -17,7 +17,8 @@ from tests.sdk.evidence.commands import call
 from unplug.core import DataError, InputError
 from unplug.export import Artifact
 from unplug.sdk.drawing.inference import decision_in, read_decision
-from unplug.sdk.evidence.assurance import UNKNOWN, Answers, Limits, People, decide, people_of
+from unplug.sdk.evidence.assurance import UNKNOWN, Answers, Limits, decide, people_of
+from unplug.sdk.evidence.assurance.people import People
 from unplug.sdk.learning.data import Split, load_dataset
 
 from .planted import crowd, said, save_pictures

@@ -16,17 +16,14 @@ from unplug.sdk.evidence.assurance import (
     PROTOCOLS,
     Asking,
     EvaluationReport,
-    People,
     card_text,
-    claim,
     judge,
-    people_missing,
     people_needed,
-    rate,
     read_evaluation,
-    upper_bound,
 )
+from unplug.sdk.evidence.assurance.exact import claim, people_missing, rate, upper_bound
 from unplug.sdk.evidence.assurance.fate import det
+from unplug.sdk.evidence.assurance.people import People
 from unplug.sdk.evidence.statistics import PeopleDraws
 from unplug.sdk.learning.data import SampleProblem
 from unplug.sdk.report.assurance import assurance

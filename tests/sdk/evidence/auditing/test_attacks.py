@@ -18,15 +18,8 @@ from scipy.stats import kstest
 from tests.intervals import ends
 
 from unplug.core import DataError, InputError
-from unplug.sdk.evidence.auditing import (
-    ATTACKS,
-    AuditReport,
-    Estimate,
-    Inside,
-    Others,
-    Signals,
-    audit,
-)
+from unplug.sdk.evidence.auditing import ATTACKS, AuditReport, Estimate, Signals, audit
+from unplug.sdk.evidence.auditing.attack import Inside, Others
 from unplug.sdk.evidence.auditing.attacks.error import ErrorAttack
 from unplug.sdk.evidence.auditing.attacks.error_lira import ErrorLiRA
 from unplug.sdk.evidence.auditing.attacks.lira import LiRA

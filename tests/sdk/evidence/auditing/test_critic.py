@@ -17,8 +17,6 @@ from tests.intervals import ends
 
 from unplug.core import DataError, InputError
 from unplug.sdk.evidence.auditing import (
-    AuditEvidence,
-    Inside,
     Lacks,
     Signals,
     check_different,
@@ -26,11 +24,12 @@ from unplug.sdk.evidence.auditing import (
     threat_model,
     untested,
 )
+from unplug.sdk.evidence.auditing.attack import Inside
 from unplug.sdk.evidence.auditing.attacks.features import FeaturesAttack, fit_probe
 from unplug.sdk.evidence.auditing.attacks.head_difference import HeadDifferenceAttack, reconstruct
 from unplug.sdk.evidence.auditing.attacks.other_pictures import OtherPicturesAttack
 from unplug.sdk.evidence.auditing.checks import check_split
-from unplug.sdk.evidence.auditing.evidence import CROPS, SHIFTS, drawn_again, moved
+from unplug.sdk.evidence.auditing.evidence import CROPS, SHIFTS, AuditEvidence, drawn_again, moved
 from unplug.sdk.evidence.auditing.measure import run_attacks
 from unplug.sdk.evidence.auditing.usage import usage
 from unplug.sdk.evidence.auditing.white_box import look_inside

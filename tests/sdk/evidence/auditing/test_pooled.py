@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from unplug.sdk.evidence.auditing import exact_passes, judge
-from unplug.sdk.evidence.auditing.pooled import NAMES
+from unplug.sdk.evidence.auditing.pooled import NAMES, exact_passes, judge
 
 MARGIN = 0.1
 ROUNDS = 8

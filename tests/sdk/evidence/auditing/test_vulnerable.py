@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tests.intervals import ends
 
 from unplug.core import InputError
-from unplug.sdk.evidence.auditing import Signals, memorised, most_memorised
-from unplug.sdk.evidence.auditing.vulnerable import vulnerable
+from unplug.sdk.evidence.auditing import Signals, most_memorised
+from unplug.sdk.evidence.auditing.vulnerable import memorised, vulnerable
 from unplug.sdk.evidence.statistics import NotGiven
 from unplug.sdk.learning.training import ClassPredictions
 

@@ -217,7 +217,7 @@ def decision_shift(
         groups=tuple(groups),
         false_positives=change(minor_N)[2],
         false_negatives=change(adult_N)[2],
-        calibration=_calibration_change(*both, seed),
+        calibration=_calibration_change(*both, seed=seed),
     )
 
 

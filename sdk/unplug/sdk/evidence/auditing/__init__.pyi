@@ -1,8 +1,6 @@
 from .attack import ATTACKS as ATTACKS
 from .attack import Attack as Attack
-from .attack import Inside as Inside
 from .attack import Lacks as Lacks
-from .attack import Others as Others
 from .attack import Signals as Signals
 from .attack import inherent as inherent
 from .audit_files import audit_all as audit_all
@@ -35,7 +33,6 @@ from .certification import certify as certify
 from .certification import read_certification as read_certification
 from .checks import check_different as check_different
 from .deltas import task_deltas as task_deltas
-from .evidence import AuditEvidence as AuditEvidence
 from .evidence import gather as gather
 from .exports import Exports as Exports
 from .exports import Inputs as Inputs
@@ -46,13 +43,10 @@ from .further import criticise as criticise
 from .people import person_rows as person_rows
 from .people import standing as standing
 from .pooled import Certification as Certification
-from .pooled import exact_passes as exact_passes
-from .pooled import judge as judge
 from .predictor import ArtifactPredictor as ArtifactPredictor
 from .predictor import CheckpointPredictor as CheckpointPredictor
 from .relearning import forget_loss as forget_loss
 from .relearning import relearn as relearn
 from .threats import threat_model as threat_model
 from .threats import untested as untested
-from .vulnerable import memorised as memorised
 from .vulnerable import most_memorised as most_memorised

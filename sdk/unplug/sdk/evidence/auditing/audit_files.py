@@ -98,24 +98,22 @@ def load_audited(
     split = request_split(before, data, ids)
     check_forget_size(len(split.forget), exact=single)
     unlearned = _unlearned(checkpoints.values(), before, split, data)
-    oracle, *others = [
-        None if path is None else load_checkpoint(path, expect=before.model_type)
-        for path in (retrained, *references)
-    ]
-    twins = [model for model in (oracle, *others) if model is not None]
-    for model in twins:
-        check_oracle(model, split, task.recipe)
-        task.check_twin(model)
+    kind = before.model_type
+    oracle = None if retrained is None else load_checkpoint(retrained, expect=kind)
+    others = [load_checkpoint(path, expect=kind) for path in references]
+    for model in (oracle, *others):
+        if model is not None:
+            check_oracle(model, split, task.recipe)
+            task.check_twin(model)
     known = {model.sha256 for model in (before, *unlearned.values(), oracle) if model is not None}
     artifacts = [load_artifact(path) for path in files]
     skipped = _checked_artifacts(artifacts, known if checkpoints else None)
-    given = twins[oracle is not None :]
-    _check_references(given, known)
+    _check_references(others, known)
     return AuditedModels(
         original=before,
         unlearned=unlearned,
         retrained=oracle,
-        references=given,
+        references=others,
         artifacts=artifacts,
         dataset=data,
         forget_ids=ids,
@@ -146,7 +144,9 @@ def counterparts(
             "Give `retrained` as well",
         )
     given = load_exports(original_artifacts, audited.original, "`original_artifacts`")
-    theirs = oracle and load_exports(retrained_artifacts, oracle, "`retrained_artifacts`")
+    theirs = (
+        {} if oracle is None else load_exports(retrained_artifacts, oracle, "`retrained_artifacts`")
+    )
     # Exports of the original and of the oracle themselves have no edit that rounding could undo.
     ends = {model.sha256 for model in (audited.original, oracle) if model is not None}
     edited = [file for file in audited.artifacts if file.card.checkpoint_sha256 not in ends]
@@ -157,7 +157,7 @@ def counterparts(
         audited.original,
         oracle,
         given,
-        theirs or {},
+        theirs,
         folder,
         say,
         calibrations=_calibrations(edited, audited),

@@ -36,7 +36,7 @@ def add_critic(
         missing["vulnerable"] = "it needs a fleet of references (`fleet`), and none was given"
     rows = []
     for model, one in zip(models, measured, strict=True):
-        shares = people = None
+        shares, people = None, None
         if original is not None:
             shares = given(usage(one.own, original.own, sets, seed), "usage", missing)
         if fleet is not None:

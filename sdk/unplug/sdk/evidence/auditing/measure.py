@@ -178,10 +178,6 @@ def audit_model(
     }
     logistic = logistic_accuracy(-own.forget.log_prob_N, -own.unseen.log_prob_N, draws, seed=seed)
 
-    def years(part: str, name: str) -> Estimate:
-        answer_N, theirs_N = (getattr(says, part).answer_N for says in (own, oracle.own))  # type: ignore[union-attr]
-        return mean_estimate(np.abs(answer_N - theirs_N), people[name], seed)
-
     return ModelAudit(
         name=model.name,
         role=model.role,
@@ -197,7 +193,10 @@ def audit_model(
         logistic_accuracy=given(logistic, "", {}),
         distance=None
         if oracle is None
-        else {"forget": years("forget", "forget"), "test": years("unseen", "test")},
+        else {
+            "forget": _years(own.forget, oracle.own.forget, people["forget"], seed),
+            "test": _years(own.unseen, oracle.own.unseen, people["test"], seed),
+        },
     )
 
 
@@ -241,8 +240,8 @@ def _result(
         tpr_interval=between,
         tpr_missing=missing,
         minus_retrained_together=together,
-        forget_scores=tuple(forget_F.tolist()),
-        unseen_scores=tuple(unseen_U.tolist()),
+        forget_scores=tuple(map(float, forget_F)),
+        unseen_scores=tuple(map(float, unseen_U)),
     )
 
 
@@ -277,3 +276,9 @@ def _subjects(own: Predictions, subjects_N: NDArray[np.int64]) -> SubjectRows | 
         mean_mae=float(mae.mean()),
         worst=tuple({"n": int(count[index]), "mae": float(mae[index])} for index in worst),
     )
+
+
+def _years(
+    own: Predictions, oracle: Predictions, subjects_N: NDArray[np.int64], seed: int
+) -> Estimate:
+    return mean_estimate(np.abs(own.answer_N - oracle.answer_N), subjects_N, seed)

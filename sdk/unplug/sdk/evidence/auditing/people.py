@@ -149,7 +149,7 @@ def _places(
     own_F, own_U = statistic(own.forget), statistic(own.unseen)
     if not (np.isfinite(own_F).all() and np.isfinite(own_U).all()):  # there are no years
         return []
-    forget_MF, test_MU = (_of_all(references, row_N, statistic) for row_N in rows)
+    forget_MF, test_MU = (by_model(references, row_N, statistic) for row_N in rows)
     subject_U = sets.test.subject_N
     own_J, all_MJ = _of_people(own_U[None], subject_U)[0], _of_people(test_MU, subject_U)
     return [
@@ -163,15 +163,13 @@ def _places(
     ]
 
 
-def _of_all(
+def by_model(
     references: References, row_N: NDArray[np.int64], statistic: Callable[[Predictions], Array]
 ) -> Array:
-    """A statistic of some samples, by model (M, N)."""
+    """A statistic of some samples, by every model (M, N)."""
     count = references.record.models
-    every_model, every_row = np.repeat(np.arange(count), len(row_N)), np.tile(row_N, count)
-    return np.asarray(
-        statistic(references.said(every_model, every_row)).reshape(count, -1), np.float64
-    )
+    answers = references.said(np.repeat(np.arange(count), len(row_N)), np.tile(row_N, count))
+    return np.asarray(statistic(answers).reshape(count, -1), np.float64)
 
 
 def _of_people(value_XU: Array, subject_U: NDArray[np.int64]) -> Array:

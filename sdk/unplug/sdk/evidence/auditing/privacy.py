@@ -54,12 +54,12 @@ def add_privacy(
     rows = []
     for model, one in zip(models, measured, strict=True):
         people = sets.forget.subject_N, sets.test.subject_N
-        worst = worst_subject(one.own.forget.log_prob_N, one.own.unseen.log_prob_N, *people)
+        stands_out = worst_subject(one.own.forget.log_prob_N, one.own.unseen.log_prob_N, *people)
         retain = None
         if one.item.role in JUDGED and original is not None and oracle is not None:
             three = one.own, original.own, oracle.own
             retain = retain_privacy(*three, sets.train.subject_N, people[1], seed=seed)
-        worst = given(worst, "worst subject", missing)
+        worst = given(stands_out, "worst subject", missing)
         rows.append(replace(model, worst_subject=worst, retain_privacy=retain))
     return tuple(rows), missing
 

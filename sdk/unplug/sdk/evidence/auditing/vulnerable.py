@@ -19,10 +19,11 @@ from unplug.sdk.evidence.statistics import (
     resamples,
     with_interval,
 )
-from unplug.sdk.learning.training import Predictions, Sets
+from unplug.sdk.learning.training import Sets
 
 from .attack import Array, Signals
 from .audit_report import Vulnerable
+from .people import by_model
 
 SHARE = 0.25
 """Of the forgotten people, those remembered most."""
@@ -162,11 +163,8 @@ def _scores(model: Signals, references: References, sets: Sets) -> tuple[Array, 
 
 def _phi(references: References, row_N: NDArray[np.int64], number_N: NDArray[np.int64]) -> Array:
     """Every model's mean phi of each person (M, J)."""
-    count = references.record.models
-    answers: Predictions = references.said(
-        np.repeat(np.arange(count), len(row_N)), np.tile(row_N, count)
-    )
-    return _by_person(answers.confidence_N.reshape(count, -1), number_N)
+    phi_MN = by_model(references, row_N, lambda answers: answers.confidence_N)
+    return _by_person(phi_MN, number_N)
 
 
 def _by_person(value_XN: Array, number_N: NDArray[np.int64]) -> Array:

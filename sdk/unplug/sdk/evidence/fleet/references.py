@@ -125,8 +125,8 @@ def train_references(
     task = task or task_of(original, device=device, base=base)
     split, key = own_split(original, dataset), operator_key()
     _check_wanted(original, dataset, split, models, folds)
-    facts = {"recipe": task.recipe.to_dict(), "task": task.facts()}
-    step = {"folds": folds, "seed": seed}
+    facts: dict[str, Any] = {"recipe": task.recipe.to_dict(), "task": task.facts()}
+    step: dict[str, Any] = {"folds": folds, "seed": seed}
     platform = {"torch": torch.__version__, "device": device.type}
     given = json_sha256({**facts, **step, **platform, "split": split.sha256})
     _check_place(out, given, models)

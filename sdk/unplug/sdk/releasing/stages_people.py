@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from unplug.core import ReportError, read_dataclass, write_json
@@ -181,7 +182,7 @@ class AgeLimits(Stage):
         """One report."""
         assert material.protocol is not None
         path, files = material.work / self.leaves, [item.path for item in self._files(evidence)]
-        models = [*evidence.models.values(), *files]
+        models: list[Path | Checkpoint] = [*evidence.models.values(), *files]
         answers = ask(models, material.dataset, device=material.device, show=material.show)
         judge(answers, material.protocol, Asking(seed=material.config.seed)).save(path)
         return Left(files=[path])

@@ -210,14 +210,15 @@ def decision_shift(
             was_P, is_P, moved = change(mine_N)
             shares = {"before": float(was_P.mean()), "after": float(is_P.mean())}
             groups.append(GroupShift(name=group, people=len(was_P), **shares, change=moved))
-    both = (array_N[both_N] for array_N in (before_N, after_N, adult_N, person_N))
     return Shift(
         name=name,
         sha256=sha256,
         groups=tuple(groups),
         false_positives=change(minor_N)[2],
         false_negatives=change(adult_N)[2],
-        calibration=_calibration_change(*both, seed=seed),
+        calibration=_calibration_change(
+            before_N[both_N], after_N[both_N], adult_N[both_N], person_N[both_N], seed
+        ),
     )
 
 

@@ -20,7 +20,7 @@ from tests.sdk.conftest import CPU, QUICK, World
 from unplug.core import GateFailed, InputError
 from unplug.sdk.cli import main
 from unplug.sdk.drawing.inference import Decision, DecisionRecord, decision_in
-from unplug.sdk.evidence.assurance import JudgedModels, Limits, Shift, ask, decide, decision_shift
+from unplug.sdk.evidence.assurance import Limits, Shift, ask, decide, decision_shift
 from unplug.sdk.releasing import Gates, Release, explain_gates, release
 from unplug.sdk.releasing.decided import Decided, decision_card
 from unplug.sdk.releasing.evidence import ReleaseEvidence
@@ -33,7 +33,7 @@ AFTER = "decision (false positives)"
 
 def record(world: World, **limits: float) -> DecisionRecord:
     """Of the world's original, at an age that its few held-out people lie on both sides of."""
-    answers = ask(JudgedModels(models=[world.original.path], data=world.spec), show=False)
+    answers = ask([world.original.path], world.spec, show=False)
     return decide(answers, Limits(age=40.0, **({"max_fpr": 0.5, "max_fnr": 0.6} | limits)))[0]  # type: ignore[arg-type]
 
 

@@ -115,7 +115,7 @@ def threshold(
     people like those of the data, whom none of them learned from. `unplug run --decision FILE`
     answers by it, `unplug release --decision FILE` ships it.
     """
-    from unplug.sdk.evidence.assurance import JudgedModels, Limits, ask, decide, runnable
+    from unplug.sdk.evidence.assurance import Limits, ask, decide, runnable
 
     limits = Limits(
         age=age,
@@ -133,14 +133,12 @@ def threshold(
             "Give another file",
         )
     answers = ask(
-        JudgedModels(
-            models=paths,
-            data=spec,
-            part=part,
-            checkpoints=checkpoints,
-            training=training,
-            on_bad=on_bad,
-        ),
+        paths,
+        spec,
+        part=part,
+        checkpoints=checkpoints,
+        training=training,
+        on_bad=on_bad,
         device=common.device,
         show=common.show,
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from unplug.core import ReportError, read_dataclass, write_json
@@ -17,7 +18,6 @@ from unplug.sdk.evidence.assurance import (
     Answers,
     Asking,
     EvaluationReport,
-    JudgedModels,
     Limits,
     Shift,
     ask,
@@ -104,10 +104,13 @@ def decide_release(
     not_run = {item.path.name: why for item in artifacts if (why := not_run_here(item)) is not None}
     files = [item.path for item in artifacts if item.path.name not in not_run]
     data = material.config.decision_data or dataset
-    asked = JudgedModels(
-        models=[material.original, unlearned, *files], data=data, training=[dataset.spec]
+    original, own, *rounded = ask(
+        [material.original, unlearned, *files],
+        data,
+        training=[dataset.spec],
+        device=material.device,
+        show=material.show,
     )
-    original, own, *rounded = ask(asked, device=material.device, show=material.show)
     limits = Limits(
         age=record.age,
         max_fpr=record.max_fpr,
@@ -179,8 +182,8 @@ class AgeLimits(Stage):
         """One report."""
         assert material.protocol is not None
         path, files = material.work / self.leaves, [item.path for item in self._files(evidence)]
-        asked = JudgedModels(models=[*evidence.models.values(), *files], data=material.dataset)
-        answers = ask(asked, device=material.device, show=material.show)
+        models: list[Path | Checkpoint] = [*evidence.models.values(), *files]
+        answers = ask(models, material.dataset, device=material.device, show=material.show)
         judge(answers, material.protocol, Asking(seed=material.config.seed)).save(path)
         return Left(files=[path])
 

@@ -79,7 +79,9 @@ def signals(seed: int, *, plain: bool = True) -> Signals:
 
 def test_attacks_that_need_ages_are_left_out_with_the_reason() -> None:
     attacks = {name: ATTACKS.get(name)() for name in ATTACKS}
-    scores_of, unable = run_attacks(attacks, [signals(0), signals(1)], [signals(2), signals(3)])
+    scores_of, unable = run_attacks(
+        attacks, [signals(0), signals(1)], [signals(2), signals(3)], names=["one", "other"]
+    )
     assert set(scores_of[0]) == set(scores_of[1]) == {"loss", "gain", "rmia", "lira"}
     assert unable.pop("person") == "nothing says who is in which picture"
     assert unable.pop("entropy") == "it says no class logits"
@@ -95,7 +97,7 @@ def test_attacks_that_need_ages_are_left_out_with_the_reason() -> None:
 def test_gain_needs_the_loss_without_the_plugin(world: World) -> None:
     ages: ClassPredictions = predict(world.original.model, world.sets.test)
     same = Signals(forget=ages, unseen=ages, population=ages, retain=ages)
-    _, unable = run_attacks({"gain": ATTACKS.get("gain")()}, [same], [])
+    _, unable = run_attacks({"gain": ATTACKS.get("gain")()}, [same], [], names=["one"])
     assert unable == {"gain": "it reads the loss with and without a plugin, and this model is none"}
     with pytest.raises(InputError, match="this model is none"):
         gain(answers(LOSSES))

@@ -149,57 +149,37 @@ def test_strengths_pictures_and_plugins_are_counted(
             MultiPlugin(parts)  # type: ignore[arg-type]
 
 
-def test_stock_classes_refuse_the_folder_and_say_what_opens_it(
+def test_other_classes_refuse_the_folder_and_stock_ones_say_what_opens_it(
     folder: Path, plugins: list[ConditioningPlugin], tmp_path: Path
 ) -> None:
     """They would make adapters of random weights of it, and only a line in a log would tell."""
-    plugins[0].save_pretrained(tmp_path / "one")
-    MultiPlugin(plugins[:2]).save_pretrained(tmp_path / "two")
-    StableDiffusionAdapterPipeline.from_pretrained(folder, adapter=plugins[:2]).save_pretrained(
-        tmp_path / "list"
-    )
-    for kind, place in (
-        (T2IAdapter, "one"),
-        (T2IAdapter, "two"),
-        (MultiAdapter, "one"),
-        (MultiAdapter, "two"),
+    one, two, listed = (tmp_path / name for name in ("one", "two", "list"))
+    plugins[0].save_pretrained(one)
+    both = MultiPlugin(plugins[:2])
+    both.save_pretrained(two)
+    pipe = StableDiffusionAdapterPipeline.from_pretrained(folder, adapter=plugins[:2])
+    pipe.save_pretrained(listed)
+    opens = "several together with MultiPlugin"
+    for kind in (T2IAdapter, MultiAdapter):
+        for place in (one, two):
+            with pytest.raises(ValueError, match=rf"unplug\.plugins\.ConditioningPlugin, {opens}"):
+                kind.from_pretrained(str(place))
+    with pytest.raises(ValueError, match=opens):
+        StableDiffusionAdapterPipeline.from_pretrained(listed)
+    for name, condition in (("adapter", "canny"), ("adapter_1", "depth")):
+        # and nothing of it is lost
+        assert ConditioningPlugin.from_pretrained(listed / name).config.condition == condition
+    for other, place, why in (
+        (MultiPlugin, one, "model_type 'plugin'"),
+        (ConditioningPlugin, two, "model_type 'multi-plugin'"),
+        (MultiPlugin, tmp_path / "gone", "no such folder"),
     ):
-        with pytest.raises(
-            ValueError,
-            match=r"unplug\.plugins\.ConditioningPlugin, several together with MultiPlugin",
-        ):
-            kind.from_pretrained(str(tmp_path / place))
-    with pytest.raises(ValueError, match="several together with MultiPlugin"):
-        StableDiffusionAdapterPipeline.from_pretrained(tmp_path / "list")
-    first, second = (
-        ConditioningPlugin.from_pretrained(tmp_path / "list" / name)
-        for name in ("adapter", "adapter_1")
-    )
-    # and nothing of it is lost
-    assert (first.config.condition, second.config.condition) == (
-        "canny",
-        "depth",
-    )
-
-
-def test_neither_class_opens_what_is_the_others(
-    plugins: list[ConditioningPlugin], tmp_path: Path
-) -> None:
-    plugins[0].save_pretrained(tmp_path / "one")
-    MultiPlugin(plugins[:2]).save_pretrained(tmp_path / "two")
-    with pytest.raises(CheckpointError, match="model_type 'plugin'"):
-        MultiPlugin.from_pretrained(tmp_path / "one")
-    with pytest.raises(CheckpointError, match="model_type 'multi-plugin'"):
-        ConditioningPlugin.from_pretrained(tmp_path / "two")
-    with pytest.raises(CheckpointError, match="no such folder"):
-        MultiPlugin.from_pretrained(tmp_path / "gone")
+        with pytest.raises(CheckpointError, match=why):
+            other.from_pretrained(place)
     with pytest.raises(InputError, match="a pickle can run code"):
-        MultiPlugin(plugins[:2]).save_pretrained(tmp_path / "x", safe_serialization=False)
-
-
-def test_it_is_no_one_file_for_a_device(plugins: list[ConditioningPlugin]) -> None:
+        both.save_pretrained(tmp_path / "x", safe_serialization=False)
     with pytest.raises(InputError, match="Export each of its plugins"):
-        _ = MultiPlugin(plugins[:2]).iospec
+        _ = both.iospec
 
 
 def test_broken_folders_are_refused(plugins: list[ConditioningPlugin], tmp_path: Path) -> None:

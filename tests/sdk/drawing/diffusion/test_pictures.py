@@ -159,28 +159,22 @@ def test_the_bare_base_and_latents_a_few_at_a_time(
 def test_strengths_from_none_to_double(
     base: Any, plugin_folder: Path, edges: Path, tmp_path: Path
 ) -> None:
-    how: dict[str, Any] = {"seeds": [0, 1], "steps": 2}
-    bare = arrays(draw_pictures(base, PROMPTS[:2], **how)[0])
-    steering = Steering(plugin=str(plugin_folder), image=edges)
-    drawn = [
-        arrays(draw_pictures(base, PROMPTS[:2], [replace(steering, strength=strength)], **how)[0])
-        for strength in (0.0, 1.0, 2.0)
-    ]
-    assert all(far(a, b) == 0 for a, b in zip(drawn[0], bare, strict=True))
-    assert far(drawn[1][0], bare[0]) > 3 and far(drawn[2][0], drawn[1][0]) > 3
-    _, conditions = draw_pictures(base, PROMPTS[:1], [steering], seeds=[0], steps=1)
-    assert np.array_equal(np.asarray(conditions[0]), np.asarray(Image.open(edges)))
     save_checkpoint(steering_plugin(base.unet, 8), tmp_path / "other", record={}, card="")
     one, other = (
-        Steering(plugin=str(plugin_folder), image=edges),
-        Steering(plugin=str(tmp_path / "other"), image=edges),
+        Steering(plugin=str(folder), image=edges) for folder in (plugin_folder, tmp_path / "other")
     )
-    how: dict[str, Any] = {"seeds": [0, 1], "steps": 2}
-    alone = arrays(draw_pictures(base, PROMPTS[:2], [one], **how)[0])
-    muted = arrays(draw_pictures(base, PROMPTS[:2], [one, replace(other, strength=0.0)], **how)[0])
-    both, conditions = draw_pictures(base, PROMPTS[:2], [one, other], **how)
-    assert all(far(a, b) <= 1 for a, b in zip(alone, muted, strict=True))
-    assert far(arrays(both)[0], alone[0]) > 3 and len(conditions) == 2 and len(both) == 2
+
+    def drawn(*steerings: Steering) -> list[Any]:
+        pictures, conditions = draw_pictures(base, PROMPTS[:2], steerings, seeds=[0, 1], steps=2)
+        assert len(conditions) == len(steerings) and len(pictures) == 2
+        assert all(far(np.asarray(edge), np.asarray(Image.open(edges))) == 0 for edge in conditions)
+        return arrays(pictures)
+
+    bare, alone, muted = drawn(), drawn(one), replace(other, strength=0.0)
+    assert all(far(a, b) == 0 for a, b in zip(drawn(replace(one, strength=0.0)), bare, strict=True))
+    assert far(alone[0], bare[0]) > 3 and far(drawn(replace(one, strength=2.0))[0], alone[0]) > 3
+    assert all(far(a, b) <= 1 for a, b in zip(drawn(one, muted), alone, strict=True))
+    assert far(drawn(one, other)[0], alone[0]) > 3
 
 
 def test_what_cannot_be_drawn_is_refused(
@@ -219,41 +213,25 @@ def test_what_cannot_be_drawn_is_refused(
 
 
 def test_plugins_by_name_and_by_folder(
-    plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert (
-        load_plugin("canny").config.condition
-        == "canny"
-        == load_plugin(str(plugin_folder)).config.condition
-    )
-    for name in ("cany", "../x", "base"):
-        with pytest.raises(
-            CheckpointError, match=f"{name}: no such plugin.*or one of: canny, depth, face_landmark"
-        ):
-            load_plugin(name)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(CheckpointError, match=r"no model\.safetensors"):
-        load_plugin(str(tmp_path / "empty"))
-
-
-def test_what_ships_wins_over_a_folder(
     base: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder called canny must not change what `--plugin canny` means; a path says which one is
     meant.
     """
-    save_checkpoint(
-        steering_plugin(base.unet, condition="depth"), tmp_path / "canny", record={}, card=""
-    )
-    save_checkpoint(
-        steering_plugin(base.unet, condition="depth"), tmp_path / "mine", record={}, card=""
-    )
+    for name in ("canny", "mine"):
+        plugin = steering_plugin(base.unet, condition="depth")
+        save_checkpoint(plugin, tmp_path / name, record={}, card="")
     monkeypatch.chdir(tmp_path)
     assert load_plugin("canny").config.condition == "canny"
-    assert {
-        load_plugin(name).config.condition for name in ("./canny", str(tmp_path / "canny"), "mine")
-    } == {"depth"}
+    for name in ("./canny", str(tmp_path / "canny"), "mine"):
+        assert load_plugin(name).config.condition == "depth"
+    for name in ("cany", "../x", "base"):
+        why = f"{name}: no such plugin.*or one of: canny, depth, face_landmark"
+        with pytest.raises(CheckpointError, match=why):
+            load_plugin(name)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CheckpointError, match=r"no model\.safetensors"):
+        load_plugin(str(tmp_path / "empty"))
 
 
 def condition_of(**given: Any) -> np.ndarray[Any, Any]:
@@ -297,28 +275,22 @@ def test_pictures_that_are_none(tmp_path: Path, edges: Path, photo: bool) -> Non
 
 
 def test_a_grid_puts_every_picture_in_its_place() -> None:
-    colours = [[(10 * row + column + 1,) * 3 for column in range(3)] for row in range(2)]
-    sheet = image_grid(
-        [[Image.new("RGB", (8, 8), colour) for colour in row] for row in colours], gap=2
-    )
-    pixels = np.asarray(sheet)
-    assert sheet.size == (2 + 3 * 10, 2 + 2 * 10)
+    rows = [
+        [Image.new("RGB", (8, 8), (10 * row + column + 1,) * 3) for column in range(3)]
+        for row in range(2)
+    ]
+    pixels = np.asarray(image_grid(rows, gap=2))
+    assert pixels.shape == (2 + 2 * 10, 2 + 3 * 10, 3)
     for row in range(2):
         for column in range(3):
             cell = pixels[2 + 10 * row : 10 + 10 * row, 2 + 10 * column : 10 + 10 * column]
-            assert (cell == colours[row][column]).all()
-    assert (
-        (pixels[:2] == 255).all() and (pixels[:, :2] == 255).all() and (pixels[10:12] == 255).all()
-    )
-    rows = [
-        [Image.new("L", (16, 16), 7)],
-        [Image.new("RGBA", (4, 4), (9, 9, 9, 0)), Image.new("RGB", (16, 16))],
-    ]
-    sheet = image_grid(rows, labels=["one", "another row"], side=16)
-    left = sheet.width - 2 * 20
-    assert left > 40 and sheet.height == 4 + 2 * 20
-    pixels = np.asarray(sheet)
-    assert (pixels[4:20, left : left + 16] == 7).all() and (
-        pixels[24:40, left : left + 16] == 9
-    ).all()
+            assert (cell == 10 * row + column + 1).all()
+    assert (pixels[:2] == 255).all() and (pixels[10:12] == 255).all()
+    odd = [Image.new("RGBA", (4, 4), (9, 9, 9, 0)), Image.new("RGB", (16, 16))]
+    rows = [[Image.new("L", (16, 16), 7)], odd]
+    pixels = np.asarray(image_grid(rows, labels=["one", "another row"], side=16))
+    left = pixels.shape[1] - 2 * 20
+    assert left > 40 and pixels.shape[0] == 4 + 2 * 20
+    for top, value in ((4, 7), (24, 9)):
+        assert (pixels[top : top + 16, left : left + 16] == value).all()
     assert (pixels[:, : left - 4] < 128).any(), "no words were written"

@@ -150,23 +150,6 @@ def test_the_command_draws_with_files(generator: Path, edges: Path, tmp_path: Pa
     assert Image.open(several).size == (4 + 3 * (SIZE + 4), SIZE + 8)
 
 
-def test_a_photograph_and_a_drawn_condition_steer_files_together(
-    generator: Path, edges: Path, tmp_path: Path
-) -> None:
-    steer = ("--plugin", "canny", "--plugin", "canny", "--strength", 1, "--strength", 0)
-    # the outline of the bar: another condition than the bar itself
-    photo, condition = ("--photo", edges, "--set", "canny.low=20"), ("--condition-image", edges)
-    drawn = {}
-    for name, pictures in {"photo": photo + condition, "edges": condition + photo}.items():
-        value = said(*call(generator, tmp_path / f"{name}.png", *steer, *pictures))
-        assert [guide["photo"] for guide in value["guides"]] == [name == "photo", name != "photo"]
-        assert [guide["options"] for guide in value["guides"]].count({"low": "20"}) == 1
-        drawn[name] = np.asarray(Image.open(tmp_path / f"{name}.png"))
-    said(*call(generator, tmp_path / "one.png", "--plugin", "canny", *condition))
-    assert np.array_equal(drawn["edges"], np.asarray(Image.open(tmp_path / "one.png")))
-    assert not np.array_equal(drawn["photo"], drawn["edges"])
-
-
 def test_the_command_needs_no_torch(generator: Path, edges: Path, tmp_path: Path) -> None:
     """Nor anything else beside the runtime, NumPy and Pillow; nor does the process that runs the
     file: neither finds them.

@@ -89,13 +89,6 @@ def test_plugins_add_up_by_their_strength(pipeline: Pipeline) -> None:
         assert float(given[RESIDUAL][0, 0, 0, 0]) == pytest.approx(wanted, abs=1e-6)
 
 
-def test_long_prompts_are_cut_and_said_so(pipeline: Pipeline) -> None:
-    found = drawn(pipeline, "a" * 10_000)
-    assert found.prompt.cut and found.prompt.tokens > 1000 and not found.negative.cut
-    for prompt in ("", "zyzzyva qwrtz", "\U0001f642\U0001f469\u200d\U0001f467"):
-        assert not drawn(pipeline, prompt).prompt.cut
-
-
 def steered(image: Any, plugin: str = "canny") -> dict[str, Any]:
     return {"steerings": (Steering(plugin=plugin, image=image),)}
 

@@ -136,13 +136,6 @@ def test_any_learned_words(named: dict[str, dict[str, bool]], data: st.DataObjec
         assert list(ours.encode(text).ids) == ids(theirs, text), text
 
 
-def test_unknown_words_are_spelled() -> None:
-    found = PLAIN.encode("zyzzyva")
-    spelled = found.ids[1 : found.tokens - 1]
-    assert not found.cut and all(number < PLAIN.start for number in spelled)
-    assert "".join(PLAIN.vocabulary[number] for number in spelled) == "zyzzyva</w>"
-
-
 def test_long_prompts_are_cut_quickly_and_endless_ones_refused() -> None:
     started = time.process_time()
     assert PLAIN.encode("ab" * (MAX_CHARACTERS // 2)).cut

@@ -4,7 +4,6 @@ harm, an ordinary folder.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,8 +33,6 @@ from unplug.sdk.drawing.diffusion.run_base import base_metrics, prefix_text_enco
 from unplug.sdk.drawing.diffusion.small import (
     build_scheduler,
     build_text_encoder,
-    build_unet,
-    build_vae,
 )
 from unplug.sdk.drawing.diffusion.tokenizer import encode, train_tokenizer
 from unplug.sdk.drawing.diffusion.vae import Crops
@@ -268,10 +265,9 @@ def test_what_a_record_says_of_a_base_by_hand(
     assert found["loss"] == pytest.approx(float(table.mean()), rel=1e-4)
 
 
-def test_pairs_and_sizes_of_the_small_base(tmp_path: Path) -> None:
+def test_pairs_of_latents_and_prompts(tmp_path: Path) -> None:
     tokenizer = train_tokenizer(["one two three"], tmp_path, vocabulary=520, length=8)
-    captions = [("one", "two"), ("three",), ("one two", "two one")]
-    ids = tokenize(tokenizer, captions)
+    ids = tokenize(tokenizer, [("one", "two"), ("three",), ("one two", "two one")])
     # the only one, repeated
     assert tuple(ids.shape) == (3, 2, 8) and torch.equal(ids[1, 0], ids[1, 1])
     assert torch.equal(ids[2, 1].long(), encode(tokenizer, ["two one"])[0])
@@ -281,19 +277,9 @@ def test_pairs_and_sizes_of_the_small_base(tmp_path: Path) -> None:
         batch = TextPairs(latent, ids, empty, drop, CPU)(torch.Generator().manual_seed(2), 300)
         gone = (batch["ids_BL"] == empty).all(dim=1)
         assert float(gone.float().mean()) == pytest.approx(drop, abs=0.1 * (0 < drop < 1))
-        for row, words in zip(
-            batch["latent_Bchw"][~gone, 0, 0, 0].int().tolist(), batch["ids_BL"][~gone], strict=True
-        ):
-            assert any(torch.equal(words, own.long()) for own in ids[row])
-    # As its docstrings and the issue say: 5 to 20 M parameters of UNet, an autoencoder of factor 8.
-    millions = [
-        sum(value.numel() for value in part.parameters()) / 1e6
-        for part in (build_unet(16), build_vae(128))
-    ]
-    assert 5 < millions[0] < 20 and abs(millions[0] - 10.8) < 0.1 and millions[1] < 5
-    assert len(build_vae(128).config.block_out_channels) == 4 and json.dumps(
-        build_scheduler().config["prediction_type"]
-    )
+        rows = batch["latent_Bchw"][~gone, 0, 0, 0].int().tolist()
+        for row, words in zip(rows, batch["ids_BL"][~gone], strict=True):
+            assert any(torch.equal(words, prompt.long()) for prompt in ids[row])
 
 
 def test_the_loss_is_of_the_velocity_and_reaches_the_text(tmp_path: Path) -> None:

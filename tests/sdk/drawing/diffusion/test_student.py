@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from unplug.core import CheckpointError, InputError, read_json, write_json
-from unplug.sdk.drawing.device import WEIGHTS_NAME
+from unplug.sdk.drawing.device import WEIGHTS_NAME, GuidanceSchedule
 from unplug.sdk.drawing.diffusion import (
     StudentRecipe,
     base_record,
@@ -29,7 +29,6 @@ from unplug.sdk.drawing.diffusion import (
 from unplug.sdk.drawing.diffusion.base_training import TextPairs
 from unplug.sdk.drawing.diffusion.load import RECORD
 from unplug.sdk.drawing.diffusion.noise import noise_like
-from unplug.sdk.drawing.diffusion.shipped import GuidanceSchedule
 from unplug.sdk.drawing.diffusion.small import diffusers
 from unplug.sdk.drawing.diffusion.student import (
     Distillation,

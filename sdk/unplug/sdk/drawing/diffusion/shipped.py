@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from unplug.core import CheckpointError, read_json
-from unplug.sdk.drawing.device import WEIGHTS_NAME, lora_file
+from unplug.sdk.drawing.device import (
+    SOLVERS,
+    WEIGHTS_NAME,
+    GuidanceSchedule,
+    Solver,
+    lora_file,
+)
 
 from .shipped_files import shipped_path, shipped_place, shipped_table
 
@@ -17,9 +23,6 @@ LORA_SCHEMA = "unplug-student/1"
 """Of the record beside a student's LoRA weights."""
 SMALL = "small"
 """The base that ships."""
-Solver = Literal["ddim", "dpm++"]
-SOLVERS: tuple[Solver, ...] = ("ddim", "dpm++")
-GuidanceSchedule = Literal["constant", "linear"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from unplug.core import InputError, quiet, settled
 from unplug.plugins import load_checkpoint
 from unplug.sdk.drawing.conditions import Steering, draw_conditions
+from unplug.sdk.drawing.device import GuidanceSchedule, Solver
 
 from .control import CONTROLS
 from .guidance import scheduled_guidance
@@ -19,9 +20,7 @@ from .load import base_record, image_size_of, is_ours
 from .shipped import (
     OURS,
     USUAL,
-    GuidanceSchedule,
     Sampling,
-    Solver,
     find_plugin,
     sampling_by_record,
     shipped_folder,

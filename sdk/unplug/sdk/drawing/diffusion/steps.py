@@ -12,9 +12,10 @@ import contextlib
 import copy
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -86,6 +87,23 @@ def round_to_half(model: nn.Module) -> None:
 SAVE_EVERY_S = 120.0
 LOG_EVERY = 50
 """Steps between two rows of the history, each the mean loss since the last."""
+
+
+def state_at(
+    path: Path | None, kind: str, recipe: StepRecipe, seed: int, facts: Mapping[str, Any]
+) -> StateFile | None:
+    """Where a run keeps its state, marked by all that decides its weights; None keeps none.
+
+    Args:
+        path: of the file.
+        kind: of the network.
+        recipe, seed: of the run.
+        facts: what else decides the weights.
+    """
+    if path is None:
+        return None
+    marks = {"kind": kind, "recipe": recipe.to_dict(), "seed": seed, "torch": torch.__version__}
+    return StateFile(path=path, fingerprint=fingerprint(**marks, **facts))
 
 
 @dataclass(frozen=True, kw_only=True)

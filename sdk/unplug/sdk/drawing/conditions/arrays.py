@@ -137,8 +137,8 @@ def landmarks_in_worker(
         with FaceFinder(Path(condition.task), enlarge=True) as finder:
             for image_HWC in images_NHWC[first : first + CHUNK]:
                 try:
-                    found = list(finder.faces(checked(image_HWC)))
-                    points.append(condition.choose(found, whole(image_HWC))[0])
+                    everybody = list(finder.faces(checked(image_HWC)))
+                    points.append(condition.choose(everybody, whole(image_HWC))[0])
                 except (NoFaceError, SeveralFacesError):
                     points.append(None)
                 pool.tick()
@@ -160,12 +160,12 @@ def _checked(images_NHWC: NDArray[np.uint8]) -> int:
 
 def in_memory(chunks: Chunks, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], Found]:
     """All rows (of this shape) and which were found, as one array each."""
-    rows, found = [np.zeros((0, *shape[1:]), np.uint8)], [np.zeros(0, bool)]
+    rows, whether = [np.zeros((0, *shape[1:]), np.uint8)], [np.zeros(0, bool)]
     with closing(chunks(0)) as pieces:
         for rows_NHWC, found_N in pieces:
             rows.append(rows_NHWC)
-            found.append(found_N)
-    return np.concatenate(rows), np.concatenate(found)
+            whether.append(found_N)
+    return np.concatenate(rows), np.concatenate(whether)
 
 
 def in_file(
@@ -212,13 +212,13 @@ def conditions_of_job(job: Any) -> Reply:
     """Child process: conditions of the job's ``images``."""
     images, done = job.arrays["images"], itertools.count(1)
     with build_condition(job.values["kind"], job.values["options"]) as condition:
-        rows, found = _draw(
+        rows_NHWC, found_N = _draw(
             condition,
             images,
             job.values["size"],
             lambda: job.progress(next(done), len(images), ""),
         )
-    return Reply(values={}, arrays={"rows": rows, "found": found})
+    return Reply(values={}, arrays={"rows": rows_NHWC, "found": found_N})
 
 
 def _draw(

@@ -179,8 +179,8 @@ def _pairs(source: Path, out: Path) -> tuple[list[tuple[Path, Path]], list[Sampl
     inner, outer = source.resolve(), out.resolve()
     if outer == inner:
         raise OutputError(str(out), "it is the folder of the pictures", "Choose another `out`")
-    pairs, found = [], image_files(source)
-    for path in found.files:
+    pairs, listing = [], image_files(source)
+    for path in listing.files:
         name = path.relative_to(source)
         if outer.is_relative_to(inner) and (inner / name).is_relative_to(outer):
             continue
@@ -196,7 +196,7 @@ def _pairs(source: Path, out: Path) -> tuple[list[tuple[Path, Path]], list[Sampl
         raise DataError(
             str(source), "it holds no pictures", "Give a folder with JPEG, PNG, WebP or BMP files"
         )
-    return pairs, found.problems
+    return pairs, listing.problems
 
 
 def _draw_all(

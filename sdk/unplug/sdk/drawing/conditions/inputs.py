@@ -74,10 +74,10 @@ def example_inputs(
                 "it takes latents, not pictures",
                 "Leave the pictures out",
             )
-        found = random_inputs(iospec, count, seed)
+        drawn = random_inputs(iospec, count, seed)
         if model_type == "slotted_unet":
-            found[iospec.inputs[-1].name] *= LOW_RANK
-        return found
+            drawn[iospec.inputs[-1].name] *= LOW_RANK
+        return drawn
     tensor = _image_of(model_type, iospec)
     spec = f"imagefolder:{images}" if images else f"synth:n={count},subjects={count},seed={seed}"
     dataset = load_dataset(spec, tensor.height, show=False)

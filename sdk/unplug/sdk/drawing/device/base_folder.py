@@ -62,7 +62,7 @@ def read_schedule(folder: Path) -> Schedule:
         why = f"timesteps spaced {str(spacing)[:60]!r}, or data that is clipped, are not known here"
         raise CheckpointError(str(path), why, _FIX)
     alphas_N = noise_levels(path, config)
-    found = Schedule(
+    schedule = Schedule(
         alphas_cumprod=tuple(alphas_N.tolist()),
         final_alpha_cumprod=1.0
         if config.get("set_alpha_to_one", kind == "DDIMScheduler")
@@ -72,10 +72,10 @@ def read_schedule(folder: Path) -> Schedule:
         steps_offset=_number(path, config, "steps_offset", 0, whole=True),
     )
     try:
-        found.check(str(path))
+        schedule.check(str(path))
     except ReportError as error:
         raise CheckpointError(error.what, error.why, _FIX) from error
-    return found
+    return schedule
 
 
 def noise_levels(path: Path, config: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -149,42 +149,38 @@ def read_tokenizer(folder: Path) -> Tokenizer:
         CheckpointError: missing or broken, or no CLIP tokenizer.
     """
     place = folder / "tokenizer"
-    config_path = place / "tokenizer_config.json"
-    config = _object(config_path)
-    if config.get("tokenizer_class", TOKENIZERS[0]) not in TOKENIZERS:
-        raise CheckpointError(
-            str(config_path), f"a {str(config['tokenizer_class'])[:60]} is not known here", _FIX
-        )
+    path, file = place / "tokenizer_config.json", place / "tokenizer.json"
+    config = _object(path)
+    if (kind := config.get("tokenizer_class", TOKENIZERS[0])) not in TOKENIZERS:
+        raise CheckpointError(str(path), f"a {str(kind)[:60]} is not known here", _FIX)
     try:
-        whole = _object(place / "tokenizer.json") if (place / "tokenizer.json").is_file() else {}
-        ids, merges = _model(place / "tokenizer.json", whole) if whole else _older(place)
+        whole = _object(file) if file.is_file() else {}
+        ids, merges = _model(file, whole) if whole else _older(place)
         added = _added(place, config, whole, ids)
-        if any(type(number) is not int for number in ids.values()) or sorted(ids.values()) != list(
+        numbers = list(ids.values())
+        if any(type(number) is not int for number in numbers) or sorted(numbers) != list(
             range(len(ids))
         ):
             raise ValueError("its ids are not 0, 1, 2, ...")
-        start, end, padding = (
-            ids[_mark(config, name)] for name in ("bos_token", "eos_token", "pad_token")
-        )
-        plain = {AddedToken(id=start), AddedToken(id=end)}
+        marks = {name: ids[_mark(config, f"{word}_token")] for name, word in PLACES.items()}
+        plain = {AddedToken(id=marks["start"]), AddedToken(id=marks["end"])}
         tokens = Tokenizer(
             vocabulary=tuple(sorted(ids, key=ids.__getitem__)),
             merges=tuple(merges),
-            length=_number(config_path, config, "model_max_length", 77, whole=True),
-            start=start,
-            end=end,
-            padding=padding,
+            length=_number(path, config, "model_max_length", 77, whole=True),
             added=() if set(added) == plain else tuple(added),
+            **marks,
         )
         tokens.check(str(place))
     except BROKEN as error:
-        why = (
-            error.why
-            if isinstance(error, ReportError)
-            else f"its tokens are broken ({str(error)[:200]})"
-        )
+        broken = f"its tokens are broken ({str(error)[:200]})"
+        why = error.why if isinstance(error, ReportError) else broken
         raise CheckpointError(str(place), why, _FIX) from error
     return tokens
+
+
+PLACES = {"start": "bos", "end": "eos", "padding": "pad"}
+"""Of a `Tokenizer`, and their names in CLIP's."""
 
 
 MARKS = {"bos_token": "<|startoftext|>"} | dict.fromkeys(
@@ -205,45 +201,47 @@ def _added(
 
     `ids` gets those that the model's vocabulary lacks, and `config` the marks of older files.
     """
-    told = config.get("added_tokens_decoder")
-    if told is None:
-        beside = place / "special_tokens_map.json"
-        config |= _object(beside) if beside.is_file() else {}
-        older = place / "added_tokens.json"
-        told = {
-            number: {"content": text}
-            for text, number in (_object(older) if older.is_file() else {}).items()
-        }
-        told |= {item["id"]: item for item in whole.get("added_tokens", [])}
+    listed = _listed(place, config, whole)
     if config.get("split_special_tokens"):
         raise ValueError("split_special_tokens is not known here")
     extra = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
-    own = {name: value for name, value in config.items() if name.endswith("_token")}
-    named = [*(MARKS | own).values(), *(extra.values() if isinstance(extra, dict) else extra)]
+    named = MARKS | {name: value for name, value in config.items() if name.endswith("_token")}
     marks = [
-        item if isinstance(item, dict) else {"content": item}
-        for item in named
-        if isinstance(item, dict | str)
+        token if isinstance(token, dict) else {"content": token}
+        for token in [*named.values(), *(extra.values() if isinstance(extra, dict) else extra)]
+        if isinstance(token, dict | str)
     ]
-    special = {str(item["content"]) for item in marks}
-    found: dict[str, AddedToken] = {}
-    listed = [told[number] for number in sorted(told, key=int)]
-    for item in listed:
-        ids.setdefault(str(item["content"]), len(ids))
-    for item in [*listed, *(item | {"special": True} for item in marks)]:
-        content = str(item["content"])
-        normalized = item.get("normalized", not item.get("special", content in special))
-        flags = {name: bool(item.get(name)) for name in ("single_word", "lstrip", "rstrip")}
-        found.setdefault(content, AddedToken(id=ids[content], normalized=bool(normalized), **flags))
-    if several := next((content for content in found if f"{content}_1" in found), None):
-        why = (
-            f"its learned word {several[:60]!r} has several vectors, which diffusers alone writes "
-            "out"
+    special = {str(token["content"]) for token in marks}
+    for token in listed:
+        ids.setdefault(str(token["content"]), len(ids))
+    tokens: dict[str, AddedToken] = {}
+    for token in [*listed, *(token | {"special": True} for token in marks)]:
+        content = str(token["content"])
+        flags = {name: bool(token.get(name)) for name in ("single_word", "lstrip", "rstrip")}
+        # transformers looks for a special token in the text as it is, for a learned word in lower case
+        flags["normalized"] = bool(
+            token.get("normalized", not token.get("special", content in special))
         )
-        raise CheckpointError(
-            str(place), why, "Learn it with one vector, or draw with the base itself"
+        tokens.setdefault(content, AddedToken(id=ids[content], **flags))
+    if several := next((content for content in tokens if f"{content}_1" in tokens), None):
+        why = f"its learned word {several[:60]!r} has several vectors, which diffusers alone writes out"
+        fix = "Learn it with one vector, or draw with the base itself"
+        raise CheckpointError(str(place), why, fix)
+    return list(tokens.values())
+
+
+def _listed(place: Path, config: dict[str, Any], whole: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Added tokens by rising id: of ``tokenizer_config.json``, else of the files before it."""
+    told = config.get("added_tokens_decoder")
+    if told is None:
+        marks, older = (
+            _object(path) if path.is_file() else {}
+            for path in (place / "special_tokens_map.json", place / "added_tokens.json")
         )
-    return list(found.values())
+        config |= marks
+        told = {number: {"content": text} for text, number in older.items()}
+        told |= {token["id"]: token for token in whole.get("added_tokens", [])}
+    return [told[number] for number in sorted(told, key=int)]
 
 
 def _model(path: Path, whole: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -272,12 +270,12 @@ def _older(place: Path) -> tuple[dict[str, Any], list[str]]:
 
 def _object(path: Path) -> dict[str, Any]:
     try:
-        found = read_json(path, max_bytes=MAX_JSON)
+        config = read_json(path, max_bytes=MAX_JSON)
     except InputError as error:
         raise CheckpointError(error.what, error.why, error.fix) from error
-    if not isinstance(found, dict):
+    if not isinstance(config, dict):
         raise CheckpointError(str(path), "it is not an object", _FIX)
-    return found
+    return config
 
 
 def _number(

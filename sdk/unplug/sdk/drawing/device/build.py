@@ -74,8 +74,8 @@ class GeneratorSource:
 
     def checkpoints(self) -> dict[str, Path]:
         """Part name to checkpoint folder; plugins as ``plugins.NAME``."""
-        own = {name: self.folder / FOLDERS[name] for name in PARTS}
-        return own | {f"plugins.{name}": path for name, path in self.plugins.items()}
+        parts = {name: self.folder / FOLDERS[name] for name in PARTS}
+        return parts | {f"plugins.{name}": path for name, path in self.plugins.items()}
 
     def view_of(self, part: str) -> str | None:
         """How a part is exported, where it is another way than as its checkpoint's own type."""
@@ -194,29 +194,29 @@ def check_source(source: GeneratorSource) -> None:
         raise CheckpointError(
             str(source.folder), f"it is no whole base: there is no {MARK} in it", fix
         )
-    own = {
+    configs = {
         name: read_config(path, expect=name if name in PARTS else "plugin")[1]
         for name, path in source.checkpoints().items()
     }
-    latent, base = own["unet"].get("sample_size"), read_base(own["unet"])
-    shrink = 2 ** (len(own["decoder"].get("block_out_channels") or [1]) - 1)
-    if not isinstance(latent, int) or own["decoder"].get("sample_size") != latent * shrink:
+    latent, base = configs["unet"].get("sample_size"), read_base(configs["unet"])
+    shrink = 2 ** (len(configs["decoder"].get("block_out_channels") or [1]) - 1)
+    if not isinstance(latent, int) or configs["decoder"].get("sample_size") != latent * shrink:
         why = (
-            f"its decoder draws {own['decoder'].get('sample_size')} pixels of a latent of "
+            f"its decoder draws {configs['decoder'].get('sample_size')} pixels of a latent of "
             f"{latent}, {shrink} to one"
         )
         raise CheckpointError(str(source.folder), why, fix)
     for name, path in source.plugins.items():
-        plugin = own[f"plugins.{name}"]
-        found = level_differences(
+        plugin = configs[f"plugins.{name}"]
+        differences = level_differences(
             read_base({**plugin, "_class_name": "UNet2DConditionModel"}).levels, base.levels
         )
         if plugin.get("image_size") != latent * shrink:
-            found.append(
+            differences.append(
                 f"conditions of {plugin.get('image_size')} pixels for pictures of {latent * shrink}"
             )
-        if found:
-            why = f"it was made for another base ({'; '.join(found)})"
+        if differences:
+            why = f"it was made for another base ({'; '.join(differences)})"
             raise CheckpointError(str(path), why, "Train it beside this base, or leave it out")
 
 

@@ -237,7 +237,7 @@ def _pieces(
     file: Path, tensors: Mapping[str, NDArray[np.float32]], layers: Layers
 ) -> dict[tuple[str, str], Pieces]:
     """Part and layer to first and second factor, alpha and magnitude, of those that it has."""
-    found: dict[tuple[str, str], Pieces] = {}
+    pieces: dict[tuple[str, str], Pieces] = {}
     for name, value in tensors.items():
         kind = next((kind for words, kind in _KINDS.items() if re.search(words, name)), None)
         if kind is not None:
@@ -248,10 +248,10 @@ def _pieces(
                 str(file), f"{name[:100]!r} is no factor of a low-rank update", _FIX
             )
         piece = _SIDES.get(match["side"] or match["other"], "magnitude")
-        found.setdefault(_place(match["layer"], layers), {})[piece] = np.atleast_1d(value)
-    if not found:
+        pieces.setdefault(_place(match["layer"], layers), {})[piece] = np.atleast_1d(value)
+    if not pieces:
         raise CheckpointError(str(file), "there is no low-rank update in it", _FIX)
-    return found
+    return pieces
 
 
 def _tensors(file: Path, most: int) -> tuple[dict[str, NDArray[np.float32]], dict[str, str]]:
@@ -272,7 +272,7 @@ def _tensors(file: Path, most: int) -> tuple[dict[str, NDArray[np.float32]], dic
             f"Only safetensors are read: a pickle can run code. {_FIX}" if file.is_file() else _FIX,
         )
     types = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
-    found = {}
+    tensors = {}
     try:
         with safe_open(file, framework="np") as handle:
             metadata = handle.metadata() or {}
@@ -283,20 +283,22 @@ def _tensors(file: Path, most: int) -> tuple[dict[str, NDArray[np.float32]], dic
                 f"{most:,}"
             )
             raise CheckpointError(str(file), why, _FIX)
-        for name, item in deserialize(file.read_bytes()):  # type: ignore[no-untyped-call]
-            if item["dtype"] == "BF16":
-                values = (np.frombuffer(item["data"], "<u2").astype(np.uint32) << 16).view(
+        for name, stored in deserialize(file.read_bytes()):  # type: ignore[no-untyped-call]
+            if stored["dtype"] == "BF16":
+                values = (np.frombuffer(stored["data"], "<u2").astype(np.uint32) << 16).view(
                     np.float32
                 )
             else:
                 with np.errstate(over="ignore"):  # infinities are told with their layer
-                    values = np.frombuffer(item["data"], types[item["dtype"]]).astype(np.float32)
-            found[name] = values.reshape(item["shape"])
+                    values = np.frombuffer(stored["data"], types[stored["dtype"]]).astype(
+                        np.float32
+                    )
+            tensors[name] = values.reshape(stored["shape"])
     except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
         raise CheckpointError(
             str(file), f"it cannot be read ({' '.join(str(error).split())[:150]})", _FIX
         ) from error
-    return found, metadata
+    return tensors, metadata
 
 
 def _place(name: str, layers: Layers) -> tuple[str, str]:
@@ -363,27 +365,28 @@ def _scales(
     does: 1 without one.
     """
     told = _told(file, metadata)
-    if any(told.values()) and any("alpha" in own for own in pieces.values()):
+    if any(told.values()) and any("alpha" in factors for factors in pieces.values()):
         raise CheckpointError(
             str(file),
             "its header and its tensors both say alpha",
             "Save it again, with one of the two",
         )
     if any(
-        told[part].get("use_dora") and "magnitude" not in own for (part, _), own in pieces.items()
+        told[part].get("use_dora") and "magnitude" not in factors
+        for (part, _), factors in pieces.items()
     ):
         raise CheckpointError(
             str(file),
             "its header says that it is a DoRA, and it has no magnitudes",
             "Save it again",
         )
-    found = {}
-    for place, own in pieces.items():
-        rank = max(1, len(own.get("first", ())))
-        alpha = own.get("alpha", np.zeros(0)).ravel()
+    scales = {}
+    for place, factors in pieces.items():
+        rank = max(1, len(factors.get("first", ())))
+        alpha = factors.get("alpha", np.zeros(0)).ravel()
         told_scale = _told_scale(file, told[place[0]], place[1], rank)
-        found[place] = float(alpha[0]) / rank if alpha.size else told_scale
-    return found
+        scales[place] = float(alpha[0]) / rank if alpha.size else told_scale
+    return scales
 
 
 def _told(file: Path, metadata: Mapping[str, str]) -> dict[str, dict[str, Any]]:
@@ -392,7 +395,7 @@ def _told(file: Path, metadata: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """
     try:
         flat: Any = json.loads(metadata.get("lora_adapter_metadata", "{}"))
-        own = [
+        facts = [
             (part, name, value)
             for key, value in flat.items()
             for part, _, name in [key.partition(".")]
@@ -401,10 +404,10 @@ def _told(file: Path, metadata: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         raise CheckpointError(
             str(file), "its header's lora_adapter_metadata is broken", _FIX
         ) from error
-    found: dict[str, dict[str, Any]] = {UNET: {}, TEXT_ENCODER: {}}
-    for part, name, value in own:
-        found.setdefault(part, {})[name] = value
-    for config in found.values():
+    configs: dict[str, dict[str, Any]] = {UNET: {}, TEXT_ENCODER: {}}
+    for part, name, value in facts:
+        configs.setdefault(part, {})[name] = value
+    for config in configs.values():
         start = config.get("init_lora_weights")
         if start not in _UNCHANGED or config.get("lora_bias"):
             why = (
@@ -413,7 +416,7 @@ def _told(file: Path, metadata: Mapping[str, str]) -> dict[str, dict[str, Any]]:
                 else f"it starts as {str(start)[:40]!r}, which changes the base as well"
             )
             raise CheckpointError(str(file), f"its header says that {why}", _FIX)
-    return found
+    return configs
 
 
 def _told_scale(file: Path, config: Mapping[str, Any], layer: str, rank: int) -> float:

@@ -43,14 +43,14 @@ XMP = (
 
 def picture_format(path: Path) -> str:
     """PNG or JPEG, by the end of a file's name; `InputError` for another."""
-    found = SUFFIXES.get(path.suffix.lower())
-    if found is None:
+    kind = SUFFIXES.get(path.suffix.lower())
+    if kind is None:
         raise InputError(
             str(path),
             "pictures are written as PNG or JPEG",
             "Give `out` a name that ends in .png or .jpg",
         )
-    return found
+    return kind
 
 
 def claim(path: Path, inputs: Sequence[Path] = ()) -> None:

@@ -188,8 +188,8 @@ class Pipeline:
 
     def parts(self) -> dict[str, Part]:
         """All parts by name: those of the base, and each plugin as ``plugins.NAME``."""
-        own: dict[str, Part] = {name: getattr(self, name) for name in PARTS}
-        return own | {f"plugins.{name}": item.part for name, item in self.plugins.items()}
+        base: dict[str, Part] = {name: getattr(self, name) for name in PARTS}
+        return base | {f"plugins.{name}": item.part for name, item in self.plugins.items()}
 
     def defaults_of(self, variant: str | None) -> PipelineDefaults:
         """Of a variant its own defaults, where it has some; else the pipeline's."""
@@ -199,15 +199,15 @@ class Pipeline:
 
     def save(self, folder: Path) -> Path:
         """Writes ``pipeline.json`` into the folder that its paths are relative to, atomically."""
-        found = asdict(self)
+        raw = asdict(self)
         for name in ("lora", "variants"):
-            if not found[name]:
-                del found[name]  # older readers know no such field
-        if not found["tokenizer"]["added"]:
-            del found["tokenizer"]["added"]
-        if found["schedule"]["guidance"] == "constant":
-            del found["schedule"]["guidance"]
-        write_json(folder / PIPELINE, found)
+            if not raw[name]:
+                del raw[name]  # older readers know no such field
+        if not raw["tokenizer"]["added"]:
+            del raw["tokenizer"]["added"]
+        if raw["schedule"]["guidance"] == "constant":
+            del raw["schedule"]["guidance"]
+        write_json(folder / PIPELINE, raw)
         return folder / PIPELINE
 
 
@@ -245,27 +245,27 @@ def load_pipeline(folder: Path) -> Pipeline:
         unplug.core.errors.ReportError: /nowhere/pipeline.json: No such file or directory. Check the path.
     """
     path = folder if folder.name == PIPELINE else folder / PIPELINE
-    found = read_dataclass(Pipeline, path, ReportError, max_bytes=MAX_BYTES)
-    found.tokenizer.check(str(path))
-    found.schedule.check(str(path))
+    pipeline = read_dataclass(Pipeline, path, ReportError, max_bytes=MAX_BYTES)
+    pipeline.tokenizer.check(str(path))
+    pipeline.schedule.check(str(path))
     for problem in itertools.chain(
-        _path_problems(found), _shape_problems(found), _number_problems(found)
+        _path_problems(pipeline), _shape_problems(pipeline), _number_problems(pipeline)
     ):
         raise ReportError(str(path), problem, _AGAIN)
-    return found
+    return pipeline
 
 
 def _path_problems(pipeline: Pipeline) -> Iterator[str]:
     for name, part in pipeline.parts().items():
         if not NAME.fullmatch(name.removeprefix("plugins.")):
             yield f"{name[:100]!r} is no name of a plugin"
-        kinds = [(item.target, item.precision) for item in part.files]
+        kinds = [(file.target, file.precision) for file in part.files]
         if not kinds or len(set(kinds)) < len(kinds):
             yield f"its {name} has no files, or two of one target and precision"
-        for item in part.files:
-            if not _PATH.fullmatch(item.file):
+        for file in part.files:
+            if not _PATH.fullmatch(file.file):
                 yield (
-                    f"its {name} lies at {item.file[:100]!r}, which is no plain path inside the "
+                    f"its {name} lies at {file.file[:100]!r}, which is no plain path inside the "
                     "folder"
                 )
     for name, variant in pipeline.variants.items():
@@ -282,7 +282,7 @@ def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
     """Whether every part takes what the one before gives, by name, shape and type."""
     specs = {name: part.iospec.images_in("NCHW") for name, part in pipeline.parts().items()}
     shapes = {
-        name: {item.name: item.shape for item in (*spec.inputs, *spec.outputs)}
+        name: {tensor_spec.name: tensor_spec.shape for tensor_spec in (*spec.inputs, *spec.outputs)}
         for name, spec in specs.items()
     }
 
@@ -312,21 +312,29 @@ def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
         if shape(part, tensor) != expected:
             yield f"its {part} has {tensor} of shape {shape(part, tensor)} where {expected} is needed"
     for part, spec in specs.items():
-        for item in (*spec.inputs, *spec.outputs):
-            if item.dtype != (expected_type := "int32" if item.name == "input_ids" else "float32"):
+        for tensor_spec in (*spec.inputs, *spec.outputs):
+            if tensor_spec.dtype != (
+                expected_type := "int32" if tensor_spec.name == "input_ids" else "float32"
+            ):
                 yield (
-                    f"its {part} has {item.name} of {item.dtype[:40]} where {expected_type} is "
+                    f"its {part} has {tensor_spec.name} of {tensor_spec.dtype[:40]} where {expected_type} is "
                     "needed"
                 )
     slots = () if pipeline.lora is None else (LORA,)
     asked = ASKED if pipeline.guided else ASKED[:-1]
-    if tuple(item.name for item in specs["unet"].inputs) != (*asked, *pipeline.residuals, *slots):
+    if tuple(tensor_spec.name for tensor_spec in specs["unet"].inputs) != (
+        *asked,
+        *pipeline.residuals,
+        *slots,
+    ):
         yield "its residuals are not the inputs of its unet that follow the words"
     if pipeline.lora is not None:
         yield from _slot_problems(pipeline.lora, specs["unet"].inputs[-1].shape)
     yield from _variant_problems(pipeline)
     for name in pipeline.plugins:
-        if [item.shape for item in specs[f"plugins.{name}"].inputs] != [(1, 3, side, side)]:
+        if [tensor_spec.shape for tensor_spec in specs[f"plugins.{name}"].inputs] != [
+            (1, 3, side, side)
+        ]:
             yield f"its plugin {name} takes no condition of {side} pixels"
         yield from plugin_problems(name, specs[f"plugins.{name}"], specs["unet"])
 
@@ -364,16 +372,14 @@ def plugin_problems(name: str, plugin: IOSpec, unet: IOSpec) -> Iterator[str]:
     """What of a plugin does not fit a UNet: a residual that is missing, one too many, or one of
     another shape.
     """
-    own = {item.name: item.shape for item in plugin.images_in("NCHW").outputs}
-    wanted = {item.name: item.shape for item in residuals_in(unet)}
-    for tensor in dict.fromkeys((*wanted, *own)):
-        if own.get(tensor) != wanted.get(tensor):
-            given, taken = (
-                list(found[tensor]) if tensor in found else "nothing" for found in (own, wanted)
-            )
+    given = {tensor.name: list(tensor.shape) for tensor in plugin.images_in("NCHW").outputs}
+    taken = {tensor.name: list(tensor.shape) for tensor in residuals_in(unet)}
+    for tensor in dict.fromkeys((*taken, *given)):
+        if given.get(tensor) != taken.get(tensor):
             yield (
-                f"its plugin {name} was made for another base: it gives {given} as {tensor}, and "
-                f"the unet takes {taken}"
+                f"its plugin {name} was made for another base: it gives "
+                f"{given.get(tensor, 'nothing')} as {tensor}, and the unet takes "
+                f"{taken.get(tensor, 'nothing')}"
             )
 
 
@@ -439,11 +445,11 @@ def open_files(
 
 def _checked(folder: Path, item: PartFile, part: Part) -> Artifact:
     path = place_of(folder, item.file)
-    found = load_artifact(path)
-    check_digest(path, found.card.sha256, item.sha256)
-    if (found.card.iospec, found.card.target) != (part.iospec, item.target):
+    artifact = load_artifact(path)
+    check_digest(path, artifact.card.sha256, item.sha256)
+    if (artifact.card.iospec, artifact.card.target) != (part.iospec, item.target):
         raise ArtifactError(str(path), f"its tensors are not those that {PIPELINE} says", _AGAIN)
-    return found
+    return artifact
 
 
 def place_of(folder: Path, file: str) -> Path:

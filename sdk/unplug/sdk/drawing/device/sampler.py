@@ -74,8 +74,8 @@ class Schedule:
             <= self.steps_offset
             < max(1, len(alphas)),
         }
-        for what, found in wrong.items():
-            if found:
+        for what, is_so in wrong.items():
+            if is_so:
                 raise ReportError(where, f"its schedule has {what}", "Export it again")
 
 

@@ -217,12 +217,12 @@ def load_control_set(
     # first: what a kill leaves unfinished is of them too
     note_people(where, dataset.spec, dataset.samples)
     if options.get("model") == EXACT:
-        condition, found = exact_depths(dataset, options, size, out=where, show=show)
+        condition, found_N = exact_depths(dataset, options, size, out=where, show=show)
     else:
-        condition, found = conditions_in_worker(
+        condition, found_N = conditions_in_worker(
             kind, options, pictures, size, out=where, digest=f"data {dataset.digest}", show=show
         )
-    rows = np.flatnonzero(found)
+    rows = np.flatnonzero(found_N)
     if not len(rows):
         raise DataError(
             f"data {dataset.spec}",

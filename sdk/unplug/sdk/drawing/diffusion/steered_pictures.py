@@ -91,7 +91,7 @@ def generate(
     pictures: list[Image.Image] = []
     for start in range(0, len(prompts), batch_size):
         part = slice(start, start + batch_size)
-        own = dict(shared or {}) | {
+        arguments = dict(shared or {}) | {
             key: value[part] if isinstance(value, list) else value for key, value in extra.items()
         }
         noise = [torch.Generator().manual_seed(seed) for seed in seeds[part]]
@@ -106,7 +106,7 @@ def generate(
                 negative_prompt=[negative] * count if guidance > 1 else None,
                 generator=noise,
                 output_type="latent",
-                **own,
+                **arguments,
             ).images
         pictures += decode(pipe, latent_Bchw)
         if progress is not None:

@@ -291,22 +291,22 @@ class _StepsRun:
         )
 
     def _resume(self) -> None:
-        found = (
+        kept = (
             None
             if self.state is None
             else self.state.load(self.model, self.average, self.optimizer)
         )
-        if found is not None:
+        if kept is not None:
             self.step, self.history, self.before = (
-                found["step"],
-                found["history"],
-                float(found["wall_s"]),
+                kept["step"],
+                kept["history"],
+                float(kept["wall_s"]),
             )
             self.losses = [
-                torch.tensor(loss, device=self.accelerator.device) for loss in found["losses"]
+                torch.tensor(loss, device=self.accelerator.device) for loss in kept["losses"]
             ]
             if self.scaler is not None:
-                self.scaler.load_state_dict(found["scaler"])
+                self.scaler.load_state_dict(kept["scaler"])
 
     @property
     def wall_s(self) -> float:

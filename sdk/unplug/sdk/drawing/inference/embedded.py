@@ -188,8 +188,8 @@ def tried(job: Job) -> Reply:
     path, threads, iospec = artifact.path, job.values["threads"], artifact.card.iospec
     tensor = _one_picture(iospec, path)
     session = _opened(raw, threads, path)
-    if found := _unbounded(raw):
-        why = f"it holds the operator {found}, whose work depends on the picture"
+    if operator := _unbounded(raw):
+        why = f"it holds the operator {operator}, whose work depends on the picture"
         raise ArtifactError(
             str(path), why, "Build the model without loops and branches, and export it again"
         )

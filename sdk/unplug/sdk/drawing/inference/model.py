@@ -156,8 +156,8 @@ def _open_file(path: Path) -> _Model:
 
 
 def _open_checkpoint(path: Path) -> _Model:
-    found = load_checkpoint(path)
-    network, iospec = found.model, found.model.iospec
+    checkpoint = load_checkpoint(path)
+    network, iospec = checkpoint.model, checkpoint.model.iospec
 
     def infer(arrays: Mapping[str, Array]) -> dict[str, Array]:
         import torch
@@ -169,7 +169,9 @@ def _open_checkpoint(path: Path) -> _Model:
         return {name: tensor.numpy() for name, tensor in named.items()}
 
     config = {"age_edges": network.age_edges} if hasattr(network, "age_edges") else {}
-    return _Model(path=path, model_type=found.model_type, iospec=iospec, config=config, infer=infer)
+    return _Model(
+        path=path, model_type=checkpoint.model_type, iospec=iospec, config=config, infer=infer
+    )
 
 
 def _read_arrays(path: Path, iospec: IOSpec) -> dict[str, Array]:
@@ -187,7 +189,7 @@ def _read_arrays(path: Path, iospec: IOSpec) -> dict[str, Array]:
                 return {name: several[name] for name in several.files}
         # Mapped first: a header may claim more numbers than the file holds. Then copied, for torch
         # wants to be able to write.
-        found = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
+        array = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
     except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
         why = (
             error.strerror
@@ -204,7 +206,7 @@ def _read_arrays(path: Path, iospec: IOSpec) -> dict[str, Array]:
             f"one array does not feed {names}",
             "Give a .npz file with an array of each name",
         )
-    return {iospec.inputs[0].name: found}
+    return {iospec.inputs[0].name: array}
 
 
 def _picture_input(model: _Model) -> TensorSpec:

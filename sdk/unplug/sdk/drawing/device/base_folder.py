@@ -49,24 +49,20 @@ def read_schedule(folder: Path) -> Schedule:
     path = folder / "scheduler" / "scheduler_config.json"
     config = _object(path)
     kind = str(config.get("_class_name"))
-    prediction, spacing = (
-        config.get("prediction_type", "epsilon"),
-        config.get("timestep_spacing", SCHEDULERS.get(kind)),
-    )
+    prediction = config.get("prediction_type", "epsilon")
+    spacing = config.get("timestep_spacing", SCHEDULERS.get(kind))
     clips = config.get("clip_sample", kind in CLIPPING) or config.get("thresholding")
     if kind not in SCHEDULERS or prediction not in ("epsilon", "v_prediction"):
-        raise CheckpointError(
-            str(path), f"a {kind[:60]} that predicts {str(prediction)[:60]} is not known here", _FIX
-        )
+        why = f"a {kind[:60]} that predicts {str(prediction)[:60]} is not known here"
+        raise CheckpointError(str(path), why, _FIX)
     if spacing not in ("leading", "trailing", "linspace") or clips:
         why = f"timesteps spaced {str(spacing)[:60]!r}, or data that is clipped, are not known here"
         raise CheckpointError(str(path), why, _FIX)
     alphas_N = noise_levels(path, config)
+    ends_clean = config.get("set_alpha_to_one", kind == "DDIMScheduler")
     schedule = Schedule(
         alphas_cumprod=tuple(alphas_N.tolist()),
-        final_alpha_cumprod=1.0
-        if config.get("set_alpha_to_one", kind == "DDIMScheduler")
-        else float(alphas_N[0]),
+        final_alpha_cumprod=1.0 if ends_clean else float(alphas_N[0]),
         prediction=prediction,
         spacing=spacing,
         steps_offset=_number(path, config, "steps_offset", 0, whole=True),
@@ -91,28 +87,9 @@ def noise_levels(path: Path, config: Mapping[str, Any]) -> NDArray[np.float64]:
     """
     levels = _number(path, config, "num_train_timesteps", 1000, whole=True)
     if not 1 <= levels <= MAX_LEVELS:
-        raise CheckpointError(
-            str(path), f"{levels} noise levels", f"1 to {MAX_LEVELS} are known here"
-        )
-    first, last = (
-        _number(path, config, "beta_start", 0.0001),
-        _number(path, config, "beta_end", 0.02),
-    )
-    kind = config.get("beta_schedule", "linear")
-    if config.get("trained_betas") is not None:
-        beta_N = _given_betas(path, config["trained_betas"])
-    elif kind == "linear":
-        beta_N = np.linspace(first, last, levels)
-    elif kind == "scaled_linear":
-        beta_N = np.linspace(math.sqrt(max(first, 0.0)), math.sqrt(max(last, 0.0)), levels) ** 2
-    elif kind == "squaredcos_cap_v2":
-        angle_M = (np.arange(levels + 1) / levels + 0.008) / 1.008 * math.pi / 2
-        bar_M = np.cos(angle_M) ** 2
-        beta_N = np.minimum(1 - bar_M[1:] / bar_M[:-1], MAX_BETA)
-    else:
-        raise CheckpointError(
-            str(path), f"the beta_schedule {str(kind)[:60]!r} is not known here", _FIX
-        )
+        fix = f"1 to {MAX_LEVELS} are known here"
+        raise CheckpointError(str(path), f"{levels} noise levels", fix)
+    beta_N = _betas(path, config, levels)
     if beta_N.shape != (levels,) or not bool(((beta_N > 0) & (beta_N < 1)).all()):
         raise CheckpointError(str(path), "its betas are not between 0 and 1", _FIX)
     alphas_N = np.cumprod(1.0 - beta_N)
@@ -122,13 +99,27 @@ def noise_levels(path: Path, config: Mapping[str, Any]) -> NDArray[np.float64]:
     return np.asarray(alphas_N)
 
 
-def _given_betas(path: Path, betas: Any) -> NDArray[np.float64]:
-    try:
-        return np.array(betas, np.float64)
-    except BROKEN as error:
-        raise CheckpointError(
-            str(path), "its trained_betas are no list of numbers", _FIX
-        ) from error
+def _betas(path: Path, config: Mapping[str, Any], levels: int) -> NDArray[np.float64]:
+    first = _number(path, config, "beta_start", 0.0001)
+    last = _number(path, config, "beta_end", 0.02)
+    kind = config.get("beta_schedule", "linear")
+    if config.get("trained_betas") is not None:
+        try:
+            return np.array(config["trained_betas"], np.float64)
+        except BROKEN as error:
+            why = "its trained_betas are no list of numbers"
+            raise CheckpointError(str(path), why, _FIX) from error
+    if kind == "linear":
+        return np.linspace(first, last, levels)
+    if kind == "scaled_linear":  # Stable Diffusion's: even steps of the square roots
+        return np.linspace(math.sqrt(max(first, 0.0)), math.sqrt(max(last, 0.0)), levels) ** 2
+    if kind == "squaredcos_cap_v2":
+        # Nichol and Dhariwal, 2021, equation 17, whose last betas would be 1 without the cap
+        angle_M = (np.arange(levels + 1) / levels + 0.008) / 1.008 * math.pi / 2
+        bar_M = np.cos(angle_M) ** 2
+        return np.minimum(1 - bar_M[1:] / bar_M[:-1], MAX_BETA)
+    why = f"the beta_schedule {str(kind)[:60]!r} is not known here"
+    raise CheckpointError(str(path), why, _FIX)
 
 
 def read_scales(folder: Path) -> tuple[float, float]:

@@ -281,62 +281,54 @@ def _path_problems(pipeline: Pipeline) -> Iterator[str]:
 def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
     """Whether every part takes what the one before gives, by name, shape and type."""
     specs = {name: part.iospec.images_in("NCHW") for name, part in pipeline.parts().items()}
-    shapes = {
-        name: {tensor_spec.name: tensor_spec.shape for tensor_spec in (*spec.inputs, *spec.outputs)}
-        for name, spec in specs.items()
+    tensors = {
+        part: {tensor.name: tensor for tensor in (*spec.inputs, *spec.outputs)}
+        for part, spec in specs.items()
     }
-
-    def shape(part: str, tensor: str) -> tuple[int, ...] | None:
-        return shapes[part].get(tensor)
-
-    tokens, width = (
-        pipeline.tokenizer.length,
-        (shape("text_encoder", "hidden_states") or (0, 0, 0))[-1],
-    )
-    latent, side = (1, *pipeline.latent_shape), pipeline.image_size
-    wanted = {
-        ("text_encoder", "input_ids"): (1, tokens),
-        ("text_encoder", "hidden_states"): (1, tokens, width),
-        ("unet", "sample"): latent,
-        ("unet", "timestep"): (1,),
-        ("unet", "encoder_hidden_states"): (1, tokens, width),
-        ("unet", "noise_pred"): latent,
-        ("decoder", "latents"): latent,
-        ("decoder", "image"): (1, 3, side, side),
-    }
-    if pipeline.guided:
-        wanted |= {("unet", NEGATIVE): (1, tokens, width), ("unet", "noise_pred_negative"): latent}
-    elif shape("unet", "noise_pred_negative") is not None:
+    states = tensors["text_encoder"].get("hidden_states")
+    width = 0 if states is None else states.shape[-1]
+    for (part, name), wanted in _shapes(pipeline, width).items():
+        shape = tensors[part][name].shape if name in tensors[part] else None
+        if shape != wanted:
+            yield f"its {part} has {name} of shape {shape} where {wanted} is needed"
+    if not pipeline.guided and "noise_pred_negative" in tensors["unet"]:
         yield "its unet answers for a negative prompt that it is not asked about"
-    for (part, tensor), expected in wanted.items():
-        if shape(part, tensor) != expected:
-            yield f"its {part} has {tensor} of shape {shape(part, tensor)} where {expected} is needed"
-    for part, spec in specs.items():
-        for tensor_spec in (*spec.inputs, *spec.outputs):
-            if tensor_spec.dtype != (
-                expected_type := "int32" if tensor_spec.name == "input_ids" else "float32"
-            ):
-                yield (
-                    f"its {part} has {tensor_spec.name} of {tensor_spec.dtype[:40]} where {expected_type} is "
-                    "needed"
-                )
-    slots = () if pipeline.lora is None else (LORA,)
-    asked = ASKED if pipeline.guided else ASKED[:-1]
-    if tuple(tensor_spec.name for tensor_spec in specs["unet"].inputs) != (
-        *asked,
-        *pipeline.residuals,
-        *slots,
-    ):
+    for part in tensors:
+        for name, tensor in tensors[part].items():
+            kind = "int32" if name == "input_ids" else "float32"
+            if tensor.dtype != kind:
+                yield f"its {part} has {name} of {tensor.dtype[:40]} where {kind} is needed"
+    asked = [*(ASKED if pipeline.guided else ASKED[:-1]), *pipeline.residuals]
+    asked += [] if pipeline.lora is None else [LORA]
+    if [tensor.name for tensor in specs["unet"].inputs] != asked:
         yield "its residuals are not the inputs of its unet that follow the words"
     if pipeline.lora is not None:
         yield from _slot_problems(pipeline.lora, specs["unet"].inputs[-1].shape)
     yield from _variant_problems(pipeline)
     for name in pipeline.plugins:
-        if [tensor_spec.shape for tensor_spec in specs[f"plugins.{name}"].inputs] != [
-            (1, 3, side, side)
-        ]:
+        plugin, side = specs[f"plugins.{name}"], pipeline.image_size
+        if [tensor.shape for tensor in plugin.inputs] != [(1, 3, side, side)]:
             yield f"its plugin {name} takes no condition of {side} pixels"
-        yield from plugin_problems(name, specs[f"plugins.{name}"], specs["unet"])
+        yield from plugin_problems(name, plugin, specs["unet"])
+
+
+def _shapes(pipeline: Pipeline, width: int) -> dict[tuple[str, str], tuple[int, ...]]:
+    """The shape of each tensor that the loop feeds or reads, by part and name."""
+    latent, side = (1, *pipeline.latent_shape), pipeline.image_size
+    state = (1, pipeline.tokenizer.length, width)
+    shapes: dict[tuple[str, str], tuple[int, ...]] = {
+        ("text_encoder", "input_ids"): state[:2],
+        ("text_encoder", "hidden_states"): state,
+        ("unet", "sample"): latent,
+        ("unet", "timestep"): (1,),
+        ("unet", "encoder_hidden_states"): state,
+        ("unet", "noise_pred"): latent,
+        ("decoder", "latents"): latent,
+        ("decoder", "image"): (1, 3, side, side),
+    }
+    if pipeline.guided:
+        shapes |= {("unet", NEGATIVE): state, ("unet", "noise_pred_negative"): latent}
+    return shapes
 
 
 def _slot_problems(lora: LoraSlots, shape: tuple[int, ...]) -> Iterator[str]:

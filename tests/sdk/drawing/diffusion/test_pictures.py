@@ -66,37 +66,24 @@ def test_a_seed_is_a_picture_in_any_batch(base: Any) -> None:
 
 
 def test_guidance_that_rises_is_a_loop_with_a_scale_of_its_own_at_each_step(base: Any) -> None:
-    guidance, steps, seed = 4.0, 3, 5
-    (drawn,) = arrays(
-        generate(
-            base,
-            ["a child"],
-            seeds=[seed],
-            size=SIZE,
-            steps=steps,
-            guidance=guidance,
-            schedule="linear",
-        )
-    )
-    (other,) = arrays(
-        generate(base, ["a child"], seeds=[seed], size=SIZE, steps=steps, guidance=guidance)
+    guidance, steps, seed, side = 4.0, 3, 5, SIZE // 8
+    how: dict[str, Any] = {"size": SIZE, "steps": steps, "guidance": guidance}
+    drawn, other = (
+        arrays(generate(base, ["a child"], seeds=[seed], schedule=schedule, **how))[0]
+        for schedule in ("linear", "constant")
     )
     assert far(drawn, other) > 1
-    scheduler, side = base.scheduler, SIZE // 8
+    scheduler, noise = base.scheduler, torch.Generator().manual_seed(seed)
     scheduler.set_timesteps(steps)
     ids = base.tokenizer(["", "a child"], padding="max_length", return_tensors="pt").input_ids
     with torch.no_grad():
         states = base.text_encoder(ids)[0]
-        z = torch.randn(
-            (1, base.unet.config.in_channels, side, side),
-            generator=torch.Generator().manual_seed(seed),
-        )
+        z = torch.randn((1, base.unet.config.in_channels, side, side), generator=noise)
         for time in scheduler.timesteps:
             negative, prompt = base.unet(torch.cat([z, z]), time, states).sample.chunk(2)
-            scale = 1 + (guidance - 1) * 2 * (
-                1 - float(time) / scheduler.config.num_train_timesteps
-            )
-            z = scheduler.step(negative + scale * (prompt - negative), time, z).prev_sample
+            share = 2 * (1 - float(time) / scheduler.config.num_train_timesteps)
+            told = negative + (1 + (guidance - 1) * share) * (prompt - negative)
+            z = scheduler.step(told, time, z).prev_sample
     (wanted,) = arrays(decode(base, z))
     assert far(drawn, wanted) <= 1
     assert not base.unet._forward_hooks, "what was lent is given back"
@@ -109,29 +96,14 @@ def test_a_list_is_cut_into_the_batches_of_the_prompts(monkeypatch: pytest.Monke
         def set_progress_bar_config(self, **_: Any) -> None: ...
 
         def __call__(self, prompts: list[str], **given: Any) -> Any:
-            calls.append(
-                (
-                    prompts,
-                    given["image"],
-                    given["same"],
-                    given["negative_prompt"],
-                    len(given["generator"]),
-                )
-            )
+            calls.append((prompts, *(given[name] for name in ("image", "same", "negative_prompt"))))
             return type("Out", (), {"images": prompts})
 
     monkeypatch.setattr(pictures, "decode", lambda _, latents: latents)
-    out = generate(
-        Pipe(),
-        list("abc"),
-        seeds=[1, 2, 3],
-        size=8,
-        batch_size=2,
-        image=[1, 2, 3],
-        shared={"same": [7, 8]},
-    )
-    assert out == ["a", "b", "c"]  # type: ignore[comparison-overlap]
-    assert calls == [(["a", "b"], [1, 2], [7, 8], ["", ""], 2), (["c"], [3], [7, 8], [""], 1)]
+    how: dict[str, Any] = {"image": [1, 2, 3], "shared": {"same": [7, 8]}, "batch_size": 2}
+    drawn: Any = generate(Pipe(), list("abc"), seeds=[1, 2, 3], size=8, **how)
+    assert drawn == ["a", "b", "c"]
+    assert calls == [(["a", "b"], [1, 2], [7, 8], ["", ""]), (["c"], [3], [7, 8], [""])]
 
 
 def test_the_bare_base_and_latents_a_few_at_a_time(
@@ -180,36 +152,26 @@ def test_strengths_from_none_to_double(
 def test_what_cannot_be_drawn_is_refused(
     base: Any, plugin_folder: Path, edges: Path, tmp_path: Path
 ) -> None:
-    for size in (70, 4, 4104, -8):
-        with pytest.raises(InputError, match=f"size {size}: no multiple of 8 from 8 to 4096"):
-            draw_pictures(base, ["x"], seeds=[0], size=size)
-    for size, words in (
-        (70, "size 70: no multiple of 16 from 8 to 4096. Use 64"),
-        (8, "no multiple of 16.*Use 16"),
+    plugin = steering_plugin(tiny_unet(channels=(16, 24, 32)))
+    save_checkpoint(plugin, tmp_path / "other", record={}, card="")
+    one, other = (
+        [Steering(plugin=str(folder), image=edges)]
+        for folder in (plugin_folder, tmp_path / "other")
+    )
+    eight = "no multiple of 8 from 8 to 4096"
+    for steerings, size, words in (
+        *(([], size, f"size {size}: {eight}") for size in (70, 4, 4104, -8)),
+        (one, 70, "size 70: no multiple of 16 from 8 to 4096. Use 64"),
+        (one, 8, "no multiple of 16.*Use 16"),
+        (other, None, r"made for another base \(.*Use the base that it was trained for"),
     ):
         with pytest.raises(InputError, match=words):
-            draw_pictures(
-                base,
-                ["x"],
-                [Steering(plugin=str(plugin_folder), image=edges)],
-                seeds=[0],
-                size=size,
-            )
+            draw_pictures(base, ["x"], steerings, seeds=[0], size=size)
     with pytest.raises(InputError, match=f"{MAX_PICTURES + 1} pictures: too many for one call"):
         draw_pictures(base, ["x"] * (MAX_PICTURES + 1), seeds=[0])
     for strength in (-0.1, 10.1, float("nan"), float("inf")):
         with pytest.raises(InputError, match=r"strength .*: out of range. Use 0"):
             Steering(plugin="canny", image=Path("x.png"), strength=strength)
-    save_checkpoint(
-        steering_plugin(tiny_unet(channels=(16, 24, 32))), tmp_path / "other", record={}, card=""
-    )
-    with pytest.raises(
-        InputError,
-        match=r"canny plugin: made for another base \(.*Use the base that it was trained for",
-    ):
-        draw_pictures(
-            base, ["x"], [Steering(plugin=str(tmp_path / "other"), image=edges)], seeds=[0]
-        )
 
 
 def test_plugins_by_name_and_by_folder(

@@ -47,7 +47,6 @@ from unplug.sdk.learning.data import (
     Split,
     captions_digest,
     captions_of,
-    load_dataset,
     make_split,
     parse_spec,
 )
@@ -170,16 +169,6 @@ def test_killed_it_goes_on(
     assert load_checkpoint(done.path).sha256 == done.sha256 == whole.sha256
 
 
-def captioned(folder: Path, word: str) -> Dataset:
-    folder.mkdir(exist_ok=True)
-    for number in range(10):
-        pixels = np.zeros((SIZE, SIZE, 3), np.uint8)
-        pixels[10 : 20 + 3 * number, 20:40] = 255
-        Image.fromarray(pixels).save(folder / f"{number}.png")
-        (folder / f"{number}.txt").write_text(f"{word} {number}")
-    return load_dataset(f"captions:{folder}", SIZE, show=False)
-
-
 def test_refused_places_splits_and_batches(
     run: Run, tmp_path: Path, split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,24 +218,16 @@ def test_the_record_names_no_place(
     task = tmp_path / "secret/face.task"
     task.write_bytes(b"\xfflandmarks")
     draw = control_set_module.conditions_in_worker
-    monkeypatch.setattr(
-        control_set_module,
-        "conditions_in_worker",
-        lambda kind, options, *given, **how: draw("canny", {}, *given, **how),
-    )
+
+    def edges(kind: str, options: Any, *given: Any, **how: Any) -> Any:
+        return draw("canny", {}, *given, **how)
+
+    monkeypatch.setattr(control_set_module, "conditions_in_worker", edges)
+    options = {"task": str(task), "faces": "largest"}
+    how: dict[str, Any] = {"seed": 1, "device": CPU, "sample_every": 0, "show": False}
+    place, once = tmp_path / "plugin", replace(RECIPE, steps=1)
     done = train_plugin(
-        base,
-        "tiny",
-        faces,
-        split,
-        "face_landmark",
-        tmp_path / "plugin",
-        replace(RECIPE, steps=1),
-        options={"task": str(task), "faces": "largest"},
-        seed=1,
-        device=CPU,
-        sample_every=0,
-        show=False,
+        base, "tiny", faces, split, "face_landmark", place, once, options=options, **how
     )
     condition = done.record["condition"]
     assert condition["settings"] == {"faces": "largest"}
@@ -308,34 +289,23 @@ def test_previews_show_all_three(
 
     monkeypatch.setattr(module, "generate", drawn)
     plugin, data = steering_plugin(base.unet), control_set.subset(control_set.ids[:3])
-    preview = previews(
-        CONTROLS.get("plugin")(),
-        base,
-        data,
-        seed=3,
-        how=Sampling(steps=1, guidance=2.0, solver=None),
-        folder=tmp_path,
-    )
-    preview(plugin, 6)
-    preview(plugin, 7)
-    first, sheet = (
-        np.asarray(Image.open(tmp_path / f"sample-000000{step}.png")) for step in (6, 7)
-    )
-    assert np.array_equal(first, sheet)
+    how = Sampling(steps=1, guidance=2.0, solver=None)
+    preview = previews(CONTROLS.get("plugin")(), base, data, seed=3, how=how, folder=tmp_path)
+    sheets = []
+    for step in (6, 7):
+        preview(plugin, step)
+        sheets.append(np.asarray(Image.open(tmp_path / f"sample-000000{step}.png")))
+    assert np.array_equal(*sheets)
     adapter = ("StableDiffusionAdapterPipeline", 2.0, [3, 4])
     # the base's once
     assert sorted(asked) == sorted([("StableDiffusionPipeline", 2.0, [3, 4]), adapter, adapter])
-    left = sheet.shape[1] - 2 * (SIZE + 4)
-    cells = [
-        [
-            sheet[4 + row * (SIZE + 4) :, left + column * (SIZE + 4) :][:SIZE, :SIZE]
-            for column in (0, 1)
-        ]
-        for row in range(3)
-    ]
+    left, cell = sheets[0].shape[1] - 2 * (SIZE + 4), SIZE + 4
     for column in (0, 1):
-        assert np.array_equal(cells[0][column], control_set.condition[control_set.rows[column]])
-        assert not np.array_equal(cells[1][column], cells[2][column])
+        condition, bare, steered = (
+            sheets[0][4 + row * cell :, left + column * cell :][:SIZE, :SIZE] for row in range(3)
+        )
+        assert np.array_equal(condition, control_set.condition[control_set.rows[column]])
+        assert not np.array_equal(bare, steered)
 
 
 def test_half_is_stored_as_measured(
@@ -369,42 +339,18 @@ def test_a_depth_plugin_of_drawn_faces_is_trained_on_their_exact_depth(
     the environment names.
     """
     monkeypatch.delenv("UNPLUG_DEPTH_MODEL", raising=False)
-    done = train_plugin(
-        base,
-        "tiny",
-        faces,
-        split,
-        "depth",
-        tmp_path / "plugin",
-        replace(RECIPE, steps=1),
-        seed=1,
-        device=CPU,
-        sample_every=0,
-        show=False,
-    )
+    how: dict[str, Any] = {"seed": 1, "device": CPU, "sample_every": 0, "show": False}
+    once = replace(RECIPE, steps=1)
+    done = train_plugin(base, "tiny", faces, split, "depth", tmp_path / "plugin", once, **how)
     named = {"model": EXACT, "revision": str(REVISION)}
     condition = done.record["condition"]
-    assert (
-        condition["settings"] == condition["identity"]["settings"] == named
-        and condition["without"] == 0
-    )
+    assert condition["settings"] == condition["identity"]["settings"] == named
+    assert condition["without"] == 0
     monkeypatch.setenv("UNPLUG_DEPTH_MODEL", "no/network")
     data, _ = load_control_set(base, faces, "depth", condition["settings"], seed=1, show=False)
     place = faces.ids.index(data.ids[3])
     exact = grey(depth_map(parse_spec(faces.spec).params(place), SIZE))  # type: ignore[attr-defined]
     assert np.array_equal(data.condition[data.rows[3]], exact)
     held = real_inputs(done, faces, 100, part="test")["condition"]
-    wanted = [
-        data.condition[row].transpose(2, 0, 1) / np.float32(255)
-        for row in data.subset(split.test).rows
-    ]
-    assert sorted(one.tobytes() for one in held) == sorted(
-        one.astype(np.float32).tobytes() for one in wanted
-    )
-    (tmp_path / "photographs").mkdir()
-    monkeypatch.delenv("UNPLUG_DEPTH_MODEL")
-    pictures = captioned(tmp_path / "photographs", "a face")
-    with pytest.raises(InputError, match="it needs a model and none is named"):
-        load_control_set(base, pictures, "depth", show=False)
-    with pytest.raises(InputError, match="their exact depth is not known"):
-        load_control_set(base, pictures, "depth", named, show=False)
+    wanted = data.condition[data.subset(split.test).rows].transpose(0, 3, 1, 2) / np.float32(255)
+    assert sorted(one.tobytes() for one in held) == sorted(one.tobytes() for one in wanted)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from unplug.core import DataError, InputError, UnplugError
 from unplug.plugins.conditions import build_condition
+from unplug.sdk.drawing.conditions import exact
 from unplug.sdk.drawing.diffusion import (
     CONTROLS,
     ControlRecipe,
@@ -32,7 +33,6 @@ from unplug.sdk.drawing.diffusion import (
     to_image,
     use_fast_attention,
 )
-from unplug.sdk.drawing.diffusion import control_set as module
 from unplug.sdk.drawing.diffusion.control_set import ControlDraws, clutter
 from unplug.sdk.drawing.diffusion.control_training import ControlLoss
 from unplug.sdk.drawing.diffusion.digest import weights_digest
@@ -318,7 +318,7 @@ def test_refused_sets(
             load_control_set(base, faces, kind, options, show=False)
     with pytest.raises(DataError, match="no sample has the condition"):
         ControlDraws(DATA.subset(["s0"]), 0.1, CPU)
-    monkeypatch.setattr(module, "conditions_in_worker", Finder(set(range(20))))
+    monkeypatch.setattr(exact, "conditions_in_worker", Finder(set(range(20))))
     with pytest.raises(DataError, match="canny was found in none of 20 samples"):
         load_control_set(base, faces, "canny", show=False)
 
@@ -341,7 +341,7 @@ def test_samples_without_the_condition_are_left_out(
     base: Any, faces: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = {0, 5, 19}
-    monkeypatch.setattr(module, "conditions_in_worker", Finder(gone))
+    monkeypatch.setattr(exact, "conditions_in_worker", Finder(gone))
     data, missing = load_control_set(base, faces, "canny", captions=3, seed=2, show=False)
     left = [row for row in range(len(faces)) if row not in gone]
     assert missing == 3 and data.ids == tuple(faces.ids[row] for row in left)
@@ -383,13 +383,13 @@ def test_a_cache_is_found_by_its_condition(
 ) -> None:
     """Not by where a task file lies, and without reading all pictures again."""
     found: list[tuple[str, str]] = []
-    draw = module.conditions_in_worker
+    draw = exact.conditions_in_worker
 
     def watched(kind: str, options: Any, *given: Any, out: Path, digest: str, **how: Any) -> Any:
         found.append((out.name, digest))
         return draw("canny", {}, *given, out=tmp_path / "drawn.npy", digest=digest, **how)
 
-    monkeypatch.setattr(module, "conditions_in_worker", watched)
+    monkeypatch.setattr(exact, "conditions_in_worker", watched)
     for name, raw in (("one.task", b"\xff"), ("two.task", b"\xff"), ("three.task", b"\xfe")):
         (tmp_path / name).write_bytes(raw)
         load_control_set(base, faces, "face_landmark", {"task": str(tmp_path / name)}, show=False)

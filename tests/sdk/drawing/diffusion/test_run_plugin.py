@@ -26,6 +26,7 @@ from unplug.plugins import (
 )
 from unplug.plugins.checkpoint import DIFFUSERS_WEIGHTS
 from unplug.plugins.conditions import EXACT, Canny, FaceLandmark, grey, identity
+from unplug.sdk.drawing.conditions import exact as exact_module
 from unplug.sdk.drawing.conditions import real_inputs
 from unplug.sdk.drawing.diffusion import (
     CONTROLS,
@@ -217,12 +218,12 @@ def test_the_record_names_no_place(
     (tmp_path / "secret").mkdir()
     task = tmp_path / "secret/face.task"
     task.write_bytes(b"\xfflandmarks")
-    draw = control_set_module.conditions_in_worker
+    draw = exact_module.conditions_in_worker
 
     def edges(kind: str, options: Any, *given: Any, **how: Any) -> Any:
         return draw("canny", {}, *given, **how)
 
-    monkeypatch.setattr(control_set_module, "conditions_in_worker", edges)
+    monkeypatch.setattr(exact_module, "conditions_in_worker", edges)
     options = {"task": str(task), "faces": "largest"}
     how: dict[str, Any] = {"seed": 1, "device": CPU, "sample_every": 0, "show": False}
     place, once = tmp_path / "plugin", replace(RECIPE, steps=1)

@@ -15,6 +15,7 @@ import pytest
 
 from unplug.core import CheckpointError, DataError, InputError
 from unplug.plugins import Checkpoint, load_checkpoint
+from unplug.sdk.drawing.conditions import exact
 from unplug.sdk.drawing.diffusion import control_set
 from unplug.sdk.evidence.auditing import CheckpointPredictor, audit
 from unplug.sdk.forgetting.tasks import TASKS, task_of
@@ -241,7 +242,7 @@ def unseen_by_canny(
     """Lets the condition not be found in some samples."""
 
     def hide(ids: Collection[str]) -> None:
-        drawn = control_set.conditions_in_worker
+        drawn = exact.conditions_in_worker
 
         def hiding(*given: Any, **more: Any) -> Any:
             rows_NHWC, found_N = drawn(*given, **more)
@@ -249,7 +250,7 @@ def unseen_by_canny(
                 [name not in ids for name in plugin_world.dataset.ids]
             ) & found_N
 
-        monkeypatch.setattr(control_set, "conditions_in_worker", hiding)
+        monkeypatch.setattr(exact, "conditions_in_worker", hiding)
 
     return hide
 

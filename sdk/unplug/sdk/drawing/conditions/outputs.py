@@ -52,6 +52,7 @@ def _stamp(target: Path) -> str | None:
         with Image.open(target, formats=("PNG",)) as image:
             stamp = str(image.info.get("unplug", ""))
         with target.open("rb") as file:
+            # Pillow opens a picture that is cut short without a word; its last chunk tells.
             file.seek(-len(PNG_END), os.SEEK_END)
             whole = file.read() == PNG_END
     except DECODER_ERRORS:

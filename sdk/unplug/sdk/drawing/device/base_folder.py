@@ -117,13 +117,13 @@ def _betas(path: Path, config: Mapping[str, Any], levels: int) -> NDArray[np.flo
         # Nichol and Dhariwal, 2021, equation 17, whose last betas would be 1 without the cap
         angle_M = (np.arange(levels + 1) / levels + 0.008) / 1.008 * math.pi / 2
         bar_M = np.cos(angle_M) ** 2
-        return np.minimum(1 - bar_M[1:] / bar_M[:-1], MAX_BETA)
+        return np.asarray(np.minimum(1 - bar_M[1:] / bar_M[:-1], MAX_BETA))
     why = f"the beta_schedule {str(kind)[:60]!r} is not known here"
     raise CheckpointError(str(path), why, _FIX)
 
 
 def read_scales(folder: Path) -> tuple[float, float]:
-    """scaling_factor and shift_factor of ``vae/config.json``; the decoder's file has both inside."""
+    """scaling_factor and shift_factor of ``vae/config.json``; the decoder's file holds both."""
     path = folder / "vae" / "config.json"
     config = _object(path)
     shift = {"shift_factor": config.get("shift_factor") or 0.0}
@@ -209,13 +209,14 @@ def _added(
     for token in [*listed, *(token | {"special": True} for token in marks)]:
         content = str(token["content"])
         flags = {name: bool(token.get(name)) for name in ("single_word", "lstrip", "rstrip")}
-        # transformers looks for a special token in the text as it is, for a learned word in lower case
+        # transformers looks for marks in the text as it is, for learned words in lower case
         flags["normalized"] = bool(
             token.get("normalized", not token.get("special", content in special))
         )
         tokens.setdefault(content, AddedToken(id=ids[content], **flags))
     if several := next((content for content in tokens if f"{content}_1" in tokens), None):
-        why = f"its learned word {several[:60]!r} has several vectors, which diffusers alone writes out"
+        word = f"its learned word {several[:60]!r}"
+        why = f"{word} has several vectors, which diffusers alone writes out"
         fix = "Learn it with one vector, or draw with the base itself"
         raise CheckpointError(str(place), why, fix)
     return list(tokens.values())

@@ -151,11 +151,14 @@ def draw(
             progress=progress,
         )
     prompt, negative = words.read(pipeline)
+
+    def made(what: str) -> tuple[NDArray[Any], ...]:
+        return tuple(reply.arrays[f"{what} {seed}"] for seed in seeds)
+
     return Drawing(
-        **{
-            name: tuple(reply.arrays[f"{name} {seed}"] for seed in seeds)
-            for name in ("images", "decoded", "latents")
-        },
+        images=made("images"),
+        decoded=made("decoded"),
+        latents=made("latents"),
         **reply.values,
         target=card.target,
         precision=card.precision,
@@ -184,7 +187,7 @@ def _updates(
 
 
 def condition_of(pipeline: Pipeline, plugin: str) -> str:
-    """The condition that a plugin of a pipeline follows; `InputError` where it has no such plugin."""
+    """The condition that a plugin of a pipeline follows; `InputError` for no such plugin."""
     if plugin not in pipeline.plugins:
         known = (
             f"It has {', '.join(pipeline.plugins)}"

@@ -218,7 +218,7 @@ def lora_input(pipeline: Pipeline, lora_RK: Array | None) -> dict[str, Array]:
 
 
 def condition_input(pipeline: Pipeline, steering: Steering) -> NDArray[np.float32]:
-    """A drawn condition as its plugin takes it: (1, 3, H, W), in the range of the plugin's input."""
+    """A drawn condition as its plugin takes it: (1, 3, H, W), in the range of its input."""
     what, side, pixels_HWC = f"condition of {steering.plugin}", pipeline.image_size, steering.image
     if not isinstance(pixels_HWC, np.ndarray):
         raise InputError(what, "it is a file", "Give what `draw_conditions` made of it")

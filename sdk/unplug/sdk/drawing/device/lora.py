@@ -235,6 +235,7 @@ def _pieces(
     """Part and layer to first and second factor, alpha and magnitude, of those that it has."""
     pieces: dict[tuple[str, str], Pieces] = {}
     for name, value in tensors.items():
+        # Told apart by names alone: each of these formats is a file of tensors like this one.
         kind = next((kind for words, kind in _KINDS.items() if re.search(words, name)), None)
         if kind is not None:
             raise CheckpointError(str(file), f"it is {kind}, which is not read here", _FIX)
@@ -269,7 +270,8 @@ def _tensors(file: Path, most: int) -> tuple[dict[str, NDArray[np.float32]], dic
             metadata = handle.metadata() or {}
             count = sum(math.prod(handle.get_slice(name).get_shape()) for name in handle.keys())  # noqa: SIM118 (no mapping)
         if count > most:
-            why = f"it has {count:,} numbers, and updates of rank {MAX_RANK} of all layers have {most:,}"
+            most_of = f"updates of rank {MAX_RANK} of all layers have {most:,}"
+            why = f"it has {count:,} numbers, and {most_of}"
             raise CheckpointError(str(file), why, _FIX)
         stored = deserialize(file.read_bytes())  # type: ignore[no-untyped-call]
         return {
@@ -298,6 +300,7 @@ def _place(name: str, layers: Layers) -> tuple[str, str]:
         ((start, part) for start, part in _PREFIXES.items() if name.startswith(start)), ("", UNET)
     )
     layer = name.removeprefix(prefix).replace(".processor.", ".")
+    # diffusers' attention has its output layer in a list with a dropout.
     layer = re.sub(r"\.to_out$", ".to_out.0", layer)
     if part == TEXT_ENCODER:
         layer = re.sub(r"^text_model[._]", "", layer)
@@ -387,7 +390,7 @@ def _told(file: Path, metadata: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def _told_scale(file: Path, config: Mapping[str, Any], layer: str, rank: int) -> float:
-    """alpha / r, or alpha / sqrt(r), as peft computes it; patterns name layers by their last parts."""
+    """alpha / r, or alpha / sqrt(r), as peft has it; patterns name layers by their last parts."""
     if not config:
         return 1.0
     told_rank = _of_layer(file, config, "rank_pattern", layer, config.get("r", 8))

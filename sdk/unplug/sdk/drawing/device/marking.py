@@ -106,8 +106,10 @@ def save_marked(picture: Image, path: Path, facts: Mapping[str, Any]) -> None:
             buffer,
             format=kind,
             quality=JPEG_QUALITY,
+            # Colours of thin lines bleed with a quarter of the chroma.
             subsampling=0,
             xmp=XMP.encode(),
+            # A JPEG segment holds 65,533 bytes.
             comment=text.encode()[:65_000],
         )
     with atomic_path(path) as temporary:

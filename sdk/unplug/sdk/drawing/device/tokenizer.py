@@ -210,6 +210,7 @@ class Tokenizer:
                 spelled |= {word: None} if len(tokens) > 1 else {}
                 # CLIP's unknown token is its end
                 numbers += [self._ids.get(token, self.end) for token in tokens]
+        # Cut so that the end is always there: CLIP's answer is read at its place.
         kept = [self.start, *numbers[: self.length - 2], self.end]
         ids = (*kept, *[self.padding] * (self.length - len(kept)))
         return Encoded(ids=ids, tokens=len(numbers) + 2, spelled=tuple(spelled))
@@ -330,6 +331,7 @@ def normalize(text: str) -> str:
         >>> normalize("A  CAFE\\u0301")
         'a café'
     """
+    # Lone surrogates, which no UTF-8 has, become question marks first.
     composed = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode("utf-8"))
     return "".join(character.lower() for character in SPACES.sub(" ", composed))
 

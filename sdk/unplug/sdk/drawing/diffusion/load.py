@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unplug.core import CheckpointError, InputError, check_contents, quiet, read_json
+from unplug.core import CheckpointError, DataError, InputError, check_contents, quiet, read_json
 from unplug.plugins import (
     check_decoder,
     check_numbers,
@@ -25,6 +25,7 @@ from unplug.plugins import (
     weights_files,
 )
 from unplug.sdk.drawing.device import MAX_LEVELS, TEXT_ENCODER, UNET, LowRank, read_lora
+from unplug.sdk.learning.data import Dataset
 
 from .digest import TEXT_PREFIX
 from .shipped import SMALL, shipped_folder
@@ -302,6 +303,13 @@ def _short(error: Exception) -> str:
 def image_size_of(base: Any) -> int:
     """Side in pixels of the pictures that a base was trained for."""
     return int(base.unet.config.sample_size) * FACTOR
+
+
+def check_size_of(dataset: Dataset, base: Any) -> None:
+    """Raises `DataError` where pictures are of another size than the base's."""
+    if dataset.size != (size := image_size_of(base)):
+        why = f"the base makes pictures of {size} px"
+        raise DataError(f"data at {dataset.size} px", why, f"Load it at {size}")
 
 
 def base_record(name: str) -> dict[str, Any]:

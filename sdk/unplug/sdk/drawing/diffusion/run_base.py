@@ -134,6 +134,7 @@ def train_base(
     )
     latent_Nchw = _latents(vae, dataset, rows, work, device)
     if start is None:
+        # The noise has unit variance: latents must meet it at the same scale.
         vae.register_to_config(scaling_factor=scaling_factor(latent_Nchw))
     tokenizer = _tokenizer(work / "tokenizer", prompts) if start is None else start.tokenizer
 

@@ -154,6 +154,7 @@ def grid(levels: int, drawn_steps: int, substeps: int) -> Tensor:
         >>> grid(1000, 2, 2).tolist()
         [[999, 749, 499], [499, 249, -1]]
     """
+    # Trailing, so that the first step starts from nothing but noise.
     times_S = torch.tensor(
         [round(levels - step * levels / drawn_steps) - 1 for step in range(drawn_steps)]
     )

@@ -202,6 +202,7 @@ class NoiseSet(SampleSet):
                 name: value.contiguous() for name, value in clean.items()
             },  # the condition's pixels lie channels last
             noise_Bchw=noise_Bchw.to(self.place),
+            # Each sample at one level, all levels alike often: gradients see the whole schedule.
             step_B=torch.tensor(
                 [steps[item] for item in level], dtype=torch.long, device=self.place
             ),

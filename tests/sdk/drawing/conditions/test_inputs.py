@@ -37,32 +37,32 @@ def faces(count: int) -> np.ndarray:
 
 
 def test_age_predictors_see_faces() -> None:
-    found = example_inputs("age", spec("image"), 3)
-    assert check_inputs(spec("image"), found) == 3
+    shown = example_inputs("age", spec("image"), 3)
+    assert check_inputs(spec("image"), shown) == 3
     np.testing.assert_array_equal(
-        found["image"], faces(3).transpose(0, 3, 1, 2) / np.float32(255.0)
+        shown["image"], faces(3).transpose(0, 3, 1, 2) / np.float32(255.0)
     )
 
 
 def test_plugins_see_the_edges_of_faces_in_their_range() -> None:
     signed = spec("condition", -1.0, 1.0)
-    found = example_inputs("plugin", signed, 3)
-    assert check_inputs(signed, found) == 3
+    shown = example_inputs("plugin", signed, 3)
+    assert check_inputs(signed, shown) == 3
     canny = build_condition("canny")
-    for array_CHW, face_HWC in zip(found["condition"], faces(3), strict=True):
+    for array_CHW, face_HWC in zip(shown["condition"], faces(3), strict=True):
         np.testing.assert_array_equal((array_CHW.transpose(1, 2, 0) + 1) / 2 * 255, canny(face_HWC))
-    share = (found["condition"] > 0).mean()
+    share = (shown["condition"] > 0).mean()
     assert 0.005 < share < 0.5, "lines on an empty canvas"
 
 
 def test_a_folder_is_shown_as_it_is(tmp_path: Path) -> None:
     for index in range(3):
         Image.new("RGB", (SIDE, SIDE), (51 * index, 0, 255)).save(tmp_path / f"{index}.png")
-    found = example_inputs("plugin", spec("condition", 0.0, 2.0), 8, images=tmp_path)["condition"]
-    assert found.shape == (3, 3, SIDE, SIDE)
+    shown = example_inputs("plugin", spec("condition", 0.0, 2.0), 8, images=tmp_path)["condition"]
+    assert shown.shape == (3, 3, SIDE, SIDE)
     assert (
-        sorted(found[:, 0, 0, 0].tolist()) == pytest.approx([0.0, 0.4, 0.8])
-        and (found[:, 2] == 2.0).all()
+        sorted(shown[:, 0, 0, 0].tolist()) == pytest.approx([0.0, 0.4, 0.8])
+        and (shown[:, 2] == 2.0).all()
     )
     with pytest.raises(DataError):
         example_inputs("plugin", spec("condition"), 1, images=tmp_path / "none")
@@ -112,12 +112,12 @@ def test_samples_of_the_training_data_come_from_their_part(
         assert {data.ids[place] for place in places} == set(names)
         assert where == f"the {part} part of the model's split"
     lines: list[str] = []
-    found = real_inputs(checkpoint, data, 5, part="test", say=lines.append)["image"]
-    assert found.shape == (5, 3, SIDE, SIDE)
+    shown = real_inputs(checkpoint, data, 5, part="test", say=lines.append)["image"]
+    assert shown.shape == (5, 3, SIDE, SIDE)
     assert lines == ["samples are drawn from the test part of the model's split"]
     other = spec("image").images_in("NHWC")
     last = real_inputs(checkpoint, data, 5, part="test", iospec=other)["image"]
-    np.testing.assert_array_equal(last.transpose(0, 3, 1, 2), found)
+    np.testing.assert_array_equal(last.transpose(0, 3, 1, 2), shown)
 
 
 def test_what_was_forgotten_is_left_out_of_other_data_too(

@@ -82,16 +82,16 @@ def test_it_is_diffusers_picture(
 
 
 def test_the_record_says_what_the_base_is(generator: Path, base: Any) -> None:
-    found, scheduler = load_pipeline(generator), base.scheduler
+    pipeline, scheduler = load_pipeline(generator), base.scheduler
     shape = (4, SIZE // 8, SIZE // 8)
-    assert (found.name, found.image_size, found.latent_shape) == ("tiny", SIZE, shape)
+    assert (pipeline.name, pipeline.image_size, pipeline.latent_shape) == ("tiny", SIZE, shape)
     levels = scheduler.alphas_cumprod.double().numpy()
-    assert np.allclose(found.schedule.alphas_cumprod, levels, rtol=2e-5)
+    assert np.allclose(pipeline.schedule.alphas_cumprod, levels, rtol=2e-5)
     last = float(scheduler.final_alpha_cumprod)
-    assert found.schedule.final_alpha_cumprod == pytest.approx(last, rel=1e-5)
-    assert found.scaling_factor == base.vae.config.scaling_factor
-    assert found.plugins["canny"].condition == "canny"
-    assert {file.file for part in found.parts().values() for file in part.files} == {
+    assert pipeline.schedule.final_alpha_cumprod == pytest.approx(last, rel=1e-5)
+    assert pipeline.scaling_factor == base.vae.config.scaling_factor
+    assert pipeline.plugins["canny"].condition == "canny"
+    assert {file.file for part in pipeline.parts().values() for file in part.files} == {
         "text_encoder/text_encoder.fp32.onnx",
         "unet/guided_unet.fp32.onnx",
         "decoder/decoder.fp32.onnx",

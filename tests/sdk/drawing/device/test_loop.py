@@ -61,7 +61,7 @@ def test_the_same_words_and_seed_are_the_same_picture(pipeline: Pipeline) -> Non
 def test_one_step_by_hand(pipeline: Pipeline) -> None:
     """DDIM with one step: z = sqrt(a') D + sqrt(1 - a') p, with p the guided prediction."""
     words = Words(prompt="a child", steps=1, guidance=2.0)
-    found, (given,) = watched(pipeline, words, seed=9)
+    drawn_picture, (given,) = watched(pipeline, words, seed=9)
     z = latent(9, LATENT)
     assert np.array_equal(given["sample"], z) and given["timestep"].tolist() == [1.0]
     answer = networks()["unet"](given)
@@ -70,7 +70,7 @@ def test_one_step_by_hand(pipeline: Pipeline) -> None:
     a, after = pipeline.schedule.alphas_cumprod[1], pipeline.schedule.final_alpha_cumprod
     data = (z - np.sqrt(1 - a) * p) / np.sqrt(a)
     wanted = np.sqrt(after) * data + np.sqrt(1 - after) * p
-    assert np.allclose(found.latent, wanted, rtol=1e-5, atol=1e-6)
+    assert np.allclose(drawn_picture.latent, wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_every_step_is_told(pipeline: Pipeline) -> None:
@@ -124,9 +124,9 @@ def test_a_unet_without_guidance_is_asked_about_the_prompt_alone(
 ) -> None:
     unguided = toy(tmp_path, guided=False)
     assert not unguided.guided and pipeline.guided
-    found, fed = watched(unguided, Words(prompt="a child"), seed=3)
+    picture, fed = watched(unguided, Words(prompt="a child"), seed=3)
     assert list(map(set, fed)) == [{"sample", "timestep", "encoder_hidden_states", RESIDUAL}] * 4
-    assert np.array_equal(found.latent, drawn(pipeline, seed=3, guidance=1.0).latent)
+    assert np.array_equal(picture.latent, drawn(pipeline, seed=3, guidance=1.0).latent)
     with pytest.raises(InputError, match="guidance 2: toy draws without"):
         drawn(unguided, guidance=2.0)
     with pytest.raises(InputError, match="without guidance it has no effect"):

@@ -114,8 +114,8 @@ def test_slots_of_zeros_are_the_guided_unet_and_filled_ones_diffusers_lora(
     z, time, text, _, *residuals = asked
     added = [residual + 0.0 for residual in residuals]  # a UNet adds to some of them in place
     wanted = base.unet(z, time, text, down_intrablock_additional_residuals=added).sample
-    found, _ = unet(*asked, torch.from_numpy(pack_loras(slots, [lora])[None]))
-    assert torch.allclose(found, wanted, atol=1e-5)
+    filled, _ = unet(*asked, torch.from_numpy(pack_loras(slots, [lora])[None]))
+    assert torch.allclose(filled, wanted, atol=1e-5)
     assert not torch.allclose(bare[0], wanted, atol=1e-3)
 
 
@@ -143,11 +143,11 @@ def test_one_file_serves_the_base_and_its_variants(
     value = said(
         "export", base_folder, "--to", "onnx", "--precision", "fp32", *variants, "--out", out
     )
-    found = load_pipeline(out)
-    assert found.lora is not None and "lora" not in read_json(generator / PIPELINE)
-    assert list(value["variants"]) == list(found.variants) == ["few-steps", "twice"]
-    few, twice = (variant.bytes for variant in found.variants.values())
-    assert few * 2 == twice == 4 * 4 * found.lora.width
+    pipeline = load_pipeline(out)
+    assert pipeline.lora is not None and "lora" not in read_json(generator / PIPELINE)
+    assert list(value["variants"]) == list(pipeline.variants) == ["few-steps", "twice"]
+    few, twice = (variant.bytes for variant in pipeline.variants.values())
+    assert few * 2 == twice == 4 * 4 * pipeline.lora.width
     words = Words(prompt="a portrait", steps=2, guidance=1.0, solver="ddim")
     bare, given = draw(out, words).decoded[0], draw(out, words, loras=(lora,)).decoded[0]
     by_name = draw(out, words, variant="few-steps")
@@ -181,18 +181,18 @@ def test_weights_made_part_of_a_base_draw_as_their_record_says(
     assert value["foreign_loras"] == [str(student)] and value["guided"] is False
     digest = sha256_file(student / "pytorch_lora_weights.safetensors")
     assert value["loras"] == [{"path": str(student), "sha256": digest}]
-    found = load_pipeline(out)
-    assert not found.guided and found.lora is None
-    assert (found.defaults.steps, found.defaults.guidance) == (2, 1.0)
-    assert found.name == value["base"] == "base + student"
-    assert found.unet.files[0].file == "unet/unet.fp32.onnx"
+    pipeline = load_pipeline(out)
+    assert not pipeline.guided and pipeline.lora is None
+    assert (pipeline.defaults.steps, pipeline.defaults.guidance) == (2, 1.0)
+    assert pipeline.name == value["base"] == "base + student"
+    assert pipeline.unet.files[0].file == "unet/unet.fp32.onnx"
     base = load_base(str(base_folder), device=CPU)
     load_loras(base, [lora])
     base.scheduler = DDIMScheduler.from_config(base.scheduler.config)
-    side = {"height": found.image_size, "width": found.image_size}
+    side = {"height": pipeline.image_size, "width": pipeline.image_size}
     how = {"num_inference_steps": 2, "guidance_scale": 1.0, "output_type": "latent"} | side
     with torch.no_grad():
-        z = torch.from_numpy(latent(5, found.latent_shape))
+        z = torch.from_numpy(latent(5, pipeline.latent_shape))
         wanted = base("a portrait", latents=z, **how).images
     drawn = draw(out, Words(prompt="a portrait"), seeds=(5,))
     assert psnr_db(wanted.numpy(), drawn.latents[0]) >= 60.0

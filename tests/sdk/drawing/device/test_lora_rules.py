@@ -113,13 +113,13 @@ def differences(unet: Any, other: Any) -> dict[str, NDArray[np.float32]]:
 
 def in_slots(unet: Any, file: Path) -> dict[str, NDArray[np.float32]]:
     """What the rows of `pack_loras` add to each layer."""
-    slots, found, start = slots_in(unet), dict[str, NDArray[np.float32]](), 0
+    slots, added, start = slots_in(unet), dict[str, NDArray[np.float32]](), 0
     packed_RK = pack_loras(slots, [file])
     for slot in slots.slots:
         middle, end = start + slot.fan_in, start + slot.fan_in + slot.fan_out
-        found[slot.layer] = packed_RK[:, middle:end].T @ packed_RK[:, start:middle]
+        added[slot.layer] = packed_RK[:, middle:end].T @ packed_RK[:, start:middle]
         start = end
-    return {layer: found[layer] for layer in LAYERS}
+    return {layer: added[layer] for layer in LAYERS}
 
 
 SAME, MIXED = dict.fromkeys(LAYERS, 4), {Q: 4, V: 2, CONV: 3}

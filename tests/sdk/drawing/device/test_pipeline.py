@@ -28,11 +28,11 @@ def opened(folder: Path, target: str | None = None, precision: str | None = None
 
 
 def test_a_whole_folder_is_read_and_opened(folder: Path) -> None:
-    found = load_pipeline(folder)
-    assert found == load_pipeline(folder / PIPELINE) and found.residuals == (RESIDUAL,)
+    pipeline = load_pipeline(folder)
+    assert pipeline == load_pipeline(folder / PIPELINE) and pipeline.residuals == (RESIDUAL,)
     assert {name: file.card.iospec for name, file in opened(folder).items()} == SPECS
     change(folder, "", lambda raw: gone(raw, "noise"))
-    assert load_pipeline(folder) == found  # it has a default, which is the only value
+    assert load_pipeline(folder) == pipeline  # it has a default, which is the only value
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "unplug-pipeline/2"}', "[" * 100_000])

@@ -74,11 +74,11 @@ def test_every_step_is_diffusers_step(
         z = generator.standard_normal((1, 2, 4, 4)).astype(np.float32)
         before = np.zeros_like(z)
         for step, time in enumerate(other.timesteps):
-            said = (0.5 * z + 0.5 * generator.standard_normal(z.shape)).astype(np.float32)
+            prediction_CHW = (0.5 * z + 0.5 * generator.standard_normal(z.shape)).astype(np.float32)
             wanted = other.step(
-                torch.from_numpy(said), time, torch.from_numpy(z)
+                torch.from_numpy(prediction_CHW), time, torch.from_numpy(z)
             ).prev_sample.numpy()
-            z, before = advance(table, step, z, said, before)
+            z, before = advance(table, step, z, prediction_CHW, before)
             assert np.abs(z - wanted).max() <= TOLERANCE * np.abs(wanted).max(), (steps, step)
 
 

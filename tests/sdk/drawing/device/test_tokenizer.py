@@ -89,9 +89,11 @@ GOLDEN = [("plain", row["text"] * row.get("times", 1)) for row in PROMPTS]
 )
 def test_golden_prompts(kind: str, text: str) -> None:
     ours, theirs = OURS[kind], theirs_of(kind)
-    found = ours.encode(text)
-    assert list(found.ids) == ids(theirs, text) and len(found.ids) == ours.length
-    assert found.tokens == len(theirs(text).input_ids) and found.cut == (found.tokens > ours.length)
+    encoded = ours.encode(text)
+    assert list(encoded.ids) == ids(theirs, text) and len(encoded.ids) == ours.length
+    assert encoded.tokens == len(theirs(text).input_ids) and encoded.cut == (
+        encoded.tokens > ours.length
+    )
 
 
 assigned = st.characters(exclude_categories=("Cs", "Cn", "Co")).filter(
@@ -273,11 +275,11 @@ def test_the_case(
     """
     monkeypatch.setattr(sys, "argv", ["make.py", str(tmp_path / "base")])
     runpy.run_path(str(CASE / "make.py"))
-    found = reader.read_tokenizer(tmp_path / "base")
-    files = type("Files", (), {"tokenizer": found})
+    tokenizer = reader.read_tokenizer(tmp_path / "base")
+    files = type("Files", (), {"tokenizer": tokenizer})
     monkeypatch.setattr("unplug.sdk.drawing.device.load_pipeline", lambda _: files)
     monkeypatch.setattr(sys, "argv", ["compare.py", str(tmp_path / "base"), str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(CASE / "compare.py"))
     assert not ended.value.code, capsys.readouterr().out
-    assert 818 in found.encode("a child, <my-look> today").ids
+    assert 818 in tokenizer.encode("a child, <my-look> today").ids

@@ -57,10 +57,10 @@ def test_rows_come_back_with_zeros_below_them_and_each_draws(folder: Path, tmp_p
     drawn = [generate(toy(tmp_path / "bare"), parts, words).latent]
     np.testing.assert_array_equal(generate(pipeline, parts, words).latent, drawn[0])
     for name, rows in ROWS.items():
-        found = read_variant(pipeline, folder, name)
-        assert found.shape == (SLOTS.rank, SLOTS.width) and not found[len(rows) :].any()
-        np.testing.assert_array_equal(found[: len(rows)], rows)
-        drawn.append(generate(pipeline, parts, words, lora_RK=found).latent)
+        lora_RK = read_variant(pipeline, folder, name)
+        assert lora_RK.shape == (SLOTS.rank, SLOTS.width) and not lora_RK[len(rows) :].any()
+        np.testing.assert_array_equal(lora_RK[: len(rows)], rows)
+        drawn.append(generate(pipeline, parts, words, lora_RK=lora_RK).latent)
     for one, other in ((0, 1), (0, 2), (1, 2)):
         assert np.abs(drawn[one] - drawn[other]).max() > 0.1
     usual = pipeline.defaults

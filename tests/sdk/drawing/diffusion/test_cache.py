@@ -142,12 +142,12 @@ def other_words(base: Any, folder: Path) -> Any:
 
 
 def test_latents_are_scaled_means_in_half_precision(base: Any, faces: Dataset, place: Path) -> None:
-    found = latents(base, faces, show=False)
+    cached = latents(base, faces, show=False)
     with torch.no_grad():
         mean = base.vae.encode(to_image(faces.pixels([3, 7]), CPU)).latent_dist.mean
     wanted = mean.double().numpy() * base.vae.config.scaling_factor
-    assert found.shape == (len(faces), 4, 8, 8) and found.dtype == np.float16
-    error = np.abs(found[[3, 7]].astype(np.float64) - wanted)
+    assert cached.shape == (len(faces), 4, 8, 8) and cached.dtype == np.float16
+    error = np.abs(cached[[3, 7]].astype(np.float64) - wanted)
     # 1e-6: batches differ
     assert (error <= HALF * np.abs(wanted) + 2.0**-24 + 1e-6).all() and error.max() > 0
     latents(base, faces, show=False)
@@ -190,13 +190,13 @@ def test_pictures_are_encoded_a_few_at_a_time(
 
 def test_text_is_what_cross_attention_sees(base: Any, place: Path) -> None:
     prompts = ["", *WORDS]
-    found = text_embeddings(base, prompts, show=False)
-    assert found.shape == (5, TOKENS, 32) and found.dtype == np.float16
+    cached = text_embeddings(base, prompts, show=False)
+    assert cached.shape == (5, TOKENS, 32) and cached.dtype == np.float16
     with torch.no_grad():
         # as diffusers' own pipelines make them
         states = base.encode_prompt(prompts, CPU, 1, False)[0].double().numpy()
-    assert (np.abs(found - states) <= HALF * np.abs(states) + 2.0**-24 + 1e-6).all()
-    assert np.array_equal(text_embeddings(base, prompts, show=False), found)
+    assert (np.abs(cached - states) <= HALF * np.abs(states) + 2.0**-24 + 1e-6).all()
+    assert np.array_equal(text_embeddings(base, prompts, show=False), cached)
     assert len(list(place.iterdir())) == 1
 
 
@@ -256,8 +256,8 @@ SAME: dict[str, Callable[[Any], object]] = {
 
 
 def test_what_makes_another_base_and_what_leaves_it_as_it_is(base: Any) -> None:
-    own = base_digest(base)
+    digest = base_digest(base)
     for name, change in (CHANGES | SAME).items():
         other = twin(base)
         change(other)
-        assert (base_digest(other) != own) == (name in CHANGES), name
+        assert (base_digest(other) != digest) == (name in CHANGES), name

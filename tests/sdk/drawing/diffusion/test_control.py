@@ -382,19 +382,19 @@ def test_a_cache_is_found_by_its_condition(
     base: Any, faces: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not by where a task file lies, and without reading all pictures again."""
-    found: list[tuple[str, str]] = []
+    asked: list[tuple[str, str]] = []
     draw = exact.conditions_in_worker
 
     def watched(kind: str, options: Any, *given: Any, out: Path, digest: str, **how: Any) -> Any:
-        found.append((out.name, digest))
+        asked.append((out.name, digest))
         return draw("canny", {}, *given, out=tmp_path / "drawn.npy", digest=digest, **how)
 
     monkeypatch.setattr(exact, "conditions_in_worker", watched)
     for name, raw in (("one.task", b"\xff"), ("two.task", b"\xff"), ("three.task", b"\xfe")):
         (tmp_path / name).write_bytes(raw)
         load_control_set(base, faces, "face_landmark", {"task": str(tmp_path / name)}, show=False)
-    assert found[0] == found[1] and found[0][0] != found[2][0]
-    assert {digest for _, digest in found} == {f"data {faces.digest}"}
+    assert asked[0] == asked[1] and asked[0][0] != asked[2][0]
+    assert {digest for _, digest in asked} == {f"data {faces.digest}"}
 
 
 def test_clutter_wipes_and_adds_and_keeps_the_rest(some: ControlSet) -> None:

@@ -49,9 +49,11 @@ def test_an_error_of_one_is_an_error_of_the_other(kind: str, weighting: Weightin
     clean = (noisy - (1 - shares).sqrt() * wrong) / shares.sqrt()
     of_noise = (wrong - e) ** 2 * torch.ones(3)
     of_velocity = (shares.sqrt() * (wrong - e) - (1 - shares).sqrt() * (clean - x)) ** 2
-    own, other = (of_noise, of_velocity) if kind == "epsilon" else (of_velocity, of_noise)
+    predicted, other = (of_noise, of_velocity) if kind == "epsilon" else (of_velocity, of_noise)
     scheduler = levels(*shares.tolist(), kind=kind)
-    torch.testing.assert_close(own * level_weight(scheduler, torch.arange(3), weighting), other)
+    torch.testing.assert_close(
+        predicted * level_weight(scheduler, torch.arange(3), weighting), other
+    )
     same: Weighting = "noise" if weighting == "velocity" else "velocity"
     assert level_weight(scheduler, torch.arange(3), same).tolist() == [1.0, 1.0, 1.0]
 

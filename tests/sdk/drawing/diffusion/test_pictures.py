@@ -208,14 +208,14 @@ def test_conditions_of_every_mode_and_size(edges: Path, tmp_path: Path, face: Pa
     large = whole.resize((2 * SIZE, 2 * SIZE), Image.Resampling.NEAREST)
     for changed in (whole.convert("L"), whole.convert("RGBA"), wide, large):
         changed.save(tmp_path / "changed.png")
-        found = condition_of(image=tmp_path / "changed.png")
-        assert found.shape == (SIZE, SIZE, 3)
-        error = np.abs(np.asarray(found).astype(int) - np.asarray(whole))
+        drawn = condition_of(image=tmp_path / "changed.png")
+        assert drawn.shape == (SIZE, SIZE, 3)
+        error = np.abs(np.asarray(drawn).astype(int) - np.asarray(whole))
         assert error.mean() < 25 if changed is large else error.max() == 0
-    found = condition_of(image=face, photo=True)
-    assert np.array_equal(np.asarray(found), np.asarray(Image.open(edges)))
+    drawn = condition_of(image=face, photo=True)
+    assert np.array_equal(np.asarray(drawn), np.asarray(Image.open(edges)))
     loose = condition_of(image=face, photo=True, options={"low": "10", "high": "20"})
-    assert np.asarray(loose).sum() > np.asarray(found).sum()
+    assert np.asarray(loose).sum() > np.asarray(drawn).sum()
     with pytest.raises(InputError, match="condition canny: it has no setting 'task'"):
         condition_of(image=face, photo=True, options={"task": "x"})
 

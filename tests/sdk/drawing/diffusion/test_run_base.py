@@ -168,22 +168,23 @@ def test_refused_training(
     run: Run, tmp_path: Path, split: Split, faces: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A folder of diffusers that this command did not write is somebody else's, too.
-    for inside in ("notes.txt", "model_index.json", "config.json"):
+    for inside in ("notes.txt", "model_index.json"):
         out = tmp_path / inside.partition(".")[0]
         out.mkdir()
         (out / inside).write_text("{}")
         with pytest.raises(OutputError, match="it exists and was not written by this command"):
             run(out)
         assert [path.name for path in out.iterdir()] == [inside]
-    odd = load_dataset("synth:n=6", 36, show=False)
-    with pytest.raises(DataError, match="36 px is no multiple of 8"):
-        run(tmp_path / "base", dataset=odd)
-    with pytest.raises(DataError, match="no training or no validation samples"):
-        run(tmp_path / "base", split=replace(split, validation=()))
     Image.new("RGB", (SIZE, SIZE)).save(tmp_path / "a.png")
+    odd = load_dataset("synth:n=6", 36, show=False)
     plain = load_dataset(f"imagefolder:{tmp_path}", SIZE, show=False)
-    with pytest.raises(DataError, match="it has no captions"):
-        run(tmp_path / "base", dataset=plain)
+    for more, why in (
+        ({"dataset": odd}, "36 px is no multiple of 8"),
+        ({"dataset": plain}, "it has no captions"),
+        ({"split": replace(split, validation=())}, "no training or no validation samples"),
+    ):
+        with pytest.raises(DataError, match=why):
+            run(tmp_path / "base", **more)
     monkeypatch.setattr(module, "processes", lambda _: type("Team", (), {"num_processes": 2}))
     with pytest.raises(InputError, match="train base: it runs in one process"):
         run(tmp_path / "base")
@@ -198,9 +199,9 @@ def test_the_text_encoder_is_named_as_older_transformers_want_it(
     file, prefix = "text_encoder/model.safetensors", "text_model."
     named = load_file(whole / file)
     assert all(name.startswith(prefix) and name.count(prefix) == 1 for name in named)
-    own = load_base(str(whole), device=CPU).text_encoder.state_dict()
+    loaded = load_base(str(whole), device=CPU).text_encoder.state_dict()
     assert {name.removeprefix(prefix): value.tolist() for name, value in named.items()} == {
-        name.removeprefix(prefix): value.tolist() for name, value in own.items()
+        name.removeprefix(prefix): value.tolist() for name, value in loaded.items()
     }
     old = Path(shutil.copytree(base_folder, tmp_path / "old"))
     before = {path: path.read_bytes() for path in old.rglob("*") if path.is_file()}
@@ -252,17 +253,19 @@ def test_what_a_record_says_of_a_base_by_hand(
 ) -> None:
     captions = [(f"a child, {number}", "unused") for number in range(len(faces))]
     monkeypatch.setattr(module, "pictures_at_once", lambda _: 3)
-    found = base_metrics(base, faces, split, captions)
+    metrics = base_metrics(base, faces, split, captions)
     rows = [int(row) for row in faces.indices(split.validation)]
-    assert found["n"] == len(rows) == 4
+    assert metrics["n"] == len(rows) == 4
     image = to_image(faces.pixels(rows), CPU)
     with torch.no_grad():
         error = (base.vae(image).sample.clamp(-1, 1) - image).square().mean(dim=(1, 2, 3))
         latent = base.vae.encode(image).latent_dist.mean * base.vae.config.scaling_factor
         text = base.text_encoder(encode(base.tokenizer, [captions[row][0] for row in rows]))[0]
-    assert found["vae_psnr_db"] == pytest.approx(float((10 * (4 / error).log10()).mean()), rel=1e-4)
+    assert metrics["vae_psnr_db"] == pytest.approx(
+        float((10 * (4 / error).log10()).mean()), rel=1e-4
+    )
     table = batch_losses(None, None, base, {"latent_Bchw": latent, "text_BLD": text}, LEVELS, 0)
-    assert found["loss"] == pytest.approx(float(table.mean()), rel=1e-4)
+    assert metrics["loss"] == pytest.approx(float(table.mean()), rel=1e-4)
 
 
 def test_pairs_of_latents_and_prompts(tmp_path: Path) -> None:
@@ -287,14 +290,14 @@ def test_the_loss_is_of_the_velocity_and_reaches_the_text(tmp_path: Path) -> Non
     torch.manual_seed(0)
     model = BaseLoss(tiny_unet(), build_text_encoder(tokenizer, width=32), build_scheduler())
     latent, ids = torch.randn(2, 4, 8, 8), encode(tokenizer, ["one", "two"])
-    found = model(latent, ids, torch.Generator().manual_seed(6))
+    loss = model(latent, ids, torch.Generator().manual_seed(6))
     generator = torch.Generator().manual_seed(6)
     step = (torch.rand(2, generator=generator) * 1000).long()
     noise = torch.randn(2, 4, 8, 8, generator=generator)
     noisy = model.scheduler.add_noise(latent, noise, step)
     guess = model.unet(noisy, step, model.text_encoder(ids)[0]).sample
     expected = (guess - model.scheduler.get_velocity(latent, noise, step)).square().mean()
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
-    found.backward()
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
+    loss.backward()
     lost = [name for name, value in model.named_parameters() if value.grad is None]
     assert not lost

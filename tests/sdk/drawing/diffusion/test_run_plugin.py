@@ -258,10 +258,10 @@ def test_the_state_goes_after_reading(
 def test_only_the_first_process_writes(
     run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = list[str]()
+    calls = list[str]()
     shutil.copytree(whole.path, tmp_path / "plugin")
     (tmp_path / ".plugin.training").mkdir()
-    monkeypatch.setattr(module, "processes", lambda _: Team(1, said))
+    monkeypatch.setattr(module, "processes", lambda _: Team(1, calls))
     for writes in ("save_checkpoint", "check_place"):
         monkeypatch.setattr(
             module, writes, lambda *_, **__: pytest.fail("the second process wrote")
@@ -274,7 +274,7 @@ def test_only_the_first_process_writes(
         module, "fit_control", lambda *given, **how: fit(*given, **how | {"state_path": None})
     )
     assert run(tmp_path / "plugin", restart=True).sha256 == whole.sha256
-    assert said == ["first", "enter", "leave", "wait"] and (tmp_path / ".plugin.training").is_dir()
+    assert calls == ["first", "enter", "leave", "wait"] and (tmp_path / ".plugin.training").is_dir()
 
 
 def test_previews_show_all_three(

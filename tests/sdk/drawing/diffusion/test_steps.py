@@ -283,8 +283,8 @@ def test_parts_of_a_step_add_up_to_it() -> None:
         (2, "cpu", nn.BatchNorm2d),
         (2, "cuda", nn.SyncBatchNorm),
     ):
-        found = module.synced(network, count, torch.device(device))
-        assert type(found[1]) is kind and list(found.state_dict()) == names  # type: ignore[index]
+        made = module.synced(network, count, torch.device(device))
+        assert type(made[1]) is kind and list(made.state_dict()) == names  # type: ignore[index]
 
 
 def test_previews_do_not_disturb(tmp_path: Path) -> None:

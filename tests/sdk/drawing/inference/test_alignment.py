@@ -124,8 +124,8 @@ def test_a_photograph_is_judged_after_its_face_was_found(tmp_path: Path) -> None
 
 
 def test_a_manifest_carries_its_frame() -> None:
-    said = {"crop": "centre square", "eyes": [[0.2, 0.4], [0.8, 0.4]], "least_eyes": 20}
-    assert frame_in(said, "m") == Frame(left=(0.2, 0.4), right=(0.8, 0.4), least_eyes=20.0)
+    preprocessing = {"crop": "centre square", "eyes": [[0.2, 0.4], [0.8, 0.4]], "least_eyes": 20}
+    assert frame_in(preprocessing, "m") == Frame(left=(0.2, 0.4), right=(0.8, 0.4), least_eyes=20.0)
     assert frame_in({"crop": "centre square"}, "m") is None
 
 

@@ -95,15 +95,15 @@ def test_every_answer_and_every_side_of_an_end_is_there() -> None:
 
 
 def test_a_record_comes_back(tmp_path: Path) -> None:
-    said = RAW["record"]["decision"]
-    record = decision_in({"decision": said}, "manifest.json")
+    raw = RAW["record"]["decision"]
+    record = decision_in({"decision": raw}, "manifest.json")
     assert record is not None and record.rule == Decision(age=18.0, over_from=0.92, under_to=0.31)
     assert record.limit() == (
         "at most 1 % of minors called over 18 and 5 % of adults under it (95 % confidence, 790 and "
         "7210 people)"
     )
     path = tmp_path / "decision.json"
-    path.write_text(json.dumps(said))
+    path.write_text(json.dumps(raw))
     assert read_decision(path) == record
 
 

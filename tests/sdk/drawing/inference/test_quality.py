@@ -57,8 +57,8 @@ def test_each_kind_of_failure_is_found(tmp_path: Path) -> None:
         picture.save(paths[-1])
     paths.append(tmp_path / "unreadable.png")
     paths[-1].write_bytes(b"no picture")
-    found = face_faults(paths, Path(os.environ["UNPLUG_FACE_LANDMARKER"]), 64, show=False)
-    assert dict(zip((path.stem for path in paths), found, strict=True)) == {
+    faults = face_faults(paths, Path(os.environ["UNPLUG_FACE_LANDMARKER"]), 64, show=False)
+    assert dict(zip((path.stem for path in paths), faults, strict=True)) == {
         "fine": None,
         **{name: name for name in (*pictures, "unreadable") if name != "fine"},
     }

@@ -110,8 +110,8 @@ def test_the_base_listens(base: Any, name: str) -> None:
         made = generate(base, prompts, seeds=list(seeds), size=128, **asdict(OURS))
         return np.stack([np.asarray(picture) for picture in made])
 
-    found, _ = listen(draw, ATTRIBUTES[name])
-    assert found.ratio > 3.0
+    heard, _ = listen(draw, ATTRIBUTES[name])
+    assert heard.ratio > 3.0
 
 
 def drawn(
@@ -139,10 +139,10 @@ def test_generated_faces_are_found_where_they_were_asked_for(
 ) -> None:
     _, pictures = drawn(base, faces, tmp_path, "face_landmark")
     wanted = landmarks_in_worker(faces.pixels(range(FACES)))
-    found = landmarks_in_worker(np.stack([np.asarray(picture) for picture in pictures]))
-    errors = landmark_errors(found, wanted)
+    seen = landmarks_in_worker(np.stack([np.asarray(picture) for picture in pictures]))
+    errors = landmark_errors(seen, wanted)
     assert np.isfinite(errors).all() and np.median(errors) < FAILURE
-    shuffled = landmark_errors(found, [*wanted[1:], wanted[0]])
+    shuffled = landmark_errors(seen, [*wanted[1:], wanted[0]])
     assert np.median(errors) < 0.6 * np.median(shuffled)
 
 
@@ -174,10 +174,10 @@ def test_what_was_measured_are_the_weights_that_ship(base: Any) -> None:
     quality, few, photos, depths = (
         json.loads((data / f"{name}.json").read_text())["weights"] for name in names
     )
-    own = {name: sha256_file(weights_file(find_plugin(name))) for name in PLUGINS}
+    plugins = {name: sha256_file(weights_file(find_plugin(name))) for name in PLUGINS}
     loras = {name: sha256_file(lora_file(find_lora(name))) for name in STUDENTS}
     # others stand beside those that ship
     assert few.items() > {"base": base_digest(base), **loras}.items()
     assert quality == {"base": base_digest(base)}
-    assert depths == {"base": base_digest(base), "depth": own.pop("depth")}
-    assert photos == {"base": base_digest(base), **own}
+    assert depths == {"base": base_digest(base), "depth": plugins.pop("depth")}
+    assert photos == {"base": base_digest(base), **plugins}

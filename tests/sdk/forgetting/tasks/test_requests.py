@@ -15,6 +15,7 @@ import pytest
 
 from unplug.core import CheckpointError, DataError, InputError
 from unplug.plugins import Checkpoint, load_checkpoint
+from unplug.sdk.drawing.conditions import exact
 from unplug.sdk.drawing.diffusion import control_set
 from unplug.sdk.evidence.auditing import CheckpointPredictor, audit
 from unplug.sdk.forgetting.tasks import task_of
@@ -159,7 +160,7 @@ def unseen_by_canny(
     plugin_world: PluginWorld, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Collection[str]], None]:
     """Lets the condition not be found in some samples."""
-    drawn = control_set.conditions_in_worker
+    drawn = exact.conditions_in_worker
 
     def hide(ids: Collection[str]) -> None:
         left_N = np.array([name not in ids for name in plugin_world.dataset.ids])
@@ -168,7 +169,7 @@ def unseen_by_canny(
             rows_NHWC, found_N = drawn(*given, **more)
             return rows_NHWC, left_N & found_N
 
-        monkeypatch.setattr(control_set, "conditions_in_worker", hiding)
+        monkeypatch.setattr(exact, "conditions_in_worker", hiding)
 
     return hide
 

@@ -23,7 +23,6 @@ from unplug.sdk.drawing.diffusion import (
     base_digest,
     batch_size_of,
     fit_control,
-    frame_of,
     given_losses,
     image_size_of,
     load_base,
@@ -98,7 +97,7 @@ class PluginTask(StoredTask):
         checkpoint.model.check_base(beside.unet)
         recipe = ControlRecipe.from_dict(record["recipe"])
         fast = pick_precision(recipe.precision, device) == "bf16"
-        frame = frame_of(CONTROLS.get("plugin")(), beside, recipe, fast=fast)
+        frame = NoiseFrame(control=CONTROLS.get("plugin")(), base=beside, recipe=recipe, fast=fast)
         return cls(
             recipe=recipe,
             edges=(0.0, 1.0),

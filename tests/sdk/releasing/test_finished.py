@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from unplug.core import write_json
-from unplug.sdk.releasing import Release, ReleaseConfig, release
+from unplug.sdk.releasing import Release, ReleaseConfig
 from unplug.sdk.releasing.stage import FILE, Left, StageProgress
 from unplug.sdk.releasing.stages import STAGES
 from unplug.trust.bundle import verify_bundle
 
-from ..conftest import CPU, QUICK, World
+from ..conftest import QUICK, World
+from .conftest import releasing
 
 
 class Bench:
@@ -146,18 +147,7 @@ def test_a_release_that_is_killed_before_every_stage_runs_each_once(
     config = replace(QUICK, targets=("onnx",))
 
     def attempt(config: ReleaseConfig = config) -> Release:
-        return release(
-            world.original,
-            world.dataset,
-            world.forget_ids,
-            tmp_path / "age.unplug",
-            tmp_path / "work",
-            config,
-            oracle=world.oracle,
-            device=CPU,
-            say=said.append,
-            show=False,
-        )
+        return releasing(world, tmp_path, config, say=said.append)
 
     for name in MADE:
         dies[0] = name

@@ -7,33 +7,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from unplug.core import InputError
 from unplug.sdk.evidence.fleet import train_references
-from unplug.sdk.releasing import release
 from unplug.sdk.report import write_report
 
 from ..conftest import CPU, QUICK, World
-
-
-def released(world: World, folder: Path, **changes: Any) -> list[str]:
-    said: list[str] = []
-    release(
-        world.original,
-        world.dataset,
-        world.forget_ids,
-        folder / "age.unplug",
-        folder / "work",
-        replace(QUICK, **changes),
-        oracle=world.oracle,
-        device=CPU,
-        say=said.append,
-        show=False,
-    )
-    return said
+from .conftest import releasing
 
 
 @pytest.mark.long
@@ -49,7 +31,8 @@ def test_it_trains_none_and_publishes_nobody(world: World, tmp_path: Path) -> No
         backend="loop",
         show=False,
     )
-    said = released(world, tmp_path, fleet=fleet, targets=("onnx",))
+    said: list[str] = []
+    releasing(world, tmp_path, replace(QUICK, fleet=fleet, targets=("onnx",)), say=said.append)
     assert not list((tmp_path / "work").glob("reference-*"))
     own = json.loads((tmp_path / "work" / "audit.json").read_text())
     unlearned = next(model for model in own["models"] if model["role"] == "unlearned")
@@ -79,5 +62,5 @@ def test_references_that_do_not_fit_are_told_before_anything_is_made(
     world: World, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match=r"there is no references\.json"):
-        released(world, tmp_path, fleet=tmp_path / "nothing")
+        releasing(world, tmp_path, replace(QUICK, fleet=tmp_path / "nothing"))
     assert not (tmp_path / "work" / "unlearned").exists()

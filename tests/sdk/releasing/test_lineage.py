@@ -5,7 +5,6 @@ by what lies near.
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from fastapi.testclient import TestClient
 from tests.once import once
 
 from unplug.core import InputError, Job, StillHeld
@@ -24,8 +22,7 @@ from unplug.sdk.forgetting.unlearning.lineage import lineage_of
 from unplug.sdk.learning.data import Dataset, keyed, load_dataset, make_split
 from unplug.sdk.learning.training import Recipe
 from unplug.sdk.releasing import Answering, prepare, release
-from unplug.serve import SCOPES, ServeRecipe, ServeSettings, ServiceTables, add_token
-from unplug.serve.app import make_app
+from unplug.serve import ServeRecipe
 from unplug.serve.release_run import run_release
 from unplug.trust.bundle import (
     Publication,
@@ -140,21 +137,27 @@ class Story:
 
     def starts(self, model: Checkpoint, *people: str, out: str = "two.unplug", **more: Any) -> None:
         """Everything in front of the work of release 2."""
+        self._walk(prepare, model, people, out, **more)
+
+    def _walk(
+        self,
+        door: Callable[..., Any],
+        model: Checkpoint,
+        people: Sequence[str],
+        out: str,
+        **more: Any,
+    ) -> None:
         ids = [name for person in people for name in self.pictures[person]]
-        out_ = self.folder / out
-        work = out_.with_name(f".{out_.name}.release")
-        prepare(
-            model,
-            self.dataset,
-            ids,
-            out_,
-            work,
-            EXACT,
-            device=CPU,
-            say=lambda _: None,
-            show=False,
-            **more,
-        )
+        place = self.folder / out
+        work = place.with_name(f".{place.name}.release")
+        how: dict[str, Any] = {"device": CPU, "say": lambda _: None, "show": False}
+        door(model, self.dataset, ids, place, work, EXACT, **how, **more)
+
+    def answers(self, model: Checkpoint, person: str, request: str) -> None:
+        """Release 2, on record."""
+        answering = Answering(ledger=self.ledger, requests=(request,))
+        signed = {"signing": self.signing(), "answering": answering}
+        self._walk(release, model, [person], "two.unplug", **signed)
 
     def refused(self, model: Checkpoint, *people: str, **more: Any) -> str:
         before = leftovers(self.folder)
@@ -210,33 +213,9 @@ def test_the_second_release_from_the_original_is_refused_with_and_without_a_ledg
 def test_what_was_refused_before_is_refused_by_name(story: Story) -> None:
     """Python, command line and server ask the same function."""
     story.told()
-    ids = story.pictures[story.ben]
     with pytest.raises(StillHeld, match="request T-1: it was released"):
-        release(
-            story.original,
-            story.dataset,
-            ids,
-            story.folder / "two.unplug",
-            story.folder / "work",
-            EXACT,
-            device=CPU,
-            say=lambda _: None,
-            signing=story.signing(),
-            answering=Answering(ledger=story.ledger, requests=("T-2",)),
-        )
-    recipe = recipe_of(story)
-    values = {
-        "recipe": recipe,
-        "ledger": str(story.folder / "ledger.db"),
-        "folder": str(story.folder),
-        "requests": ["T-2"],
-    }
-    with pytest.raises(StillHeld, match="request T-1: it was released"):
-        run_release(Job(story.folder, {**values, "before": None}, {}, {}))
-
-
-def recipe_of(story: Story) -> dict[str, Any]:
-    made = ServeRecipe(
+        story.answers(story.original, story.ben, "T-2")
+    recipe = ServeRecipe(
         name="age",
         checkpoint=str(story.original.path),
         data=SPEC,
@@ -246,82 +225,30 @@ def recipe_of(story: Story) -> dict[str, Any]:
         precisions=("fp32",),
         sign=str(story.folder / "key"),
     )
-    return {**vars(made)}
+    values = {
+        "recipe": vars(recipe),
+        "ledger": str(story.folder / "ledger.db"),
+        "folder": str(story.folder),
+        "requests": ["T-2"],
+        "before": None,
+    }
+    with pytest.raises(StillHeld, match="request T-1: it was released"):
+        run_release(Job(story.folder, values, {}, {}))
 
 
-@pytest.mark.parametrize("words", [["--all-open"], ["--request", "T-2"], []])
+@pytest.mark.parametrize("words", [["--all-open"], []])
 def test_the_command_line(story: Story, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
     """Without a request the ledger is told nothing, and is asked all the same where there is one."""
     monkeypatch.setenv("UNPLUG_LEDGER", str(story.folder / "ledger.db"))
     story.told()
-    (story.folder / "ben.txt").write_text(f"subject:{story.ben}\n")
+    forget, out = story.folder / "ben.txt", story.folder / "two.unplug"
+    forget.write_text(f"subject:{story.ben}\n")
     before = leftovers(story.folder)
-    command = [
-        "release",
-        story.original.path,
-        "--data",
-        SPEC,
-        "--forget",
-        story.folder / "ben.txt",
-        "--device",
-        "cpu",
-    ]
-    command += [
-        "--sign",
-        story.folder / "key",
-        "--method",
-        "retrain",
-        "--out",
-        story.folder / "two.unplug",
-        *words,
-    ]
-    line = fail(*command).line
+    command = ["release", story.original.path, "--data", SPEC, "--forget", forget, "--out", out]
+    command += ["--device", "cpu", "--sign", story.folder / "key", "--method", "retrain"]
+    line = fail(*command, *words).line
     assert "request T-1: it was released" in line and story.unlearned.sha256 in line
     assert leftovers(story.folder) == before
-    monkeypatch.setenv("UNPLUG_LEDGER", str(story.folder / "none.db"))
-    if not words:
-        line = fail(*command, "--supersedes", story.one).line
-        assert (
-            f"the release in the place of {story.one.name}" in line
-            and story.unlearned.sha256 in line
-        )
-        assert leftovers(story.folder) == before
-
-
-@pytest.mark.long
-def test_http_with_a_recipe_that_was_put_back_to_the_original(
-    story: Story, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    story.told()
-    key = story.folder / "ledger-key"
-    key.write_text(f"{story.signer().secret_text}\n")
-    key.chmod(0o600)
-    monkeypatch.setenv("UNPLUG_LEDGER_KEY", str(key))
-    place = str(story.folder / "ledger.db")
-    tables = ServiceTables(place)
-    tables.create()
-    settings = ServeSettings(
-        ledger=place,
-        folder=str(story.folder / "service"),
-        poll_seconds=0.05,
-        recipe=ServeRecipe(**recipe_of(story)),
-    )
-    headers = {"authorization": f"Bearer {add_token(tables, 'all', list(SCOPES))[1]}"}
-    with TestClient(make_app(settings), headers=headers) as client:
-        job = client.post("/releases").json()["id"]
-        deadline = time.monotonic() + 300
-        while (found := client.get(f"/releases/{job}").json())["state"] not in ("done", "failed"):
-            assert time.monotonic() < deadline, found
-            time.sleep(0.1)
-    assert found["state"] == "failed" and found["error"].startswith(
-        "request T-1: it was released, and the model"
-    )
-    said = (story.folder / "service" / "jobs" / job / "error.txt").read_text()
-    assert "request T-1: it was released" in said and story.unlearned.sha256 in said
-    assert (
-        not list(story.folder.rglob("age.unplug"))
-        and story.ledger.requests()["T-2"].state == "open"
-    )
 
 
 def withdrawn(story: Story) -> Checkpoint:
@@ -515,20 +442,8 @@ def test_who_waits_for_other_models_stays_forgotten_in_this_one(story: Story) ->
         story.original, story.ben, ledger=story.ledger
     )
     story.starts(story.unlearned, story.ben, ledger=story.ledger)
-    answering = Answering(ledger=story.ledger, requests=("T-1",))
     with pytest.raises(InputError, match="this model has forgotten it, and it waits for others"):
-        release(
-            story.unlearned,
-            story.dataset,
-            story.pictures[story.anna],
-            story.folder / "two.unplug",
-            story.folder / "work",
-            EXACT,
-            device=CPU,
-            say=lambda _: None,
-            signing=story.signing(),
-            answering=answering,
-        )
+        story.answers(story.unlearned, story.anna, "T-1")
 
 
 def test_it_names_the_newest_model_that_came_of_it(story: Story) -> None:

@@ -42,7 +42,7 @@ from unplug.trust.bundle import (
 from unplug.trust.ledger import Ledger, LedgerSigner, check_ledger, open_ledger
 
 from ..conftest import CPU, OPEN, QUICK, World
-from .conftest import releasing
+from .conftest import material_of, releasing
 
 WORK_OF_FIXTURE = "work"
 STORY = ["opened", "request", "request", "step", "step", "try", "release"]
@@ -396,30 +396,25 @@ def test_a_look_leaves_nothing(desk: Desk, world: World) -> None:
     )
     names = [step.what for step in plan.steps]
     assert names[:3] == ["retrain (oracle)", "train 1 reference model", "forget by msg"]
-    assert names[-3:] == [
-        "sign it",
-        "publish it in one step",
-        "tell the ledger that it is published",
-    ]
-    took = (
-        world.original.record["cost"]["wall_s"] * len(stages.split.retain) / len(stages.split.train)
-    )
+    assert names[-1] == "tell the ledger that it is published"
+    share = len(stages.split.retain) / len(stages.split.train)
+    took = world.original.record["cost"]["wall_s"] * share
     last = [step.seconds for step in plan.steps if step.source == "at most"]
     assert last == [1.0] * 5  # of signing and writing nobody says that it takes no time
-    assert plan.seconds == pytest.approx(took * (1 + 1 + QUICK.budget) + 5) and plan.price(
-        3600.0
-    ) == pytest.approx(plan.seconds)
+    assert plan.seconds == pytest.approx(took * (1 + 1 + QUICK.budget) + 5)
+    assert plan.price(3600.0) == pytest.approx(plan.seconds)
     assert plan.unknown == ("export", "parity", "audit", "bench")
-    for cost in (None, {"wall_s": 0.0}):  # of a network that was adopted, say
-        unknown = replace(stages.original, record=stages.original.record | {"cost": cost})
-        plan = plan_release(replace(stages, original=unknown))
-        assert plan.seconds is None and plan.price(1.0) is None
-        said = planned(plan, 1.0)
-        assert (
-            "how long it takes, nobody knows yet. Nothing was computed" in said.text
-            and "0 ms" not in said.text
-        )
-        assert said.value["seconds"] is None and said.value["price"] is None
+
+
+@pytest.mark.parametrize("cost", [None, {"wall_s": 0.0}])
+def test_a_plan_of_a_network_that_was_adopted_knows_no_time(
+    world: World, tmp_path: Path, cost: object
+) -> None:
+    original = replace(world.original, record=world.original.record | {"cost": cost})
+    found = planned(plan_release(replace(material_of(world, tmp_path), original=original)), 1.0)
+    assert "how long it takes, nobody knows yet. Nothing was computed" in found.text
+    assert "0 ms" not in found.text
+    assert found.value["seconds"] is None and found.value["price"] is None
 
 
 def test_requests_are_answered_by_what_is_signed(desk: Desk, world: World) -> None:

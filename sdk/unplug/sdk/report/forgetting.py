@@ -44,6 +44,7 @@ from .page import (
     Table,
     both_widths,
     estimate_cell,
+    words,
 )
 from .plots.audit import (
     ForestRow,
@@ -100,14 +101,12 @@ def learning(inputs: Inputs) -> Section | Missing:
             figures.append(both_widths(draw, WIDTHS, name=f"learning-{len(figures)}"))
     if not figures:
         return Missing(
-            what="Learning curves",
-            why="no checkpoint record (unplug.json) with a training history was given",
+            "Learning curves",
+            "no checkpoint record (unplug.json) with a training history was given",
         )
     lead = "Both models were trained by the same recipe; the oracle never saw the forget set."
-    grid = FigureGrid(figures=figures, columns=2)
-    return Section(
-        id="learning", heading="Training", lead=lead if records["retrained"] else "", blocks=[grid]
-    )
+    grid = FigureGrid(figures, columns=2)
+    return Section("learning", "Training", lead if records["retrained"] else "", [grid])
 
 
 def losses(inputs: Inputs) -> Section | Missing:
@@ -118,13 +117,9 @@ def losses(inputs: Inputs) -> Section | Missing:
         if LOSS in model.attacks
     }
     if found and not all(item.forget_scores for item in found.values()):
-        return Missing(
-            what="Loss histograms", why="the audit is of a bundle, which holds nobody's scores"
-        )
+        return Missing("Loss histograms", "the audit is of a bundle, which holds nobody's scores")
     if not found:
-        return Missing(
-            what="Loss histograms", why="no audit with the loss attack was given (unplug audit)"
-        )
+        return Missing("Loss histograms", "no audit with the loss attack was given (unplug audit)")
     sides = {
         role: (-np.array(item.forget_scores), -np.array(item.unseen_scores))
         for role, item in found.items()
@@ -161,10 +156,10 @@ def losses(inputs: Inputs) -> Section | Missing:
     )
     caption = f"Share of samples per bin, the same axes in every panel; {beyond}."
     return Section(
-        id="losses",
-        heading="Losses",
-        lead=lead,
-        blocks=[FigureGrid(figures=figures, columns=3, caption=caption)],
+        "losses",
+        "Losses",
+        lead,
+        [FigureGrid(figures, columns=3, caption=caption)],
     )
 
 
@@ -173,7 +168,7 @@ def attacks(inputs: Inputs) -> Section | Missing:
     models, main, audit = all_models(inputs), main_models(inputs), main_audit(inputs)
     names = attack_names(inputs)
     if audit is None or not names:
-        return Missing(what="Attacks", why="no audit with attacks was given (unplug audit)")
+        return Missing("Attacks", "no audit with attacks was given (unplug audit)")
     blocks: list[Block] = []
     # The one that decides first, then in the order of the audit.
     head = headline_attack(main)
@@ -184,15 +179,13 @@ def attacks(inputs: Inputs) -> Section | Missing:
         )
         figures = [_roc(name, number, main)] if drawn else []
         figures.append(_forest(name, number, models, audit.oracle_band.get(name, ())))
-        blocks.append(FigureGrid(figures=figures, columns=2))
+        blocks.append(FigureGrid(figures, columns=2))
     blocks.append(_attack_table(models, names, audit.too_few))
     if further := sorted({name for model in models for name in model.further}):
         blocks.append(_further_table(models, further, audit.too_few))
     if len(names) > len(drawn_names):
         blocks.append(
-            Notes(
-                lines=[f"Plots of {len(drawn_names)} attacks; all {len(names)} are in the table."]
-            )
+            Notes([f"Plots of {len(drawn_names)} attacks; all {len(names)} are in the table."])
         )
     notes = list(
         dict.fromkeys(
@@ -209,12 +202,12 @@ def attacks(inputs: Inputs) -> Section | Missing:
         if name not in said
     ]
     if notes:
-        blocks.append(Notes(lines=notes))
+        blocks.append(Notes(notes))
     lead = (
         "An attack guesses from outputs who was in the training set. AUC 0.5 is guessing; the "
         "oracle's AUC is the goal."
     )
-    return Section(id="attacks", heading="Membership inference", lead=lead, blocks=blocks)
+    return Section("attacks", "Membership inference", lead, blocks)
 
 
 def _title(name: str) -> str:
@@ -283,10 +276,10 @@ def _further_table(
     marked.
     """
     columns = [
-        Column(label="Model", number=False),
-        Column(label="AUC"),
-        Column(label="minus oracle"),
-        Column(label="against oracle", number=False),
+        words("Model"),
+        Column("AUC"),
+        Column("minus oracle"),
+        words("against oracle"),
     ]
     groups = []
     for name in names:
@@ -296,10 +289,10 @@ def _further_table(
         alone = inherent(name)
         rows = [
             [
-                Cell(text=model_label(model), role=model.role),
+                Cell(model_label(model), role=model.role),
                 estimate_cell(item.auc),
                 estimate_cell(item.gap, sign=True),
-                Cell(text="reported alone") if alone else _against(model, item.gap, too_few),
+                Cell("reported alone") if alone else _against(model, item.gap, too_few),
             ]
             for model, item in known.values()
         ]
@@ -308,7 +301,7 @@ def _further_table(
     caption = (
         "Attacks of somebody who holds more: other views and pictures, the weights, the old file"
     )
-    return Table(caption=caption, columns=columns, groups=groups)
+    return Table(caption, columns, groups)
 
 
 def _attack_table(
@@ -320,12 +313,12 @@ def _attack_table(
         )
     )[:6]
     columns = [
-        Column(label="Model", number=False),
-        Column(label="AUC"),
-        Column(label="minus oracle"),
-        Column(label="against oracle", number=False),
-        Column(label="threshold accuracy"),
-        *(Column(label=f"TPR at FPR {_rate(rate)}") for rate in rates),
+        words("Model"),
+        Column("AUC"),
+        Column("minus oracle"),
+        words("against oracle"),
+        Column("threshold accuracy"),
+        *(Column(f"TPR at FPR {_rate(rate)}") for rate in rates),
     ]
     groups = [
         (
@@ -344,7 +337,7 @@ def _attack_table(
         f"lies within {EQUIVALENCE:g} on both sides; above and below are surely told apart; open "
         "is wider than it says anything"
     )
-    return Table(caption=caption, columns=columns, groups=groups)
+    return Table(caption, columns, groups)
 
 
 def _against(model: ModelAudit, gap: Estimate | None, too_few: str | None) -> Cell:
@@ -352,9 +345,9 @@ def _against(model: ModelAudit, gap: Estimate | None, too_few: str | None) -> Ce
     can fail at it.
     """
     if gap is None or gap.low is None:
-        return Cell(text=NONE)
+        return Cell(NONE)
     word = against(gap, too_few)
-    return Cell(text=word, chip="neutral" if model.role == "original" else CHIPS[word])
+    return Cell(word, chip="neutral" if model.role == "original" else CHIPS[word])
 
 
 def _rate(text: str) -> str:
@@ -369,11 +362,11 @@ def _attack_row(
 ) -> list[Cell]:
     right = item.threshold_accuracy
     return [
-        Cell(text=model_label(model), role=model.role),
+        Cell(model_label(model), role=model.role),
         estimate_cell(item.auc),
         estimate_cell(item.gap, sign=True),
         _against(model, item.gap, too_few),
-        Cell(text="", note=TOO_FEW) if right is None else Cell(text=percent(right)),
+        Cell("", note=TOO_FEW) if right is None else Cell(percent(right)),
         *(_tpr(item, rate) for rate in rates),
     ]
 
@@ -381,8 +374,8 @@ def _attack_row(
 def _tpr(item: AttackResult, rate: str) -> Cell:
     value, ends = item.tpr.get(rate), item.tpr_interval.get(rate)
     if value is None:
-        return Cell(text="", note=TOO_FEW)
-    return Cell(text=percent(value), note=span(ends.low, ends.high, 1, scale=100.0) if ends else "")
+        return Cell("", note=TOO_FEW)
+    return Cell(percent(value), note=span(ends.low, ends.high, 1, scale=100.0) if ends else "")
 
 
 def faces(inputs: Inputs) -> Section | Missing:
@@ -404,8 +397,8 @@ def faces(inputs: Inputs) -> Section | Missing:
         )
     if not cards:
         return Missing(
-            what="Sample faces", why="people are shown only where a release was asked to (--faces)"
+            "Sample faces", "people are shown only where a release was asked to (--faces)"
         )
     lead = "True age, and the age that each model predicts. Nobody who was forgotten is shown."
     grid = FaceGrid(heading="Test set, unseen by every model", faces=cards)
-    return Section(id="faces", heading="Faces", lead=lead, blocks=[grid])
+    return Section("faces", "Faces", lead, [grid])

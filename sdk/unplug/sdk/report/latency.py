@@ -29,6 +29,7 @@ from .page import (
     Section,
     Table,
     both_widths,
+    words,
 )
 from .plots.bench import MAX_DOTS, Heat, Load, Starts, Timing, latency_svg, load_svg, starts_svg
 from .plots.canvas import ROOMY
@@ -167,7 +168,7 @@ def latency(inputs: Inputs) -> Section | Missing:
     """
     found = places(inputs)
     if not found:
-        return Missing(what="Latency", why="no bench report was given (unplug bench)")
+        return Missing("Latency", "no bench report was given (unplug bench)")
     figures = [figure for place in found for figure in _distributions(place)]
     blocks: list[Block] = []
     if figures:
@@ -177,16 +178,14 @@ def latency(inputs: Inputs) -> Section | Missing:
             else ""
         )
         blocks.append(
-            FigureGrid(
-                figures=figures[:MAX_PLOTS], columns=1, caption=DOTS + rest, heading="Single runs"
-            )
+            FigureGrid(figures[:MAX_PLOTS], columns=1, caption=DOTS + rest, heading="Single runs")
         )
     blocks += [*cold_starts(found), *full_load(found), *pareto(inputs, found), _bench_table(found)]
     return Section(
-        id="latency",
-        heading="Latency",
-        lead=_lead(found),
-        blocks=blocks,
+        "latency",
+        "Latency",
+        _lead(found),
+        blocks,
         choices=[place.name for place in found[:MAX_CHOICES]],
     )
 
@@ -246,7 +245,7 @@ def cold_starts(places: list[Place]) -> list[FigureGrid]:
         return []
     return [
         FigureGrid(
-            figures=drawn,
+            drawn,
             columns=1,
             heading="Latency over the benchmark, with temperature",
             caption=STARTS,
@@ -305,7 +304,7 @@ def full_load(places: list[Place]) -> list[FigureGrid]:
                 found.append(_load_figure(place, row, label, number))
     drawn = found[:MAX_PLOTS]
     return (
-        [FigureGrid(figures=drawn, columns=2, heading="Minutes at full load", caption=CURVE)]
+        [FigureGrid(drawn, columns=2, heading="Minutes at full load", caption=CURVE)]
         if drawn
         else []
     )
@@ -327,7 +326,7 @@ def _load_figure(place: Place, row: BenchRow, label: str, number: int) -> Figure
         f"{place.name}, {counted(row.threads, 'thread')}: {fixed(row.curve[-1].end_s, 0)} s "
         f"without a pause.{told}"
     )
-    return Figure(svg=svg, caption=caption, pick=place.pick)
+    return Figure(svg, caption=caption, pick=place.pick)
 
 
 def _slower(share: float) -> str:
@@ -402,7 +401,7 @@ def pareto(inputs: Inputs, places: list[Place]) -> list[FigureGrid | Notes]:
     if quality is None:
         return [
             Notes(
-                lines=[
+                [
                     "No Pareto chart: it needs an audit or a parity report of the files that were "
                     "timed."
                 ]
@@ -416,16 +415,14 @@ def pareto(inputs: Inputs, places: list[Place]) -> list[FigureGrid | Notes]:
     if not figures:
         return [
             Notes(
-                lines=[
+                [
                     "No Pareto chart: none of the timed files has both a known quality and a known "
                     "size."
                 ]
             )
         ]
     caption = f"Quality: {plain(quality.caption, 160)}. {FRONT}"
-    return [
-        FigureGrid(figures=figures, columns=1, heading="Quality, latency and size", caption=caption)
-    ]
+    return [FigureGrid(figures, columns=1, heading="Quality, latency and size", caption=caption)]
 
 
 def _sizes(inputs: Inputs) -> dict[str, int]:
@@ -542,23 +539,21 @@ def _threads(place: Place) -> str:
 
 def _bench_table(found: Sequence[Place]) -> Table:
     columns = [
-        Column(label="Artifact", number=False),
-        Column(label="runtime", number=False),
-        Column(label="median", unit="ms"),
-        Column(label="p90", unit="ms"),
-        Column(label="first run", unit="ms"),
-        Column(label="load", unit="ms"),
-        Column(label="spread", unit="of starts"),
-        Column(label="peak memory"),
-        Column(label="runs", unit="cold starts"),
-        Column(label="ranked", number=False, wide=True),
+        words("Artifact"),
+        words("runtime"),
+        Column("median", unit="ms"),
+        Column("p90", unit="ms"),
+        Column("first run", unit="ms"),
+        Column("load", unit="ms"),
+        Column("spread", unit="of starts"),
+        Column("peak memory"),
+        Column("runs", unit="cold starts"),
+        words("ranked", wide=True),
     ]
     return Table(
-        caption="Every timed artifact; medians with 95 % intervals over cold starts",
-        columns=columns,
-        groups=[
-            (f"{place.where}: {plain(place.device, 100)}", _bench_rows(place)) for place in found
-        ],
+        "Every timed artifact; medians with 95 % intervals over cold starts",
+        columns,
+        [(f"{place.where}: {plain(place.device, 100)}", _bench_rows(place)) for place in found],
         picks=[place.pick for place in found],
     )
 
@@ -582,17 +577,17 @@ def _bench_row(row: BenchRow, name: str) -> list[Cell]:
     )
     got = f"{plain(row.delegate_got or row.delegate_asked, 30)}, {counted(row.threads, 'thread')}"
     return [
-        Cell(text=f"{plain(row.target, 20)} {plain(row.precision, 20)}", note=name),
-        Cell(text=f"{plain(row.runtime, 30)} {plain(row.runtime_version or '', 20)}", note=got),
-        Cell(text=milliseconds(row_median(row)), note=ends),
-        Cell(text=milliseconds(row.summary.p90 if row.summary else None)),
-        Cell(text=milliseconds(row.first_inference_ms)),
-        Cell(text=milliseconds(row.init_ms_cold)),
-        Cell(text=percent(row.spread if len(row.repeats) > 1 else None)),
-        Cell(text=size(row.peak_memory_bytes)),
+        Cell(f"{plain(row.target, 20)} {plain(row.precision, 20)}", note=name),
+        Cell(f"{plain(row.runtime, 30)} {plain(row.runtime_version or '', 20)}", note=got),
+        Cell(milliseconds(row_median(row)), note=ends),
+        Cell(milliseconds(row.summary.p90 if row.summary else None)),
+        Cell(milliseconds(row.first_inference_ms)),
+        Cell(milliseconds(row.init_ms_cold)),
+        Cell(percent(row.spread if len(row.repeats) > 1 else None)),
+        Cell(size(row.peak_memory_bytes)),
         Cell(
-            text=count(row.summary.count if row.summary else None),
+            count(row.summary.count if row.summary else None),
             note=count(len(row.repeats)) if row.repeats else "",
         ),
-        Cell(text=word, chip=state, note=notes_of(row)),
+        Cell(word, chip=state, note=notes_of(row)),
     ]

@@ -10,7 +10,7 @@ from unplug.core import NONE, plain
 
 from .inputs import Inputs
 from .models import all_models, label, model_label
-from .page import Block, Cell, Column, Section, Table
+from .page import Block, Cell, Section, Table, words
 from .schemas import AnyRecord, PluginRecord
 
 MAX_FACTS = 80
@@ -20,7 +20,7 @@ MAX_VALUE = 240
 def provenance(inputs: Inputs) -> Section:
     """The foot of the page."""
     sources = [
-        [Cell(text=plain(item.name)), Cell(text=item.schema), Cell(text=item.sha256, mono=True)]
+        [Cell(plain(item.name)), Cell(item.schema), Cell(item.sha256, mono=True)]
         for item in inputs.sources
     ]
     blocks: list[Block] = [
@@ -28,8 +28,8 @@ def provenance(inputs: Inputs) -> Section:
     ]
     if models := [
         [
-            Cell(text=model_label(model), role=model.role),
-            Cell(text=plain(model.sha256, 64), mono=True),
+            Cell(model_label(model), role=model.role),
+            Cell(plain(model.sha256, 64), mono=True),
         ]
         for model in all_models(inputs)
     ]:
@@ -37,7 +37,7 @@ def provenance(inputs: Inputs) -> Section:
             _table("Weights and artifacts that were audited", ("Model", "SHA-256"), models)
         )
     facts = [
-        [Cell(text=name), Cell(text=value, mono=len(value) == 64)]
+        [Cell(name), Cell(value, mono=len(value) == 64)]
         for name, value in dict(_facts(inputs)).items()
     ][:MAX_FACTS]
     if facts:
@@ -46,14 +46,14 @@ def provenance(inputs: Inputs) -> Section:
         blocks.append(
             _table("Versions; where files disagree, each value", ("Package", "version"), versions)
         )
-    return Section(id="provenance", heading="Provenance", lead="", blocks=blocks)
+    return Section("provenance", "Provenance", "", blocks)
 
 
 def _table(caption: str, heads: tuple[str, ...], rows: list[list[Cell]]) -> Table:
-    return Table(
-        caption=caption,
-        columns=[Column(label=head, number=False, wide=head == heads[-1]) for head in heads],
-        groups=[("", rows)],
+    return Table.of(
+        caption,
+        [words(head, wide=head == heads[-1]) for head in heads],
+        rows,
     )
 
 
@@ -152,6 +152,6 @@ def _versions(inputs: Inputs) -> list[list[Cell]]:
     for report in measured:
         if report.git_revision is not None:
             found.setdefault("git", {})[plain(report.git_revision, 80)] = None
-    return [
-        [Cell(text=name), Cell(text=", ".join(values))] for name, values in sorted(found.items())
-    ][:MAX_FACTS]
+    return [[Cell(name), Cell(", ".join(values))] for name, values in sorted(found.items())][
+        :MAX_FACTS
+    ]

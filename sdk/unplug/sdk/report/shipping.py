@@ -14,7 +14,7 @@ from unplug.trust.bundle import Gate
 from .inputs import Inputs
 from .latency import row_median
 from .models import all_models, main_models
-from .page import Cell, Chip, Column, Missing, Section, Table, estimate_cell
+from .page import Cell, Chip, Column, Missing, Section, Table, estimate_cell, words
 from .schemas import ReleaseRecord, Try
 from .verdict import headline_attack
 
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 def gates(inputs: Inputs) -> Section | Missing:
     """Every condition of the release, passed or failed."""
     if not inputs.releases:
-        return Missing(
-            what="Release gates", why="no unplug-release/1 file was given (unplug release)"
-        )
+        return Missing("Release gates", "no unplug-release/1 file was given (unplug release)")
     tables = [_gate_table(release) for release in inputs.releases]
     tables += [_tries_table(release.tries) for release in inputs.releases if len(release.tries) > 1]
     failed = sum(not gate.ships for release in inputs.releases for gate in release.gates)
@@ -52,51 +50,49 @@ def gates(inputs: Inputs) -> Section | Missing:
         lead += f" Not measured: {unknown}."
     if refused and not failed:
         lead = "The release was refused although every gate holds; look at its log."
-    return Section(id="gates", heading="Release gates", lead=lead, blocks=tables)
+    return Section("gates", "Release gates", lead, tables)
 
 
 def _gate_table(release: ReleaseRecord) -> Table:
     columns = [
-        Column(label="Gate", number=False),
-        Column(label="outcome", number=False),
-        Column(label="value"),
-        Column(label="must be"),
-        Column(label="unit", number=False),
-        Column(label="detail", number=False, wide=True),
+        words("Gate"),
+        words("outcome"),
+        Column("value"),
+        Column("must be"),
+        words("unit"),
+        words("detail", wide=True),
     ]
     outcome = "passed" if release.passed else "refused"
     rows = [_gate_row(gate) for gate in release.gates]
-    return Table(
-        caption=f"{plain(release.title, 120)}: {outcome}", columns=columns, groups=[("", rows)]
-    )
+    return Table.of(f"{plain(release.title, 120)}: {outcome}", columns, rows)
 
 
 def _tries_table(tries: Sequence[Try]) -> Table:
     """Every try of one request, the last one last."""
     columns = [
-        Column(label="Try"),
-        Column(label="forgotten by", number=False),
-        Column(label="budget"),
-        Column(label="seed"),
-        Column(label="outcome", number=False),
-        Column(label="gates that did not hold", number=False, wide=True),
+        Column("Try"),
+        words("forgotten by"),
+        Column("budget"),
+        Column("seed"),
+        words("outcome"),
+        words("gates that did not hold", wide=True),
     ]
     rows = [_try_row(number, item) for number, item in enumerate(tries, 1)]
     caption = f"{len(tries)} tries of the same request: with enough of them one passes by chance"
-    return Table(caption=caption, columns=columns, groups=[("", rows)])
+    return Table.of(caption, columns, rows)
 
 
 def _try_row(number: int, item: Try) -> list[Cell]:
     options = ", ".join(f"{key} {value}" for key, value in sorted(item.options.items()))
     changed = ", ".join(f"{key} {value}" for key, value in sorted(item.gates.items()))
     return [
-        Cell(text=f"{number}"),
-        Cell(text=plain(item.method), note=plain(options, 120)),
-        Cell(text=f"{100 * item.budget:.3g} %"),
-        Cell(text=f"{item.seed}"),
+        Cell(f"{number}"),
+        Cell(plain(item.method), note=plain(options, 120)),
+        Cell(f"{100 * item.budget:.3g} %"),
+        Cell(f"{item.seed}"),
         _outcome(item),
         Cell(
-            text=plain(", ".join(item.failed) or NONE, 300),
+            plain(", ".join(item.failed) or NONE, 300),
             note=plain(f"with {changed}" if changed else "", 160),
         ),
     ]
@@ -104,11 +100,11 @@ def _try_row(number: int, item: Try) -> list[Cell]:
 
 def _outcome(item: Try) -> Cell:
     if item.passed:
-        return Cell(text="passed", chip="pass")
+        return Cell("passed", chip="pass")
     return (
-        Cell(text="shipped by override", chip="warn")
+        Cell("shipped by override", chip="warn")
         if item.failed == item.overridden
-        else Cell(text="refused", chip="fail")
+        else Cell("refused", chip="fail")
     )
 
 
@@ -123,16 +119,12 @@ def _gate_row(gate: Gate) -> list[Cell]:
     if gate.override is not None:
         text, chip, reason = "overridden", "warn", f"shipped all the same: {gate.override}"
     return [
-        Cell(text=plain(gate.name)),
-        Cell(text=text, chip=chip),
-        Cell(
-            text="not measured"
-            if gate.value is None
-            else f"{gate.value:.4g}".replace("-", MINUS, 1)
-        ),
-        Cell(text=f"{sign} {gate.limit:.4g}".replace("-", MINUS, 1)),
-        Cell(text=plain(gate.unit.strip(), 40)),
-        Cell(text=plain(gate.detail, 300), note=plain(reason, 300)),
+        Cell(plain(gate.name)),
+        Cell(text, chip=chip),
+        Cell("not measured" if gate.value is None else f"{gate.value:.4g}".replace("-", MINUS, 1)),
+        Cell(f"{sign} {gate.limit:.4g}".replace("-", MINUS, 1)),
+        Cell(plain(gate.unit.strip(), 40)),
+        Cell(plain(gate.detail, 300), note=plain(reason, 300)),
     ]
 
 
@@ -141,20 +133,20 @@ def artifacts(inputs: Inputs) -> Section | Missing:
     files, parity = _files(inputs), _by_sha(inputs)
     if not files:
         return Missing(
-            what="Artifacts",
-            why="no artifact card, parity or bench report was given (unplug export)",
+            "Artifacts",
+            "no artifact card, parity or bench report was given (unplug export)",
         )
     audited = {model.sha256: model for model in all_models(inputs) if model.role == "artifact"}
     attack = headline_attack(main_models(inputs))
     unit = f"{plain(attack, 20)} attack" if attack else ""
-    auc = [] if inputs.timed_only else [Column(label="AUC on the artifact", unit=unit)]
+    auc = [] if inputs.timed_only else [Column("AUC on the artifact", unit=unit)]
     columns = [
-        Column(label="Artifact", number=False),
-        Column(label="size"),
-        Column(label="parity", unit="dB by output", number=False, wide=True),
+        words("Artifact"),
+        Column("size"),
+        words("parity", unit="dB by output", wide=True),
         *auc,
-        Column(label="median run", unit="ms"),
-        Column(label="delegated", unit="operators"),
+        Column("median run", unit="ms"),
+        Column("delegated", unit="operators"),
     ]
     sizes = {
         row.artifact_sha256: row.bytes
@@ -166,10 +158,10 @@ def artifacts(inputs: Inputs) -> Section | Missing:
     rows = [
         [
             Cell(
-                text=f"{plain(target, 20)} {plain(precision, 20)}",
+                f"{plain(target, 20)} {plain(precision, 20)}",
                 note=f"{plain(name)}, {short(sha)}",
             ),
-            Cell(text=size(sizes.get(sha))),
+            Cell(size(sizes.get(sha))),
             _parity_cell(parity[sha]),
             *(_audit_cell(audited.get(sha), attack) for _ in auc),
             _latency_cell(inputs, sha),
@@ -177,16 +169,16 @@ def artifacts(inputs: Inputs) -> Section | Missing:
         ]
         for sha, (name, target, precision) in files.items()
     ]
-    table = Table(
-        caption="Exported artifacts, measured on the very bytes that ship",
-        columns=columns,
-        groups=[("", rows)],
+    table = Table.of(
+        "Exported artifacts, measured on the very bytes that ship",
+        columns,
+        rows,
     )
     lead = "Parity compares each named output with the checkpoint's"
     lead += "." if inputs.timed_only else "; the attack is run again on the exported file itself."
     work = dict.fromkeys(_work(card) for card in inputs.cards)
     lead += "".join(f" {text}." for text in work if text)
-    return Section(id="artifacts", heading="Artifacts", lead=lead, blocks=[table])
+    return Section("artifacts", "Artifacts", lead, [table])
 
 
 def _files(inputs: Inputs) -> dict[str, tuple[str, str, str]]:
@@ -207,7 +199,7 @@ def _by_sha(inputs: Inputs) -> dict[str, list[ParityRow]]:
 
 def _parity_cell(rows: Sequence[ParityRow]) -> Cell:
     if not rows:
-        return Cell(text="not measured")
+        return Cell("not measured")
     status = (
         "fail"
         if any(row.status == "fail" for row in rows)
@@ -220,7 +212,7 @@ def _parity_cell(rows: Sequence[ParityRow]) -> Cell:
     reasons = dict.fromkeys(plain(row.reason, 160) for row in rows if row.reason)
     if any(row.runtime in STAND_INS.values() for row in rows):
         reasons["evaluated operator by operator with torch, not run by Core ML itself"] = None
-    return Cell(text=status, chip=chips[status], note="; ".join([*parts, *reasons]))
+    return Cell(status, chip=chips[status], note="; ".join([*parts, *reasons]))
 
 
 def _decibels(row: ParityRow) -> str:
@@ -231,7 +223,7 @@ def _decibels(row: ParityRow) -> str:
 
 def _audit_cell(model: ModelAudit | None, attack: str | None) -> Cell:
     if model is None or attack is None or attack not in model.attacks:
-        return Cell(text="not audited")
+        return Cell("not audited")
     return estimate_cell(model.attacks[attack].auc)
 
 
@@ -241,9 +233,9 @@ def _latency_cell(inputs: Inputs, sha: str) -> Cell:
         (median, row) for row in timed if row.ranked and (median := row_median(row)) is not None
     ]
     if not rows:
-        return Cell(text="not ranked" if timed else "not timed")
+        return Cell("not ranked" if timed else "not timed")
     median, best = min(rows, key=lambda pair: pair[0])
-    return Cell(text=milliseconds(median), note=f"{best.where}, {counted(best.threads, 'thread')}")
+    return Cell(milliseconds(median), note=f"{best.where}, {counted(best.threads, 'thread')}")
 
 
 def _delegate_cell(inputs: Inputs, sha: str) -> Cell:
@@ -255,11 +247,11 @@ def _delegate_cell(inputs: Inputs, sha: str) -> Cell:
         if row.artifact_sha256 == sha and row.nodes_total
     ]
     if not told:
-        return Cell(text=NONE)
+        return Cell(NONE)
     row = told[0]
     pieces = "" if row.partitions is None else f" in {row.partitions}"
     return Cell(
-        text=f"{row.nodes_delegated} of {row.nodes_total}{pieces}",
+        f"{row.nodes_delegated} of {row.nodes_total}{pieces}",
         note=plain(row.delegate_got or "", 20),
     )
 

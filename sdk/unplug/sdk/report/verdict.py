@@ -407,15 +407,15 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
             else "no oracle"
         )
         value = f"{fixed(before.attacks[name].auc.value)} → {fixed(after.attacks[name].auc.value)}"
-        found.append(KeyNumber(label=f"Attack AUC ({plain(name, 30)})", value=value, note=aside))
+        found.append(KeyNumber(f"Attack AUC ({plain(name, 30)})", value, aside))
         gap = after.attacks[name].gap
         if gap:
             ends = span(gap.low, gap.high, sign=True)
             found.append(
                 KeyNumber(
-                    label="AUC minus the oracle's",
-                    value=signed(gap.value),
-                    note=ends or "no interval",
+                    "AUC minus the oracle's",
+                    signed(gap.value),
+                    ends or "no interval",
                 )
             )
     if before and after and "test" in before.utility and "test" in after.utility:
@@ -429,9 +429,9 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
         label = "Test error (MAE)" if unit.years else "Test loss"
         found.append(
             KeyNumber(
-                label=label,
-                value=" → ".join(moved),
-                note="; ".join(filter(None, (unit.years, theirs))),
+                label,
+                " → ".join(moved),
+                "; ".join(filter(None, (unit.years, theirs))),
             )
         )
     if after and after.distance and "forget" in after.distance:
@@ -442,11 +442,7 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
             span(gap.low, gap.high, unit.digits),
         )
         note = "; ".join(filter(None, parts))
-        found.append(
-            KeyNumber(
-                label="Distance to the oracle", value=fixed(gap.value, unit.digits), note=note
-            )
-        )
+        found.append(KeyNumber("Distance to the oracle", fixed(gap.value, unit.digits), note))
     found += [number for report in inputs.evaluations for number in assurance_numbers(report)]
     return found + _cost_number(inputs) + _shipped(inputs) + _left(inputs)
 
@@ -464,9 +460,9 @@ def _left(inputs: Inputs) -> list[KeyNumber]:
     )
     return [
         KeyNumber(
-            label="Edit left after export",
-            value=percent(kept.value),
-            note=f"{aside}; {ends}" if ends else aside,
+            "Edit left after export",
+            percent(kept.value),
+            f"{aside}; {ends}" if ends else aside,
         )
     ]
 
@@ -480,9 +476,7 @@ def _cost_number(inputs: Inputs) -> list[KeyNumber]:
         if step.cost.budget is not None
         else "of retraining"
     )
-    return [
-        KeyNumber(label="Compute spent", value=percent(step.cost.compute_fraction), note=budget)
-    ]
+    return [KeyNumber("Compute spent", percent(step.cost.compute_fraction), budget)]
 
 
 def _shipped(inputs: Inputs) -> list[KeyNumber]:
@@ -491,9 +485,9 @@ def _shipped(inputs: Inputs) -> list[KeyNumber]:
         card = min(inputs.cards, key=lambda card: card.bytes)
         found.append(
             KeyNumber(
-                label="Smallest artifact",
-                value=size(card.bytes),
-                note=plain(f"{card.target} {card.precision}"),
+                "Smallest artifact",
+                size(card.bytes),
+                plain(f"{card.target} {card.precision}"),
             )
         )
     timed = [row for bench in inputs.benches for row in bench.rows if row.ranked]
@@ -504,7 +498,5 @@ def _shipped(inputs: Inputs) -> list[KeyNumber]:
             f"{plain(row.target, 20)} {plain(row.precision, 20)}, "
             f"{counted(row.threads, 'thread')}, {row.where}"
         )
-        found.append(
-            KeyNumber(label="Fastest median run", value=f"{milliseconds(median)} ms", note=aside)
-        )
+        found.append(KeyNumber("Fastest median run", f"{milliseconds(median)} ms", aside))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from unplug.sdk.evidence.assurance import (
     Rate,
     copies_left_out,
 )
+from unplug.sdk.evidence.statistics import Estimate
 
 from .page import (
     Block,
@@ -210,39 +211,46 @@ def _det(model: ModelEvaluation, role: str, style: int, score: str = "age") -> T
 def _passing(model: ModelEvaluation) -> list[Trace]:
     roles = list(COLOUR)
     traces = []
-    for place, item in enumerate(model.challenges[:DRAWN]):
-        rates = {
-            int(age): (found.value, found.low, found.high) for age, found in item.by_year.items()
-        }
-        rates |= {int(age): _other(found) for age, found in item.rejected_by_year.items()}
-        ages = range(min(rates, default=0), max(rates, default=0) + 1)
-        rates = {age: rates.get(age, (None, None, None)) for age in ages}
-        values = [
-            np.array(
-                [np.nan if rates[age][part] is None else rates[age][part] for age in ages], float
-            )
-            for part in range(3)
-        ]
-        ends = place in (0, len(model.challenges) - 1)  # four bands over another hide all of them
-        traces.append(
-            Trace(
-                role=roles[place % len(roles)],
-                label=f"Challenge-{item.age:g}",
-                style=place,
-                x_N=np.array(ages, float),
-                y_N=values[0],
-                low_N=values[1] if ends else None,
-                high_N=values[2] if ends else None,
-            )
-        )
+    for place, challenge in enumerate(model.challenges[:DRAWN]):
+        rates = {int(age): _ends(rate) for age, rate in challenge.by_year.items()}
+        rates |= {int(age): _other(rate) for age, rate in challenge.rejected_by_year.items()}
+        # four bands over another hide all of them
+        shaded = place in (0, len(model.challenges) - 1)
+        label = f"Challenge-{challenge.age:g}"
+        traces.append(_by_year(rates, roles[place % len(roles)], label, place, shaded=shaded))
     return traces
 
 
-def _other(found: Rate) -> tuple[float | None, float | None, float | None]:
+Ends = tuple[float | None, float | None, float | None]
+"""A number and its interval."""
+
+
+def _by_year(
+    rates: Mapping[int, Ends], role: str, label: str, style: int, *, shaded: bool
+) -> Trace:
+    """A line over ages; a year of too few people is a gap."""
+    ages = range(min(rates, default=0), max(rates, default=0) + 1)
+    rows = np.array([rates.get(age, (None, None, None)) for age in ages], float)
+    return Trace(
+        role=role,
+        label=label,
+        style=style,
+        x_N=np.array(ages, float),
+        y_N=rows[:, 0],
+        low_N=rows[:, 1] if shaded else None,
+        high_N=rows[:, 2] if shaded else None,
+    )
+
+
+def _ends(rate: Rate | Estimate) -> Ends:
+    return rate.value, rate.low, rate.high
+
+
+def _other(rate: Rate) -> Ends:
     """Who passes, of who is rejected."""
-    if found.value is None or found.low is None or found.high is None:
+    if rate.value is None or rate.low is None or rate.high is None:
         return None, None, None
-    return 1.0 - found.value, 1.0 - found.high, 1.0 - found.low
+    return 1.0 - rate.value, 1.0 - rate.high, 1.0 - rate.low
 
 
 def _challenges(report: EvaluationReport) -> Table:
@@ -284,38 +292,17 @@ def _challenge_row(model: ModelEvaluation, item: Challenge) -> list[Cell]:
 
 
 def _ages(report: EvaluationReport, number: int) -> Section:
-    drawn = list(_drawn(report))
-
     def traces(part: str) -> list[Trace]:
-        found = []
-        for model, role, style in drawn:
-            known = {
-                row.age: item for row in model.years if (item := getattr(row, part)) is not None
-            }
-            # a year of too few people is a gap
-            ages = range(min(known, default=0), max(known, default=0) + 1)
-            values = [
-                [getattr(known.get(age), end, None) for age in ages]
-                for end in ("value", "low", "high")
-            ]
-            y_N, low_N, high_N = (
-                np.array([np.nan if item is None else item for item in line], float)
-                for line in values
+        return [
+            _by_year(
+                {row.age: _ends(item) for row in model.years if (item := getattr(row, part))},
+                role,
+                _label(model),
+                style,
+                shaded=style == 0,
             )
-            x_N = np.array(ages, float)
-            shaded = style == 0
-            found.append(
-                Trace(
-                    role=role,
-                    label=_label(model),
-                    style=style,
-                    x_N=x_N,
-                    y_N=y_N,
-                    low_N=low_N if shaded else None,
-                    high_N=high_N if shaded else None,
-                )
-            )
-        return found
+            for model, role, style in _drawn(report)
+        ]
 
     size_of = partial(years_svg, traces("mae"), title="Mean absolute error", y="years")
     sign_of = partial(
@@ -353,13 +340,7 @@ def _groups(report: EvaluationReport, number: int) -> Section:
     blocks: list[Block] = []
     if gaps:
         rows = [
-            ForestRow(
-                label=plain(row.cell, 34),
-                role="original",
-                value=row.gap.value,
-                low=row.gap.low,
-                high=row.gap.high,
-            )
+            ForestRow.of(plain(row.cell, 34), "original", row.gap)
             for row in gaps
             if row.gap is not None
         ]

@@ -23,13 +23,7 @@ def certification(found: Certification, number: int) -> Section:
         "one of those. Before is the original."
     )
     rows = [
-        ForestRow(
-            label=f"{plain(name, 30)}, {word}",
-            role=role,
-            value=item.value,
-            low=item.low,
-            high=item.high,
-        )
+        ForestRow.of(f"{plain(name, 30)}, {word}", role, item)
         for name, leak in found.leaks.items()
         for word, role, item in (
             ("before", "original", leak.before),

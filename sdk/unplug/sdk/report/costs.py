@@ -12,7 +12,7 @@ from unplug.core import NONE, count, fixed, percent, plain, seconds
 from unplug.sdk.evidence.auditing import ModelAudit, Utility
 
 from .inputs import Inputs
-from .models import ROLES, SETS, all_models, has_years, label, main_models, model_label
+from .models import ROLES, SETS, all_models, has_years, label, main_models, model_cell
 from .page import (
     Block,
     Cell,
@@ -77,7 +77,7 @@ def utility(inputs: Inputs) -> Section | Missing:
 def _utility_row(model: ModelAudit, name: str, years: bool) -> list[Cell]:
     item: Utility = model.utility[name]
     right, far = item.accuracy, (model.distance or {}).get(name)
-    start = [Cell(model_label(model), role=model.role), Cell(count(item.n))]
+    start = [model_cell(model), Cell(count(item.n))]
     if not years:
         return [*start, estimate_cell(item.error, 4), estimate_cell(far, 4)]
     return [

@@ -27,6 +27,7 @@ from .models import (
     label,
     main_audit,
     main_models,
+    model_cell,
     model_label,
 )
 from .page import (
@@ -246,16 +247,7 @@ def _forest(
     name: str, number: int, models: Sequence[ModelAudit], band: tuple[float, ...]
 ) -> Figure:
     aucs = [(model, model.attacks[name].auc) for model in models if name in model.attacks]
-    rows = [
-        ForestRow(
-            label=plain(model_label(model), 24),
-            role=model.role,
-            value=auc.value,
-            low=auc.low,
-            high=auc.high,
-        )
-        for model, auc in aucs
-    ]
+    rows = [ForestRow.of(plain(model_label(model), 24), model.role, auc) for model, auc in aucs]
     spoken = f"AUC of {_title(name)}: {'; '.join(f'{row.label} {row.value:.3f}' for row in rows)}."
     draw = partial(
         forest_svg,
@@ -289,7 +281,7 @@ def _further_table(
         alone = inherent(name)
         rows = [
             [
-                Cell(model_label(model), role=model.role),
+                model_cell(model),
                 estimate_cell(item.auc),
                 estimate_cell(item.gap, sign=True),
                 Cell("reported alone") if alone else _against(model, item.gap, too_few),
@@ -362,7 +354,7 @@ def _attack_row(
 ) -> list[Cell]:
     right = item.threshold_accuracy
     return [
-        Cell(model_label(model), role=model.role),
+        model_cell(model),
         estimate_cell(item.auc),
         estimate_cell(item.gap, sign=True),
         _against(model, item.gap, too_few),

@@ -410,7 +410,7 @@ def pareto(inputs: Inputs, places: list[Place]) -> list[FigureGrid | Notes]:
     figures = [
         figure
         for place in places
-        if (figure := _figure(place, quality, _sizes(inputs))) is not None
+        if (figure := _figure(place, quality, sizes_of(inputs))) is not None
     ]
     if not figures:
         return [
@@ -425,7 +425,8 @@ def pareto(inputs: Inputs, places: list[Place]) -> list[FigureGrid | Notes]:
     return [FigureGrid(figures, columns=1, heading="Quality, latency and size", caption=caption)]
 
 
-def _sizes(inputs: Inputs) -> dict[str, int]:
+def sizes_of(inputs: Inputs) -> dict[str, int]:
+    """Bytes of each file by SHA-256, by its card or by a bench report."""
     told = {
         row.artifact_sha256: row.bytes
         for bench in inputs.benches

@@ -19,7 +19,7 @@ from unplug.sdk.evidence.auditing import (
 )
 
 from .inputs import Inputs
-from .models import all_models, excludes_zero, model_label
+from .models import all_models, excludes_zero, model_cell, model_label
 from .page import (
     Cell,
     Chip,
@@ -99,14 +99,7 @@ def _strangers(models: tuple[ModelAudit, ...]) -> FigureGrid | None:
         return None
     first = places[0][1]
     rows = [
-        ForestRow(
-            label=plain(model_label(model), 24),
-            role=model.role,
-            value=place.value,
-            low=place.low,
-            high=place.high,
-        )
-        for model, place in places
+        ForestRow.of(plain(model_label(model), 24), model.role, place) for model, place in places
     ]
     draw = partial(
         strangers_svg,
@@ -126,7 +119,7 @@ def _people_row(model: ModelAudit, row: PersonRow, together: float) -> list[Cell
     judged: Chip = "fail" if beyond and model.role in JUDGED else "neutral"
     samples = f"{counted(row.samples, 'sample')}"
     return [
-        Cell(model_label(model), role=model.role),
+        model_cell(model),
         Cell(signed(place.value, 2), note=samples),
         Cell(
             f"{signed(place.mean, 2)} ± {fixed(place.spread, 2)}",
@@ -164,7 +157,7 @@ def _end(model: ModelAudit, auc: Estimate | None) -> list[Cell]:
     if auc is None:
         return []
     return [
-        Cell(model_label(model), role=model.role),
+        model_cell(model),
         estimate_cell(auc),
         *(Cell(NONE) for _ in range(3)),
     ]
@@ -187,7 +180,7 @@ def _retain_row(model: ModelAudit, first: RetainPrivacy) -> list[Cell]:
         else Cell(NONE)
     )
     return [
-        Cell(model_label(model), role=model.role),
+        model_cell(model),
         estimate_cell(found.auc),
         estimate_cell(found.minus_original, sign=True),
         estimate_cell(found.minus_retrained, sign=True),
@@ -219,7 +212,7 @@ def _forget(models: tuple[ModelAudit, ...]) -> Table | None:
 def _forget_row(model: ModelAudit) -> list[Cell]:
     accuracy = estimate_cell(model.logistic_accuracy, share=True)
     return [
-        Cell(model_label(model), role=model.role),
+        model_cell(model),
         accuracy,
         *_worst(model, model.worst_subject),
     ]
@@ -261,7 +254,7 @@ def _relearning(models: tuple[ModelAudit, ...]) -> Table | None:
 def _relearning_row(model: ModelAudit, found: Relearning) -> list[Cell]:
     runs = ", ".join("stopped" if passes is None else count(passes) for passes in found.passes[:8])
     return [
-        Cell(model_label(model), role=model.role),
+        model_cell(model),
         estimate_cell(found.mean, 0),
         Cell(runs),
         Cell(found.reason or ""),

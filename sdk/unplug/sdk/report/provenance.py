@@ -9,7 +9,7 @@ from typing import Any
 from unplug.core import NONE, plain
 
 from .inputs import Inputs
-from .models import all_models, label, model_label
+from .models import all_models, label, model_cell
 from .page import Block, Cell, Section, Table, words
 from .schemas import AnyRecord, PluginRecord
 
@@ -28,7 +28,7 @@ def provenance(inputs: Inputs) -> Section:
     ]
     if models := [
         [
-            Cell(model_label(model), role=model.role),
+            model_cell(model),
             Cell(plain(model.sha256, 64), mono=True),
         ]
         for model in all_models(inputs)

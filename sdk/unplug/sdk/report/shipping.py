@@ -12,7 +12,7 @@ from unplug.sdk.evidence.auditing import ModelAudit
 from unplug.trust.bundle import Gate
 
 from .inputs import Inputs
-from .latency import row_median
+from .latency import row_median, sizes_of
 from .models import all_models, main_models
 from .page import Cell, Chip, Column, Missing, Section, Table, estimate_cell, words
 from .schemas import ReleaseRecord, Try
@@ -28,27 +28,23 @@ def gates(inputs: Inputs) -> Section | Missing:
         return Missing("Release gates", "no unplug-release/1 file was given (unplug release)")
     tables = [_gate_table(release) for release in inputs.releases]
     tables += [_tries_table(release.tries) for release in inputs.releases if len(release.tries) > 1]
-    failed = sum(not gate.ships for release in inputs.releases for gate in release.gates)
-    overridden = sum(
-        gate.override is not None for release in inputs.releases for gate in release.gates
-    )
-    total = sum(len(release.gates) for release in inputs.releases)
-    refused = any(not release.passed for release in inputs.releases)
-    unknown = sum(gate.value is None for release in inputs.releases for gate in release.gates)
+    every = [gate for release in inputs.releases for gate in release.gates]
+    failed = sum(not gate.ships for gate in every)
+    overridden = sum(gate.override is not None for gate in every)
+    still_open = sum(gate.inconclusive for gate in every)
+    unknown = sum(gate.value is None for gate in every)
     lead = (
-        f"{failed} of {total} gates do not hold, so nothing ships."
+        f"{failed} of {len(every)} gates do not hold, so nothing ships."
         if failed
-        else f"All {total - overridden} gates hold."
+        else f"All {len(every) - overridden} gates hold."
     )
     if overridden:
         lead += f" {overridden} more did not, and were overridden: the reason stands beside each."
-    if still_open := sum(
-        gate.inconclusive for release in inputs.releases for gate in release.gates
-    ):
+    if still_open:
         lead += f" {still_open} of them are inconclusive: too little is known to say either way."
     if unknown:
         lead += f" Not measured: {unknown}."
-    if refused and not failed:
+    if not failed and not all(release.passed for release in inputs.releases):
         lead = "The release was refused although every gate holds; look at its log."
     return Section("gates", "Release gates", lead, tables)
 
@@ -148,13 +144,7 @@ def artifacts(inputs: Inputs) -> Section | Missing:
         Column("median run", unit="ms"),
         Column("delegated", unit="operators"),
     ]
-    sizes = {
-        row.artifact_sha256: row.bytes
-        for report in inputs.benches
-        for row in report.rows
-        if row.bytes
-    }
-    sizes |= {card.sha256: card.bytes for card in inputs.cards}
+    sizes = sizes_of(inputs)
     rows = [
         [
             Cell(

@@ -6,7 +6,7 @@ from unplug.core import count, plain
 from unplug.sdk.evidence.auditing import ModelAudit, Threat, threat_model
 
 from .inputs import Inputs
-from .models import all_models, main_audit, model_label
+from .models import all_models, main_audit, model_cell
 from .page import Block, Cell, Column, Missing, Section, Table, estimate_cell, words
 
 
@@ -60,7 +60,7 @@ def _usage(models: tuple[ModelAudit, ...]) -> Table | None:
     ]
     rows = [
         [
-            Cell(model_label(model), role=model.role),
+            model_cell(model),
             estimate_cell(item.forget, 2),
             estimate_cell(item.retain, 2),
         ]
@@ -81,7 +81,7 @@ def _vulnerable(models: tuple[ModelAudit, ...]) -> Table | None:
     ]
     rows = [
         [
-            Cell(model_label(model), role=model.role),
+            model_cell(model),
             estimate_cell(item.auc),
             estimate_cell(item.minus_retrained, sign=True),
         ]

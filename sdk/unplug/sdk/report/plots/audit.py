@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
@@ -30,6 +31,9 @@ from .canvas import (
     thin,
     to_svg,
 )
+
+if TYPE_CHECKING:
+    from unplug.core import Estimate
 
 BINS = 20
 # beyond this percentile of all models the losses share the last bin, so that one outlier squeezes
@@ -60,6 +64,12 @@ class ForestRow:
     value: float
     low: float | None
     high: float | None
+
+    @classmethod
+    def of(cls, label: str, role: str, estimate: Estimate) -> ForestRow:
+        """A row of a number with its interval."""
+        ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+        return cls(label=label, role=role, **ends)  # type: ignore[arg-type]
 
 
 def learning_svg(

@@ -4,11 +4,6 @@ years.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -16,11 +11,8 @@ from unplug.core import ReportError
 from unplug.sdk.report import collect, render_html
 from unplug.sdk.report.plots.audit import shared_edges
 
-from .conftest import journey
+from .conftest import Draw, Json, Write, journey, write_all
 from .test_page import text_of
-
-Json = dict[str, Any]
-Write = Callable[..., list[Path]]
 
 
 def loss_use(value: float, n: int) -> Json:
@@ -73,10 +65,7 @@ def journey_of_a_plugin() -> dict[str, Json]:
 @pytest.fixture(scope="module")
 def html(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The whole journey of a plugin as one page."""
-    folder, paths = tmp_path_factory.mktemp("plugin"), []
-    for name, value in journey_of_a_plugin().items():
-        paths.append(folder / f"{name}.json")
-        paths[-1].write_text(json.dumps(value), encoding="utf-8")
+    paths = write_all(tmp_path_factory.mktemp("plugin"), journey_of_a_plugin())
     return render_html(collect(paths), title="A plugin")
 
 
@@ -107,17 +96,9 @@ def test_the_page_has_nothing_of_ages(html: str) -> None:
         assert word not in said, word
 
 
-def test_a_plugin_without_an_audit_misses_no_faces(write: Write) -> None:
-    said = text_of(
-        render_html(collect(write(original=journey_of_a_plugin()["original"])), title="A plugin")
-    )
+def test_a_plugin_without_an_audit_misses_no_faces(draw: Draw) -> None:
+    said = text_of(draw(original=journey_of_a_plugin()["original"]))
     assert "Sample faces" not in said and "Attacks : no audit with attacks was given" in said
-
-
-@pytest.mark.long
-def test_an_age_page_still_misses_its_faces(write: Write, parts: dict[str, Json]) -> None:
-    said = text_of(render_html(collect(write(audit=parts["audit"])), title="Ages"))
-    assert "Sample faces" in said and "years" in said and "nats" in said
 
 
 def test_a_broken_history_is_refused(write: Write) -> None:

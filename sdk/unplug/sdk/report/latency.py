@@ -1,5 +1,5 @@
-"""The section about latency: distributions, timelines, the Pareto chart, and the table behind them,
-device by device.
+"""The section about latency: distributions, minutes at full load, the Pareto chart, and the table
+behind them, device by device.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unplug.core import count, counted, fixed, milliseconds, percent, plain, short, size
-from unplug.mobile_bench import THERMAL_STATES, throttling
+from unplug.mobile_bench import throttling
 
 from .inputs import Inputs
 from .models import all_models
@@ -31,7 +31,7 @@ from .page import (
     both_widths,
     words,
 )
-from .plots.bench import MAX_DOTS, Heat, Load, Starts, Timing, latency_svg, load_svg, starts_svg
+from .plots.bench import MAX_DOTS, Heat, Load, Timing, latency_svg, load_svg
 from .plots.canvas import ROOMY
 from .plots.pareto import Point, latency_axis, pareto_front, pareto_svg, quality_axis
 
@@ -48,11 +48,6 @@ DOTS = (
     f"Dots: single runs, {MAX_DOTS} at most. Diamond: median, the geometric mean over cold starts. "
     "Bar: its 95 % interval over "
     "cold starts, where there are two or more. Grey: not ranked."
-)
-STARTS = (
-    "One line a file, one dot a cold start: its median against the row's own. Lines that rise "
-    "together are the machine's "
-    "doing, not a file's. Dashed grey: not ranked."
 )
 CURVE = "Line: median of a window. Shade: up to its 95th percentile."
 EXACT_DB = 150.0
@@ -163,7 +158,7 @@ def notes_of(row: BenchRow) -> str:
 
 
 def latency(inputs: Inputs) -> Section | Missing:
-    """Medians with intervals over the raw runs, latency over time, quality x latency x size, and
+    """Medians with intervals over the raw runs, minutes at full load, quality x latency x size, and
     every row in a table.
     """
     found = places(inputs)
@@ -180,7 +175,7 @@ def latency(inputs: Inputs) -> Section | Missing:
         blocks.append(
             FigureGrid(figures[:MAX_PLOTS], columns=1, caption=DOTS + rest, heading="Single runs")
         )
-    blocks += [*cold_starts(found), *full_load(found), *pareto(inputs, found), _bench_table(found)]
+    blocks += [*full_load(found), *pareto(inputs, found), _bench_table(found)]
     return Section(
         "latency",
         "Latency",
@@ -236,63 +231,10 @@ def _timing(row: BenchRow, label: str) -> Timing | None:
     )
 
 
-def cold_starts(places: list[Place]) -> list[FigureGrid]:
-    """Per device, the cold starts of its rows in the order in which they ran."""
-    drawn = [figure for place in places if (figure := _starts_figure(place)) is not None][
-        :MAX_PLOTS
-    ]
-    if not drawn:
-        return []
-    return [
-        FigureGrid(
-            drawn,
-            columns=1,
-            heading="Latency over the benchmark, with temperature",
-            caption=STARTS,
-        )
-    ]
-
-
-def _starts_figure(place: Place) -> Figure | None:
-    rows, heat = [], []
-    for row, label in zip(place.rows, labels(place.rows), strict=True):
-        if row.mode == "sustained":  # it has a plot of its own
-            continue
-        median, runs = row_median(row), sorted(row.repeats, key=lambda repeat: repeat.started_s)
-        heat += runs
-        if median and len({repeat.started_s for repeat in runs}) > 1:
-            relative = [repeat.summary.p50 / median for repeat in runs]
-            rows.append(
-                Starts(
-                    label=label,
-                    at_s=[r.started_s for r in runs],
-                    relative=relative,
-                    ranked=row.ranked,
-                )
-            )
-    if not rows:
-        return None
-    warm = _heat([(repeat.started_s, repeat.temperature_c, repeat.thermal) for repeat in heat])
-    draw, caption = (
-        partial(starts_svg, rows, warm, title=place.name),
-        "" if warm else "It tells no temperature.",
-    )
-    return both_widths(
-        draw, WIDTHS, name=f"starts-{place.number}", caption=caption, pick=place.pick
-    )
-
-
-def _heat(points: list[tuple[float, float | None, str | None]]) -> Heat | None:
-    known = sorted((at_s, celsius, word) for at_s, celsius, word in points if celsius is not None)
-    if not known:
-        return None
-    words = [(at_s, plain(word, 20)) for at_s, _, word in known if word in THERMAL_STATES[1:]]
-    changed = [
-        item for index, item in enumerate(words) if index == 0 or words[index - 1][1] != item[1]
-    ]
-    return Heat(
-        at_s=[item[0] for item in known], celsius=[item[1] for item in known], words=changed
-    )
+def _heat(row: BenchRow) -> Heat | None:
+    known = [(window.end_s, window.temperature_c) for window in row.curve]
+    told = [(at_s, celsius) for at_s, celsius in known if celsius is not None]
+    return Heat(*map(list, zip(*told, strict=True))) if told else None
 
 
 def full_load(places: list[Place]) -> list[FigureGrid]:
@@ -317,7 +259,7 @@ def _load_figure(place: Place, row: BenchRow, label: str, number: int) -> Figure
         p50=[window.p50 for window in row.curve],
         p95=[window.p95 for window in row.curve],
     )
-    warm = _heat([(window.end_s, window.temperature_c, None) for window in row.curve])
+    warm = _heat(row)
     lost = throttling(row.curve)
     head = f"{label}: " + ("too short to say" if lost is None else f"{_slower(lost)} at the end")
     svg = load_svg(load, warm, name=f"load-{place.number}-{number}", title=head, width=508)

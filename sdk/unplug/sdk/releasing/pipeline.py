@@ -89,16 +89,11 @@ def release(
     work: Path,
     config: ReleaseConfig,
     *,
-    oracle: Checkpoint | None = None,
-    base: str | None = None,
-    task: StoredTask | None = None,
-    device: torch.device,
     say: Say,
-    show: bool = True,
-    restart: bool = False,
     signing: Signing | None = None,
     answering: Answering | None = None,
     ledger: Ledger | None = None,
+    **how: Any,
 ) -> Release:
     """Walks the whole way from a request to a bundle.
 
@@ -111,18 +106,12 @@ def release(
             finished there is used again if it was made from the same, so that it goes on where it
             was; see `Progress`.
         config: see `ReleaseConfig`.
-        oracle: the retrained model; None makes it in `work`.
-        base: of a plugin: the diffusion base beside it; None takes the one in its record.
-        task: of `original`, where the caller has opened it already; `base` is not read then.
-        device: where to compute.
         say: called with one line a stage.
-        show: progress bars.
-        restart: drop unfinished trainings in `work` instead of continuing them, and run every stage
-            but trainings again.
         signing: by whom the bundle is signed, and as which release; None leaves it unsigned.
         answering: which requests of a ledger it answers, which is then told of all that is done,
             also of a gate that does not hold; see `recording`. None keeps no record.
         ledger: whose answered requests must stay forgotten; None takes that of `answering`.
+        how: ``oracle``, ``base``, ``task``, ``device``, ``show`` and ``restart`` of `prepare`.
 
     Raises:
         GateFailed: a gate does not hold; the message says which and by how much. No bundle is
@@ -144,15 +133,10 @@ def release(
         out,
         work,
         config,
-        oracle=oracle,
-        base=base,
-        task=task,
-        device=device,
         say=say,
-        show=show,
-        restart=restart,
         signing=signing,
         ledger=answering.ledger if ledger is None and answering is not None else ledger,
+        **how,
     )
     if answering is None:
         return _walk(material, out, signing, None)
@@ -191,8 +175,17 @@ def prepare(
     signing: Signing | None = None,
     ledger: Ledger | None = None,
 ) -> ReleaseMaterial:
-    """What a release is made from, and all that can be refused before anything is computed; see
-    `release`.
+    """What a release is made from, and all that can be refused before anything is computed.
+
+    Args:
+        original, dataset, forget_ids, out, work, config, say, signing, ledger: see `release`.
+        oracle: the retrained model; None makes it in `work`.
+        base: of a plugin: the diffusion base beside it; None takes the one in its record.
+        task: of `original`, where the caller has opened it already; `base` is not read then.
+        device: where to compute.
+        show: progress bars.
+        restart: drop unfinished trainings in `work` instead of continuing them, and run every stage
+            but trainings again.
     """
     design = design_of(original)
     if design is not None:

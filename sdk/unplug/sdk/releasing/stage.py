@@ -102,6 +102,8 @@ class Stage(ABC):
 
     gives: ClassVar[str]
     """Under which name the others find its result in the evidence."""
+    called: ClassVar[str | None] = None
+    """What `name` is where it depends on nothing and is another word than `gives`."""
     leaves: ClassVar[str | None] = None
     """Its file in the work folder; one of an earlier release is removed where the stage is not
     wanted.
@@ -110,9 +112,9 @@ class Stage(ABC):
     serves: ClassVar[Stage | None] = None
     """The stage that alone reads its result: where that one is finished, this one need not run."""
 
-    @abstractmethod
     def name(self, material: ReleaseMaterial) -> str:
         """What is said of it, and the key of its record."""
+        return self.called or self.gives
 
     def wanted(self, material: ReleaseMaterial) -> bool:
         """Whether this release has it."""

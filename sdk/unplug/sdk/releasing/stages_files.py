@@ -45,10 +45,7 @@ class Export(Stage):
     """Every target in every precision."""
 
     gives = "artifacts"
-
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "export"
+    called = "export"
 
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
         """The weights, and what writes them."""
@@ -87,10 +84,6 @@ class Parity(Stage):
     gives = "parity"
     leaves = "parity.json"
 
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "parity"
-
     def made_from(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Mapping[str, Any]:
         """The weights and the files."""
         return {"model": evidence.unlearned.sha256, "artifacts": as_here(evidence.artifacts)}
@@ -121,10 +114,6 @@ class Bench(Stage):
 
     gives = "bench"
     leaves = "bench.json"
-
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "bench"
 
     def _plan(self, material: ReleaseMaterial) -> Plan:
         config = material.config

@@ -42,11 +42,8 @@ class Decide(Stage):
     """
 
     gives = "decided"
+    called = "decision"
     leaves = ".decision.json"
-
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "decision"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
         """Where a decision is in force."""
@@ -150,10 +147,6 @@ class AgeLimits(Stage):
     gives = "evaluation"
     leaves = "evaluation.json"
 
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "evaluation"
-
     def wanted(self, material: ReleaseMaterial) -> bool:
         """Where a protocol is named."""
         return material.config.evaluate is not None
@@ -201,11 +194,8 @@ class ShownFaces(Stage):
     """
 
     gives = "faces"
+    called = "pictures of people"
     leaves = "faces.json"
-
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "pictures of people"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
         """Of models that say an age."""

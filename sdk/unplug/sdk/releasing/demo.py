@@ -220,8 +220,8 @@ class _Trained:
         if config.trunk_spec is None:
             return self.ordinary(path)
         split = make_split(self.dataset, seed=config.seed)
-        if (found := self._found(path, split)) is not None:
-            return found
+        if (known := self._found(path, split)) is not None:
+            return known
         self.say(
             f"data {config.trunk_spec} for a trunk: other people, none of whom may ask to be "
             "forgotten ..."
@@ -247,8 +247,8 @@ class _Trained:
     def ordinary(self, path: Path) -> Checkpoint:
         """A network trained on the personal pictures themselves."""
         config, split = self.config, make_split(self.dataset, seed=self.config.seed)
-        if (found := self._found(path, split)) is not None:
-            return found
+        if (known := self._found(path, split)) is not None:
+            return known
         self.say(
             f"train {path.name} ({config.recipe.size}, {config.recipe.epochs} epochs, "
             f"{len(split.train)} faces) ..."
@@ -266,12 +266,12 @@ class _Trained:
 
     def _found(self, path: Path, split: Split) -> Checkpoint | None:
         with contextlib.suppress(CheckpointError):
-            found = load_checkpoint(path, expect="age")
-            record = found.record
+            checkpoint = load_checkpoint(path, expect="age")
+            record = checkpoint.record
             same = (record.get("recipe"), record.get("seed"), record.get("split", {}).get("sha256"))
             if same == (self.config.recipe.to_dict(), self.config.seed, split.sha256):
                 self.say(f"{path.name}: {path} is there already")
-                return found
+                return checkpoint
         return None
 
     def approximate(self, ids: tuple[str, ...], out: Path) -> Way:
@@ -305,10 +305,10 @@ class _Trained:
         split = request_split(original, self.dataset, ids)
         sets = task.sets(self.dataset, split, self.device, show=self.show)
         models = {"original": original, "unlearned": unlearned, "retrained": oracle}
-        found = audit(
+        report = audit(
             [
-                CheckpointPredictor(name=role, role=role, checkpoint=item, task=task)  # type: ignore[arg-type]
-                for role, item in models.items()
+                CheckpointPredictor(name=role, role=role, checkpoint=checkpoint, task=task)  # type: ignore[arg-type]
+                for role, checkpoint in models.items()
             ],
             sets,
             split,
@@ -317,8 +317,8 @@ class _Trained:
             seed=config.seed,
             show=self.show,
         )
-        found.save(out / "audit.json")
-        failed = [gate for gate in forgetting_gates(Gates(), found) if not gate.passed]
+        report.save(out / "audit.json")
+        failed = [gate for gate in forgetting_gates(Gates(), report) if not gate.passed]
         if refused := [gate for gate in failed if not gate.inconclusive]:
             return _way("ordinary", out, f"refused: {refused[0].explain()}")
         return _way(
@@ -355,7 +355,7 @@ def _way(model: str, folder: Path, verdict: str) -> Way:
 
 def _existing_reports(out: Path) -> list[Path]:
     names = ("release", "audit", "parity", "bench", "faces")
-    found = [out / f"{name}.json" for name in names]
-    found += [out / role / "unplug.json" for role in ("original", "unlearned", "retrained")]
-    found += sorted((out / "artifacts").glob("*.json"))
-    return [path for path in found if path.is_file()]
+    paths = [out / f"{name}.json" for name in names]
+    paths += [out / role / "unplug.json" for role in ("original", "unlearned", "retrained")]
+    paths += sorted((out / "artifacts").glob("*.json"))
+    return [path for path in paths if path.is_file()]

@@ -65,24 +65,24 @@ class Origins:
         # its weights may be those that ship
         near.sort(key=lambda path: path.parent.name == "retrained")
         near += sorted(self.out.parent.parent.glob(f"*/work/*/{RECORD}"))  # of the jobs of a server
-        found: dict[str, tuple[Path, Mapping[str, Any]]] = {
+        known: dict[str, tuple[Path, Mapping[str, Any]]] = {
             original.sha256: (original.path, original.record)
         }
         named: list[Mapping[str, Any]] = [original.record]
         for path in near:
             record = _json(path)
             named.append(record)
-            found.setdefault(str(record.get(BINDING)), (path.parent, record))
+            known.setdefault(str(record.get(BINDING)), (path.parent, record))
         for (
             record
         ) in named:  # checkpoints of before name the folder of the one in front of them alone
             folder = Path(str((record.get("lineage") or {}).get("original", "")))
             if (folder / RECORD).is_file() and (made := _json(folder / RECORD)).get(
                 BINDING
-            ) not in found:
+            ) not in known:
                 named.append(made)
-                found[str(made.get(BINDING))] = folder, made
-        return found
+                known[str(made.get(BINDING))] = folder, made
+        return known
 
     def before(self, *models: str) -> frozenset[str]:
         """Some models, and all from which they were made, as far as anybody says."""
@@ -106,10 +106,10 @@ class Origins:
         """How many of whom a model had forgotten this release would know again, by that model's
         record; None without one.
         """
-        found = self.records.get(model)
-        if found is None or "split" not in found[1]:
+        near = self.records.get(model)
+        if near is None or "split" not in near[1]:
             return None
-        split = opened(Split.from_dict(found[1]["split"], str(found[0])), self.material.dataset)
+        split = opened(Split.from_dict(near[1]["split"], str(near[0])), self.material.dataset)
         return len((self.held - self.excused) & {*split.forget})
 
     def queue(self, *states: str) -> Queue:
@@ -182,9 +182,9 @@ def _check_answered(known: Origins) -> None:
     queue = known.queue(*FORGOTTEN)
     in_part = {
         name
-        for item in known.releases
-        if item.in_part and _related(known, item)
-        for name in item.requests
+        for release in known.releases
+        if release.in_part and _related(known, release)
+        for name in release.requests
     }
     open_ = {name: names for name, names in known.queue("open").of.items() if name in in_part}
     for name, names in {**queue.of, **open_}.items():
@@ -200,8 +200,12 @@ def _check_answered(known: Origins) -> None:
             fix,
         )
     for name in queue.shredded:
-        item = _answered_by(known, name)
-        if item is not None and _comes_before(known, item) and known.again(str(item.shipped)) != 0:
+        release = _answered_by(known, name)
+        if (
+            release is not None
+            and _comes_before(known, release)
+            and known.again(str(release.shipped)) != 0
+        ):
             raise _undone(
                 known, name, "whom it named, as far as anybody can tell since its salt was shredded"
             )
@@ -331,7 +335,7 @@ def _find(known: Origins, id_: str) -> Path | None:
 def _json(path: Path) -> Mapping[str, Any]:
     """A checkpoint's record, or a manifest; one that cannot be read tells nothing."""
     try:
-        found = read_json(path)
+        value = read_json(path)
     except UnplugError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

@@ -244,15 +244,15 @@ def _walk(
     tell: dict[str, Any] = {} if record is None else {"finished": record.stage}
     progress = StageProgress(work, material.common, say, restart=material.restart, **tell)
     evidence = find_evidence(material, progress)
-    summary, found = _judge(material, evidence, out, progress.seconds)
+    summary, judged = _judge(material, evidence, out, progress.seconds)
     write_json(work / "release.json", summary)
     (work / CERTIFICATION).unlink(missing_ok=True)  # of an earlier release here
     if evidence.certified is not None:
         write_json(work / CERTIFICATION, asdict(evidence.certified))
     if record is not None:
-        record.judged(found, evidence.unlearned.sha256)
+        record.judged(judged, evidence.unlearned.sha256)
     if not summary["passed"]:
-        raise refusal(found, evidence.audit, material.config.gates, out, work)
+        raise refusal(judged, evidence.audit, material.config.gates, out, work)
     if record is not None:
         record.check_still_open()
     with progress.timed("bundle"):
@@ -269,16 +269,16 @@ def _judge(
     material: ReleaseMaterial, evidence: ReleaseEvidence, out: Path, seconds: dict[str, float]
 ) -> tuple[dict[str, Any], tuple[Gate, ...]]:
     config = material.config
-    found = overridden(list(config.gates.judge(evidence)), config.overrides)
+    judged = overridden(list(config.gates.judge(evidence)), config.overrides)
     record = ReleaseRecord(
         schema="unplug-release/1",
         title=out.name,
-        gates=found,
-        passed=all(gate.ships for gate in found),
+        gates=judged,
+        passed=all(gate.ships for gate in judged),
         seconds=seconds,
-        tries=note_try(material, evidence.unlearned, found),
+        tries=note_try(material, evidence.unlearned, judged),
     )
-    return asdict(record), found
+    return asdict(record), judged
 
 
 def note_try(
@@ -324,10 +324,10 @@ def report_paths(work: Path, evidence: ReleaseEvidence) -> tuple[Path, ...]:
         for stage in STAGES
         if stage.leaves is not None and not stage.leaves.startswith(".")
     ]
-    found = [
+    reports = [
         path for name in ("release.json", *left, CERTIFICATION) if (path := work / name).is_file()
     ]
-    return (*found, *(path / "unplug.json" for path in models), *cards)
+    return (*reports, *(path / "unplug.json" for path in models), *cards)
 
 
 def _bundle(

@@ -216,11 +216,11 @@ class StageProgress:
             load: reads the result; it is given the facts that `make` left.
             entry: what a ledger is told of.
         """
-        if (found := self._finished(name, made_from)) is not None:
+        if (finished := self._finished(name, made_from)) is not None:
             self._say(f"{name}: finished by an earlier run, used again")
-            self.seconds[name] = found.seconds
-            self._finish(name, found, entry)
-            return load(found.facts)
+            self.seconds[name] = finished.seconds
+            self._finish(name, finished, entry)
+            return load(finished.facts)
         with self.timed(name):
             left = make()
         if not left.final:
@@ -248,16 +248,16 @@ class StageProgress:
         """The record of a stage that was made from the same, and whose files are as it left
         them.
         """
-        found = self._records.stages.get(name)
-        if found is None or found.made_from != self._key(name, made_from):
+        record = self._records.stages.get(name)
+        if record is None or record.made_from != self._key(name, made_from):
             return None
-        for path, sha256 in found.files.items():
+        for path, sha256 in record.files.items():
             try:
                 if sha256_tree(self._work / path)[0] != sha256:
                     return None
             except InputError:
                 return None
-        return found
+        return record
 
     def run(
         self, stage: Stage, material: ReleaseMaterial, evidence: ReleaseEvidence

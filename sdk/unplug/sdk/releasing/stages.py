@@ -110,10 +110,10 @@ def plan_release(
     """
     known: Mapping[str, float] = {}
     with contextlib.suppress(InputError):  # there was no earlier run, or what it left is not whole
-        found = read_dataclass(
+        earlier = read_dataclass(
             StageRecords, material.work / FILE, ReportError, max_bytes=MAX_BYTES
         ).stages
-        known = {name: record.seconds for name, record in found.items()}
+        known = {name: record.seconds for name, record in earlier.items()}
     steps = []
     for stage in STAGES:
         taken = stage.takes(material) if stage.wanted(material) else None

@@ -104,7 +104,7 @@ def decide_release(
     asked = JudgedModels(
         models=[material.original, unlearned, *files], data=data, training=[dataset.spec]
     )
-    original, own, *rounded = ask(asked, device=material.device, show=material.show)
+    original, after, *rounded = ask(asked, device=material.device, show=material.show)
     limits = Limits(
         age=record.age,
         max_fpr=record.max_fpr,
@@ -113,13 +113,13 @@ def decide_release(
         minors_from=record.minors_from,
         **({} if record.confidence is None else {"confidence": record.confidence}),
     )
-    ships, _ = decide([own, *rounded], limits, by=record.by, unseen=record.apart == "said")
+    ships, _ = decide([after, *rounded], limits, by=record.by, unseen=record.apart == "said")
     return Decided(
         record=ships,
-        forgetting=_shift(record, original, own, seed),
-        rounding=tuple(_shift(record, own, item, seed) for item in rounded),
+        forgetting=_shift(record, original, after, seed),
+        rounding=tuple(_shift(record, after, item, seed) for item in rounded),
         not_run=not_run,
-        copies=own.people.copies,
+        copies=after.people.copies,
     )
 
 

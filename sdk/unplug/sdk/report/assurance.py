@@ -80,11 +80,11 @@ def assurance_numbers(report: EvaluationReport) -> list[KeyNumber]:
     ]
     if model.challenges:
         last = model.challenges[-1]
-        for label, found in (
+        for label, rate in (
             (f"Minors of 14 to 17 who pass Challenge-{last.age:g}", last.fate_minors),
             (f"18 to 24 whom Challenge-{last.age:g} rejects", last.rejected),
         ):
-            numbers.append(KeyNumber(label, percent(found.value), _rate_note(found)))
+            numbers.append(KeyNumber(label, percent(rate.value), _rate_note(rate)))
     if model.worst_group is not None and (gap := model.group(model.worst_group).gap) is not None:
         numbers.append(
             KeyNumber(
@@ -179,10 +179,12 @@ def _limits(report: EvaluationReport, number: int) -> Section:
             "and one on P(age ≥ 18), which "
             "`unplug threshold` chooses."
         )
-        said = "The first model, by year of age; shaded 95 %. Left of 18 these are false positives."
+        shown = (
+            "The first model, by year of age; shaded 95 %. Left of 18 these are false positives."
+        )
         figures = [
             both_widths(draw, HALF, name=f"det-{number}", caption=told),
-            both_widths(passing, HALF, name=f"passing-{number}", caption=said),
+            both_widths(passing, HALF, name=f"passing-{number}", caption=shown),
         ]
         blocks.append(FigureGrid(figures, columns=2))
     blocks.append(_challenges(report))
@@ -190,17 +192,21 @@ def _limits(report: EvaluationReport, number: int) -> Section:
 
 
 def _det(model: ModelEvaluation, role: str, style: int, score: str = "age") -> Trace | None:
-    curve = next((item for item in model.det if item.score == score), None)
+    curve = next((challenge for challenge in model.det if challenge.score == score), None)
     if curve is None:
         return None
     threshold_N = np.array(curve.threshold)
     positive_N, rejection_N = np.array(curve.false_positive), np.array(curve.false_rejection)
     marks = []
-    for item in model.challenges if style == 0 and score == "age" else ():
-        places = np.flatnonzero(threshold_N >= item.age)
+    for challenge in model.challenges if style == 0 and score == "age" else ():
+        places = np.flatnonzero(threshold_N >= challenge.age)
         if len(places):
             marks.append(
-                (float(positive_N[places[-1]]), float(rejection_N[places[-1]]), f"{item.age:g}")
+                (
+                    float(positive_N[places[-1]]),
+                    float(rejection_N[places[-1]]),
+                    f"{challenge.age:g}",
+                )
             )
     label = _label(model) if score == "age" else "the first, by P(age ≥ 18)"
     return Trace(
@@ -309,10 +315,10 @@ def _ages(report: EvaluationReport, number: int) -> Section:
         years_svg, traces("bias"), title="Mean signed error", y="years too old", zero=True
     )
     told = "By year of age; shaded 95 % of the first model."
-    said = "Above zero people are called older than they are, which is what lets minors pass."
+    shown = "Above zero people are called older than they are, which is what lets minors pass."
     figures = [
         both_widths(size_of, HALF, name=f"mae-{number}", caption=told),
-        both_widths(sign_of, HALF, name=f"bias-{number}", caption=said),
+        both_widths(sign_of, HALF, name=f"bias-{number}", caption=shown),
     ]
     scores = sorted(report.models[0].cumulative, key=float)
     columns = [
@@ -481,16 +487,16 @@ def _models(report: EvaluationReport, number: int) -> Section:
 
 def _processing(report: EvaluationReport) -> Iterator[Block]:
     """Of how many pictures a careful application would say nothing, by reason."""
-    found = report.processing
-    if found is None or found.any is None:
-        why = "" if found is None else f" ({plain(found.unmeasured or '', 120)})"
+    processing = report.processing
+    if processing is None or processing.any is None:
+        why = "" if processing is None else f" ({plain(processing.unmeasured or '', 120)})"
         yield Notes([f"Failure to process by the quality check of faces: not measured{why}."])
         return
     rows = [
         [Cell(name), Cell(count(share.events)), _rate_cell(share)]
         for name, share in (
-            ("any of these", found.any),
-            *((plain(fault, 40), share) for fault, share in found.faults.items()),
+            ("any of these", processing.any),
+            *((plain(fault, 40), share) for fault, share in processing.faults.items()),
         )
     ]
     columns = [words("Fault"), Column("pictures"), Column("share")]
@@ -507,8 +513,8 @@ def _bounds(report: EvaluationReport, number: int) -> Section:
 
 
 def _share_cell(model: ModelEvaluation, years: str) -> Cell:
-    found = model.cumulative.get(years)
-    return Cell(NONE if found is None else percent(found.value, 0))
+    share = model.cumulative.get(years)
+    return Cell(NONE if share is None else percent(share.value, 0))
 
 
 def _drawn(report: EvaluationReport) -> Iterator[tuple[ModelEvaluation, str, int]]:

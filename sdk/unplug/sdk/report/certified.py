@@ -23,9 +23,9 @@ def certification(found: Certification, number: int) -> Section:
         "one of those. Before is the original."
     )
     rows = [
-        ForestRow.of(f"{plain(name, 30)}, {word}", role, item)
+        ForestRow.of(f"{plain(name, 30)}, {word}", role, estimate)
         for name, leak in found.leaks.items()
-        for word, role, item in (
+        for word, role, estimate in (
             ("before", "original", leak.before),
             ("after", "unlearned", leak.auc),
         )

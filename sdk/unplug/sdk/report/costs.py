@@ -75,16 +75,16 @@ def utility(inputs: Inputs) -> Section | Missing:
 
 
 def _utility_row(model: ModelAudit, name: str, years: bool) -> list[Cell]:
-    item: Utility = model.utility[name]
-    right, far = item.accuracy, (model.distance or {}).get(name)
-    start = [model_cell(model), Cell(count(item.n))]
+    use: Utility = model.utility[name]
+    right, far = use.accuracy, (model.distance or {}).get(name)
+    start = [model_cell(model), Cell(count(use.n))]
     if not years:
-        return [*start, estimate_cell(item.error, 4), estimate_cell(far, 4)]
+        return [*start, estimate_cell(use.error, 4), estimate_cell(far, 4)]
     return [
         *start,
         estimate_cell(right, share=True),
-        estimate_cell(item.mae, 2),
-        Cell(fixed(item.loss, 3)),
+        estimate_cell(use.mae, 2),
+        Cell(fixed(use.loss, 3)),
         estimate_cell(far, 2),
     ]
 

@@ -112,18 +112,18 @@ def learning(inputs: Inputs) -> Section | Missing:
 
 def losses(inputs: Inputs) -> Section | Missing:
     """Loss histograms of the three models on shared axes."""
-    found = {
+    attacks = {
         role: model.attacks[LOSS]
         for role, model in main_models(inputs).items()
         if LOSS in model.attacks
     }
-    if found and not all(item.forget_scores for item in found.values()):
+    if attacks and not all(attack.forget_scores for attack in attacks.values()):
         return Missing("Loss histograms", "the audit is of a bundle, which holds nobody's scores")
-    if not found:
+    if not attacks:
         return Missing("Loss histograms", "no audit with the loss attack was given (unplug audit)")
     sides = {
-        role: (-np.array(item.forget_scores), -np.array(item.unseen_scores))
-        for role, item in found.items()
+        role: (-np.array(attack.forget_scores), -np.array(attack.unseen_scores))
+        for role, attack in attacks.items()
     }
     edges = shared_edges([losses for pair in sides.values() for losses in pair])
     unit = "nats" if has_years(inputs) else "mean squared error"
@@ -196,11 +196,11 @@ def attacks(inputs: Inputs) -> Section | Missing:
             for why in a.tpr_missing.values()
         )
     )
-    said = {"tpr"} if notes else set()
+    told = {"tpr"} if notes else set()
     notes += [
         f"Not run: {plain(name)}: {plain(why, 300)}."
         for name, why in sorted(audit.skipped.items())
-        if name not in said
+        if name not in told
     ]
     if notes:
         blocks.append(Notes(notes))
@@ -234,11 +234,11 @@ def _roc(name: str, number: int, main: Mapping[str, ModelAudit]) -> Figure:
     lines = []
     for role, model in main.items():
         if name in model.attacks and model.attacks[name].forget_scores:
-            item = model.attacks[name]
-            text = f"{role} {fixed(item.auc.value)}" + (
-                f" ({ends})" if (ends := span(item.auc.low, item.auc.high)) else ""
+            attack = model.attacks[name]
+            text = f"{role} {fixed(attack.auc.value)}" + (
+                f" ({ends})" if (ends := span(attack.auc.low, attack.auc.high)) else ""
             )
-            false_N, true_N = roc(np.array(item.forget_scores), np.array(item.unseen_scores))
+            false_N, true_N = roc(np.array(attack.forget_scores), np.array(attack.unseen_scores))
             lines.append(Line(role=role, label=text, x_N=false_N, y_N=true_N))
     return both_widths(partial(roc_svg, lines, title=_title(name)), WIDTHS, name=f"roc-{number}")
 
@@ -282,11 +282,11 @@ def _further_table(
         rows = [
             [
                 model_cell(model),
-                estimate_cell(item.auc),
-                estimate_cell(item.gap, sign=True),
-                Cell("reported alone") if alone else _against(model, item.gap, too_few),
+                estimate_cell(attack.auc),
+                estimate_cell(attack.gap, sign=True),
+                Cell("reported alone") if alone else _against(model, attack.gap, too_few),
             ]
-            for model, item in known.values()
+            for model, attack in known.values()
         ]
         note = ": a retrained model shows it too" if alone else ""
         groups.append((f"{_title(name)}{note}", rows))
@@ -380,11 +380,11 @@ def faces(inputs: Inputs) -> Section | Missing:
     ):
         others = [name for name in sorted(face.predictions) if name not in ROLES][:MAX_OTHERS]
         names = [*(role for role in ROLES if role in face.predictions), *others]
-        said = [(plain(name, 20), fixed(face.predictions[name], 1)) for name in names]
+        answers = [(plain(name, 20), fixed(face.predictions[name], 1)) for name in names]
         uri, age = data_uri(checked_png(face.png, f"face {number}")), fixed(face.age, 0)
         cards.append(
             FaceCard(
-                uri=uri, alt=f"Face of the test set, {age} years old", age=age, predictions=said
+                uri=uri, alt=f"Face of the test set, {age} years old", age=age, predictions=answers
             )
         )
     if not cards:

@@ -124,18 +124,18 @@ def collect(paths: Sequence[Path]) -> Inputs:
             f"{len(paths)} files given",
             f"Give 1 to {MAX_FILES} JSON files that unplug wrote",
         )
-    found: dict[str, list[Any]] = {schema: [] for schema in KINDS}
+    values_of: dict[str, list[Any]] = {schema: [] for schema in KINDS}
     sources = []
     for path in map(Path, paths):
         schema, value = _read(path)
         if schema in RECORDS and weights_file(path.parent).is_file():
             check_binding(value.weights_sha256, weights_sha256(path.parent), path)
-        found[schema].append(value)
+        values_of[schema].append(value)
         # Every checkpoint's record has the same file name; its folder says which it is.
         name = "/".join(path.parts[-2:]) if schema in RECORDS else path.name
         sources.append(ReportFile(name=name, schema=schema, sha256=sha256_file(path)))
     fields: dict[str, Any] = {}
-    for schema, values in found.items():
+    for schema, values in values_of.items():
         field = KINDS[schema][0]
         fields[field] = (*fields.get(field, ()), *values)
     inputs = Inputs(sources=tuple(sources), **fields)
@@ -202,15 +202,15 @@ def _check_leaves(raw: Any, where: str) -> None:
     """Finite numbers of a sane size and strings of a bounded length, everywhere."""
     stack = [raw]
     while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            stack += [*item.keys(), *item.values()]
-        elif isinstance(item, list):
-            stack += item
-        elif isinstance(item, str) and len(item) > MAX_TEXT:
-            raise ReportError(where, f"it holds a text of {len(item)} characters", _AGAIN)
+        leaf = stack.pop()
+        if isinstance(leaf, dict):
+            stack += [*leaf.keys(), *leaf.values()]
+        elif isinstance(leaf, list):
+            stack += leaf
+        elif isinstance(leaf, str) and len(leaf) > MAX_TEXT:
+            raise ReportError(where, f"it holds a text of {len(leaf)} characters", _AGAIN)
         elif (
-            isinstance(item, int | float) and not abs(item) <= MAX_NUMBER
+            isinstance(leaf, int | float) and not abs(leaf) <= MAX_NUMBER
         ):  # NaN fails the comparison too
             raise ReportError(where, "it holds an impossible number", _AGAIN)
 

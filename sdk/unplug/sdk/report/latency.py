@@ -96,12 +96,12 @@ class Place:
 
 def places(inputs: Inputs) -> list[Place]:
     """Every device with its rows, in the order of the files."""
-    found: dict[tuple[str, str], list[BenchRow]] = {}
+    rows_of: dict[tuple[str, str], list[BenchRow]] = {}
     for row in (row for bench in inputs.benches for row in bench.rows):
-        found.setdefault((row.device, row.where), []).append(row)
+        rows_of.setdefault((row.device, row.where), []).append(row)
     return [
         Place(device=device, where=where, rows=tuple(rows), number=number)
-        for number, ((device, where), rows) in enumerate(found.items(), start=1)
+        for number, ((device, where), rows) in enumerate(rows_of.items(), start=1)
     ]
 
 
@@ -161,10 +161,10 @@ def latency(inputs: Inputs) -> Section | Missing:
     """Medians with intervals over the raw runs, minutes at full load, quality x latency x size, and
     every row in a table.
     """
-    found = places(inputs)
-    if not found:
+    all_places = places(inputs)
+    if not all_places:
         return Missing("Latency", "no bench report was given (unplug bench)")
-    figures = [figure for place in found for figure in _distributions(place)]
+    figures = [figure for place in all_places for figure in _distributions(place)]
     blocks: list[Block] = []
     if figures:
         rest = (
@@ -175,13 +175,13 @@ def latency(inputs: Inputs) -> Section | Missing:
         blocks.append(
             FigureGrid(figures[:MAX_PLOTS], columns=1, caption=DOTS + rest, heading="Single runs")
         )
-    blocks += [*full_load(found), *pareto(inputs, found), _bench_table(found)]
+    blocks += [*full_load(all_places), *pareto(inputs, all_places), _bench_table(all_places)]
     return Section(
         "latency",
         "Latency",
-        _lead(found),
+        _lead(all_places),
         blocks,
-        choices=[place.name for place in found[:MAX_CHOICES]],
+        choices=[place.name for place in all_places[:MAX_CHOICES]],
     )
 
 
@@ -203,7 +203,7 @@ def _lead(found: Sequence[Place]) -> str:
 
 def _distributions(place: Place) -> list[Figure]:
     """One plot for each number of threads."""
-    found = []
+    figures = []
     for workers in dict.fromkeys(row.threads for row in place.rows):
         rows = [row for row in place.rows if row.threads == workers]
         timings = [
@@ -214,10 +214,10 @@ def _distributions(place: Place) -> list[Figure]:
         if not timings:
             continue
         draw = partial(latency_svg, timings, title=f"{place.name}, {counted(workers, 'thread')}")
-        found.append(
+        figures.append(
             both_widths(draw, WIDTHS, name=f"latency-{place.number}-{workers}", pick=place.pick)
         )
-    return found
+    return figures
 
 
 def _timing(row: BenchRow, label: str) -> Timing | None:
@@ -239,12 +239,12 @@ def _heat(row: BenchRow) -> Heat | None:
 
 def full_load(places: list[Place]) -> list[FigureGrid]:
     """Per row that ran at full load, its curve and what it lost."""
-    found = []
+    figures = []
     for place in places:
         for number, (row, label) in enumerate(zip(place.rows, labels(place.rows), strict=True)):
             if len(row.curve) > 1:
-                found.append(_load_figure(place, row, label, number))
-    drawn = found[:MAX_PLOTS]
+                figures.append(_load_figure(place, row, label, number))
+    drawn = figures[:MAX_PLOTS]
     return (
         [FigureGrid(drawn, columns=2, heading="Minutes at full load", caption=CURVE)]
         if drawn
@@ -328,11 +328,11 @@ def _parity(inputs: Inputs) -> Quality | None:
             worst[row.artifact_sha256] = min(value, worst.get(row.artifact_sha256, EXACT_DB))
     if not worst:
         return None
-    said = (
+    caption = (
         f"parity of the worst output with the checkpoint, exact ones at {EXACT_DB:g} dB (no audit "
         "of these files was given)"
     )
-    return Quality(values=worst, axis="Parity (dB)", higher_is_better=True, caption=said)
+    return Quality(values=worst, axis="Parity (dB)", higher_is_better=True, caption=caption)
 
 
 def pareto(inputs: Inputs, places: list[Place]) -> list[FigureGrid | Notes]:
@@ -381,21 +381,21 @@ def sizes_of(inputs: Inputs) -> dict[str, int]:
 def _figure(place: Place, quality: Quality, sizes: Mapping[str, int]) -> Figure | None:
     files, without = [], 0
     for row, label in zip(place.rows, labels(place.rows, 36), strict=True):
-        median, own = row_median(row), sizes.get(row.artifact_sha256)
+        median, known = row_median(row), sizes.get(row.artifact_sha256)
         if median is None or row.mode != "burst":
             continue
-        if own is None or row.artifact_sha256 not in quality.values:
+        if known is None or row.artifact_sha256 not in quality.values:
             without += 1
             continue
         brief = plain(f"{row.precision} {row.delegate_got or row.delegate_asked}", 22)
         value = quality.values[row.artifact_sha256]
         files.append(
             _File(
-                label=f"{label}, {size(own)}",
+                label=f"{label}, {size(known)}",
                 short=brief,
                 ms=median,
                 value=value,
-                bytes=own,
+                bytes=known,
                 ranked=row.ranked,
             )
         )
@@ -428,9 +428,9 @@ def on_the_front(files: Sequence[_File], *, higher_is_better: bool) -> list[bool
     """
     sign = 1.0 if higher_is_better else -1.0
     goods = {
-        place: (-item.ms, sign * item.value, -item.bytes)
-        for place, item in enumerate(files)
-        if item.ranked
+        place: (-file.ms, sign * file.value, -file.bytes)
+        for place, file in enumerate(files)
+        if file.ranked
     }
     best = dict(zip(goods, pareto_front(list(goods.values())), strict=True))
     return [best.get(place, False) for place in range(len(files))]
@@ -440,29 +440,29 @@ def _pareto_svg(
     files: Sequence[_File], place: Place, quality: Quality, *, name: str, width: int
 ) -> str:
     best = on_the_front(files, higher_is_better=quality.higher_is_better)
-    largest = max(item.bytes for item in files)
+    largest = max(file.bytes for file in files)
     points = [
         Point(
-            label=item.label if width > ROOMY else item.short,
-            x=item.ms,
-            y=item.value,
+            label=file.label if width > ROOMY else file.short,
+            x=file.ms,
+            y=file.value,
             front=first,
-            diameter=max(SMALLEST, LARGEST * (item.bytes / largest) ** 0.5),
-            marker="o" if item.ranked else "X",
-            role="unlearned" if item.ranked else "retrained",
+            diameter=max(SMALLEST, LARGEST * (file.bytes / largest) ** 0.5),
+            marker="o" if file.ranked else "X",
+            role="unlearned" if file.ranked else "retrained",
         )
-        for item, first in zip(files, best, strict=True)
+        for file, first in zip(files, best, strict=True)
     ]
     title = f"{place.name}, {_threads(place)}"
     spoken = "; ".join(
-        f"{item.label} {item.ms:.3g} ms, {item.value:.4g}{', on the front' if first else ''}"
-        for item, first in zip(files, best, strict=True)
+        f"{file.label} {file.ms:.3g} ms, {file.value:.4g}{', on the front' if first else ''}"
+        for file, first in zip(files, best, strict=True)
     )
     return pareto_svg(
         points,
-        latency_axis([item.ms for item in files]),
+        latency_axis([file.ms for file in files]),
         quality_axis(
-            [item.value for item in files], quality.axis, higher_is_better=quality.higher_is_better
+            [file.value for file in files], quality.axis, higher_is_better=quality.higher_is_better
         ),
         name=name,
         spoken=f"{quality.axis} against latency, {title}: {spoken}.",

@@ -23,12 +23,12 @@ def all_models(inputs: Inputs) -> tuple[ModelAudit, ...]:
     """Every audited model once, in the order given; a later audit of the same weights under the
     same name is left out.
     """
-    found = {
+    known = {
         (model.sha256, model.name): model
         for audit in reversed(inputs.audits)
         for model in reversed(audit.models)
     }
-    return tuple(reversed(found.values()))
+    return tuple(reversed(known.values()))
 
 
 def main_models(inputs: Inputs) -> dict[str, ModelAudit]:

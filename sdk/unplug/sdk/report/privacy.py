@@ -67,9 +67,9 @@ def _people(models: tuple[ModelAudit, ...]) -> Table | None:
     stands out most.
     """
     rows = [
-        _people_row(model, *found)
+        _people_row(model, *standing)
         for model in models
-        if (found := model.most_standing_out) is not None
+        if (standing := model.most_standing_out) is not None
     ]
     if not rows:
         return None
@@ -167,23 +167,23 @@ def _retain_row(model: ModelAudit, first: RetainPrivacy) -> list[Cell]:
     """What was unlearned has its own comparison; the two that it is compared with stand in the
     first one.
     """
-    found = model.retain_privacy
-    if found is None:
+    privacy = model.retain_privacy
+    if privacy is None:
         return _end(
             model, {"original": first.original, "retrained": first.retrained}.get(model.role)
         )
-    sign = excludes_zero(found.minus_original)
+    sign = excludes_zero(privacy.minus_original)
     chip: Chip = "fail" if sign > 0 else "pass"
     judged = (
         Cell({1: "worse", 0: "alike", -1: "better"}[sign], chip=chip)
-        if found.minus_original
+        if privacy.minus_original
         else Cell(NONE)
     )
     return [
         model_cell(model),
-        estimate_cell(found.auc),
-        estimate_cell(found.minus_original, sign=True),
-        estimate_cell(found.minus_retrained, sign=True),
+        estimate_cell(privacy.auc),
+        estimate_cell(privacy.minus_original, sign=True),
+        estimate_cell(privacy.minus_retrained, sign=True),
         judged,
     ]
 

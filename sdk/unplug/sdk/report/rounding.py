@@ -29,10 +29,10 @@ WORST_FIRST: tuple[RoundingOutcome, ...] = (
 
 def rounding_rows(inputs: Inputs) -> list[Rounding]:
     """Every compared file once, in the order given."""
-    found = {
+    known = {
         row.sha256: row for audit in reversed(inputs.audits) for row in reversed(audit.rounding)
     }
-    return list(reversed(found.values()))
+    return list(reversed(known.values()))
 
 
 def rounding(inputs: Inputs) -> Section | Missing:
@@ -139,19 +139,19 @@ def _group(row: Rounding, digits: int) -> list[list[Cell]]:
         Cell(NONE),
         *_outputs(row.checkpoint, digits),
     ]
-    found = [before] if row.checkpoint and row.distance else []
-    found.append([Cell("this file", role="artifact"), _codes(row), *_outputs(row.distance, digits)])
+    rows = [before] if row.checkpoint and row.distance else []
+    rows.append([Cell("this file", role="artifact"), _codes(row), *_outputs(row.distance, digits)])
     if row.retrained or row.retrained_codes:
         changed = row.retrained_codes.changed if row.retrained_codes else None
         cells = _outputs(row.retrained, digits)
-        found.append(
+        rows.append(
             [
                 Cell("retrained model's file", role="retrained"),
                 Cell(percent(changed)),
                 *cells,
             ]
         )
-    return found
+    return rows
 
 
 def _codes(row: Rounding) -> Cell:

@@ -73,7 +73,7 @@ def _tries_table(tries: Sequence[Try]) -> Table:
         words("outcome"),
         words("gates that did not hold", wide=True),
     ]
-    rows = [_try_row(number, item) for number, item in enumerate(tries, 1)]
+    rows = [_try_row(number, one) for number, one in enumerate(tries, 1)]
     caption = f"{len(tries)} tries of the same request: with enough of them one passes by chance"
     return Table.of(caption, columns, rows)
 
@@ -172,19 +172,19 @@ def artifacts(inputs: Inputs) -> Section | Missing:
 
 
 def _files(inputs: Inputs) -> dict[str, tuple[str, str, str]]:
-    found = {card.sha256: (card.file, card.target, card.precision) for card in inputs.cards}
+    files = {card.sha256: (card.file, card.target, card.precision) for card in inputs.cards}
     reports: tuple[Any, ...] = (*inputs.parities, *inputs.benches)
     for row in (row for report in reports for row in report.rows):
-        found.setdefault(row.artifact_sha256, (row.file, row.target, row.precision))
-    return found
+        files.setdefault(row.artifact_sha256, (row.file, row.target, row.precision))
+    return files
 
 
 def _by_sha(inputs: Inputs) -> dict[str, list[ParityRow]]:
-    found: dict[str, list[ParityRow]] = defaultdict(list)
+    rows_of: dict[str, list[ParityRow]] = defaultdict(list)
     for report in inputs.parities:
         for row in report.rows:
-            found[row.artifact_sha256].append(row)
-    return found
+            rows_of[row.artifact_sha256].append(row)
+    return rows_of
 
 
 def _parity_cell(rows: Sequence[ParityRow]) -> Cell:

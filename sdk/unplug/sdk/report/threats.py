@@ -18,24 +18,27 @@ def threats(inputs: Inputs) -> Section | Missing:
     if audit is None or not any(model.attacks for model in audit.models):
         return Missing("Threat model", "no audit with attacks was given (unplug audit)")
     models = all_models(inputs)
-    found = audit.threats or threat_model(audit)
-    blocks: list[Block] = [_table(found)]
+    rows = audit.threats or threat_model(audit)
+    blocks: list[Block] = [_table(rows)]
     blocks += [table for table in (_usage(models), _vulnerable(models)) if table is not None]
-    open_ends = sum(not item.covered for item in found)
+    open_ends = sum(not row.covered for row in rows)
     lead = (
         "What this page says, it says of attackers who hold what stands in a row that was tried. "
-        f"{count(open_ends)} of {count(len(found))} rows were not tested."
+        f"{count(open_ends)} of {count(len(rows))} rows were not tested."
     )
     return Section("threats", "Who might attack", lead, blocks)
 
 
-def _table(found: tuple[Threat, ...]) -> Table:
+def _table(attackers: tuple[Threat, ...]) -> Table:
     columns = [
         words("Somebody who holds", wide=True),
         words("tried by", wide=True),
         words("not run", wide=True),
     ]
-    rows = [[Cell(plain(item.holds, 120)), _tried(item), Cell(_missing(item))] for item in found]
+    rows = [
+        [Cell(plain(threat.holds, 120)), _tried(threat), Cell(_missing(threat))]
+        for threat in attackers
+    ]
     return Table.of("The threat model of this audit", columns, rows)
 
 
@@ -61,18 +64,18 @@ def _usage(models: tuple[ModelAudit, ...]) -> Table | None:
     rows = [
         [
             model_cell(model),
-            estimate_cell(item.forget, 2),
-            estimate_cell(item.retain, 2),
+            estimate_cell(share.forget, 2),
+            estimate_cell(share.retain, 2),
         ]
-        for model, item in shares
+        for model, share in shares
     ]
     caption = "How much of what the original used is still used: the oracle's numbers are the goal"
     return Table.of(caption, columns, rows)
 
 
 def _vulnerable(models: tuple[ModelAudit, ...]) -> Table | None:
-    found = [(model, model.vulnerable) for model in models if model.vulnerable is not None]
-    if not found:
+    people = [(model, model.vulnerable) for model in models if model.vulnerable is not None]
+    if not people:
         return None
     columns = [
         words("Model"),
@@ -82,12 +85,12 @@ def _vulnerable(models: tuple[ModelAudit, ...]) -> Table | None:
     rows = [
         [
             model_cell(model),
-            estimate_cell(item.auc),
-            estimate_cell(item.minus_retrained, sign=True),
+            estimate_cell(person.auc),
+            estimate_cell(person.minus_retrained, sign=True),
         ]
-        for model, item in found
+        for model, person in people
     ]
-    first = found[0][1]
+    first = people[0][1]
     caption = (
         f"The {count(first.people)} of {count(first.of)} forgotten people whom models of the fleet "
         "remember most"

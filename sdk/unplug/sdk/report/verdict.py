@@ -160,12 +160,12 @@ def judge(models: Mapping[str, ModelAudit], too_few: str | None = None) -> str:
 
 
 def _use_lost(models: Mapping[str, ModelAudit]) -> bool:
-    found = [
+    uses = [
         models[role].utility.get("test") for role in ("original", "unlearned") if role in models
     ]
-    if len(found) < 2 or found[0] is None or found[1] is None:
+    if len(uses) < 2 or uses[0] is None or uses[1] is None:
         return False
-    before, after = found[0].error, found[1].error
+    before, after = uses[0].error, uses[1].error
     return before.high is not None and after.low is not None and after.low > before.high
 
 
@@ -288,10 +288,10 @@ def _sentence(models: Mapping[str, ModelAudit]) -> str:
     name = headline_attack(models)
     if name is None:
         return ""
-    found = {
+    aucs = {
         role: model.attacks[name].auc for role, model in models.items() if name in model.attacks
     }
-    before, after, oracle = (found.get(role) for role in ("original", "unlearned", "retrained"))
+    before, after, oracle = (aucs.get(role) for role in ("original", "unlearned", "retrained"))
     lead = f"The AUC of the {plain(name, 30)} attack"
     if before and after:
         moved = (
@@ -307,7 +307,7 @@ def _sentence(models: Mapping[str, ModelAudit]) -> str:
         )
     else:
         text = f"{lead} is " + ", ".join(
-            f"{_auc(auc)} in the {role} model" for role, auc in found.items()
+            f"{_auc(auc)} in the {role} model" for role, auc in aucs.items()
         )
         return f"{text}."
     return (
@@ -398,7 +398,7 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
     """
     models = main_models(inputs)
     before, after, oracle = (models.get(role) for role in ("original", "unlearned", "retrained"))
-    found: list[KeyNumber] = []
+    numbers: list[KeyNumber] = []
     name = headline_attack(models)
     if name and before and after and name in before.attacks and name in after.attacks:
         aside = (
@@ -407,11 +407,11 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
             else "no oracle"
         )
         value = f"{fixed(before.attacks[name].auc.value)} → {fixed(after.attacks[name].auc.value)}"
-        found.append(KeyNumber(f"Attack AUC ({plain(name, 30)})", value, aside))
+        numbers.append(KeyNumber(f"Attack AUC ({plain(name, 30)})", value, aside))
         gap = after.attacks[name].gap
         if gap:
             ends = span(gap.low, gap.high, sign=True)
-            found.append(
+            numbers.append(
                 KeyNumber(
                     "AUC minus the oracle's",
                     signed(gap.value),
@@ -427,7 +427,7 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
             else ""
         )
         label = "Test error (MAE)" if unit.years else "Test loss"
-        found.append(
+        numbers.append(
             KeyNumber(
                 label,
                 " → ".join(moved),
@@ -442,9 +442,9 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
             span(gap.low, gap.high, unit.digits),
         )
         note = "; ".join(filter(None, parts))
-        found.append(KeyNumber("Distance to the oracle", fixed(gap.value, unit.digits), note))
-    found += [number for report in inputs.evaluations for number in assurance_numbers(report)]
-    return found + _cost_number(inputs) + _shipped(inputs) + _left(inputs)
+        numbers.append(KeyNumber("Distance to the oracle", fixed(gap.value, unit.digits), note))
+    numbers += [number for report in inputs.evaluations for number in assurance_numbers(report)]
+    return numbers + _cost_number(inputs) + _shipped(inputs) + _left(inputs)
 
 
 def _left(inputs: Inputs) -> list[KeyNumber]:
@@ -480,10 +480,10 @@ def _cost_number(inputs: Inputs) -> list[KeyNumber]:
 
 
 def _shipped(inputs: Inputs) -> list[KeyNumber]:
-    found = []
+    numbers = []
     if inputs.cards:
         card = min(inputs.cards, key=lambda card: card.bytes)
-        found.append(
+        numbers.append(
             KeyNumber(
                 "Smallest artifact",
                 size(card.bytes),
@@ -498,5 +498,5 @@ def _shipped(inputs: Inputs) -> list[KeyNumber]:
             f"{plain(row.target, 20)} {plain(row.precision, 20)}, "
             f"{counted(row.threads, 'thread')}, {row.where}"
         )
-        found.append(KeyNumber("Fastest median run", f"{milliseconds(median)} ms", aside))
-    return found
+        numbers.append(KeyNumber("Fastest median run", f"{milliseconds(median)} ms", aside))
+    return numbers

@@ -142,11 +142,21 @@ class Stage(ABC):
     def make(self, material: ReleaseMaterial, evidence: ReleaseEvidence) -> Left:
         """Runs it."""
 
-    @abstractmethod
     def load(
         self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
     ) -> Any:
-        """The result, read from what `make` left, with the facts that it gave."""
+        """The result, read from what `make` left, with the facts that it gave; by default `leaves`
+        is all of it.
+        """
+        assert self.leaves is not None
+        return self.read(material.work / self.leaves)
+
+    @staticmethod
+    def read(path: Path) -> Any:
+        """The result in the file that the stage leaves; None where nobody but the report reads
+        it.
+        """
+        return None
 
     def remarks(self, result: Any) -> str | None:
         """What else must be said of the result, or None."""

@@ -95,11 +95,7 @@ class Parity(Stage):
         measure_parity(evidence.artifacts, unlearned.path, inputs).save(path)
         return Left(files=[path])
 
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> ParityReport:
-        """The report."""
-        return ParityReport.load(material.work / self.leaves)
+    read = ParityReport.load
 
     def published(self, result: ParityReport) -> dict[str, Any]:
         """All of it."""
@@ -146,8 +142,4 @@ class Bench(Stage):
             files=[path], final=all(row.valid for row in report.rows if row.status != "not_run")
         )
 
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> BenchReport:
-        """The report."""
-        return BenchReport.load(material.work / self.leaves)
+    read = BenchReport.load

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from unplug.core import ReportError, read_dataclass, write_json
@@ -74,11 +75,10 @@ class Decide(Stage):
         write_json(path, asdict(decided))
         return Left(files=[path])
 
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> Decided:
-        """The record."""
-        return read_dataclass(Decided, material.work / self.leaves, ReportError)
+    @staticmethod
+    def read(path: Path) -> Decided:
+        """From its JSON."""
+        return read_dataclass(Decided, path, ReportError)
 
     def published(self, result: Decided) -> dict[str, Any]:
         """All of it."""
@@ -177,11 +177,10 @@ class AgeLimits(Stage):
         judge(answers, material.protocol, Asking(seed=material.config.seed)).save(path)
         return Left(files=[path])
 
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> EvaluationReport:
-        """The report."""
-        return read_evaluation(material.work / self.leaves)
+    @staticmethod
+    def read(path: Path) -> EvaluationReport:
+        """From its JSON."""
+        return read_evaluation(path)
 
     def published(self, result: EvaluationReport) -> dict[str, Any]:
         """Without what tells where the data lie."""
@@ -210,9 +209,3 @@ class ShownFaces(Stage):
         path = material.work / self.leaves
         write_json(path, asdict(face_samples(material.sets, material.dataset, evidence.models)))
         return Left(files=[path])
-
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> None:
-        """Nobody but the report reads it."""
-        return

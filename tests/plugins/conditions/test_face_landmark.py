@@ -120,26 +120,6 @@ def test_the_same_picture_gives_the_same_bytes(landmark: FaceLandmark, face: Pic
     assert replace(landmark).render(face, 128).tobytes() == first
 
 
-def test_a_landmarker_is_opened_once(
-    landmark: FaceLandmark, face: Picture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = []
-    real = landmarker.vision().FaceLandmarker.create_from_options
-
-    def counted(options: Any) -> Any:
-        opened.append(options)
-        return real(options)
-
-    monkeypatch.setattr(landmarker.vision().FaceLandmarker, "create_from_options", counted)
-    with landmark:
-        for _ in range(3):
-            landmark(face)
-        assert len(opened) == 1
-    with landmark:
-        landmark(face)
-        assert len(opened) == 2
-
-
 def test_no_face_and_faces_outside_the_square(landmark: FaceLandmark, face: Picture) -> None:
     with pytest.raises(
         NoFaceError, match=r"^picture: no face found\. Give a picture that shows a face"

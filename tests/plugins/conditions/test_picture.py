@@ -77,18 +77,3 @@ def test_a_step_is_an_edge_where_its_gradient_passes_the_high_threshold(
     assert np.array_equal(found[..., 0], found[..., 1]) and np.array_equal(
         found[..., 0], found[..., 2]
     )
-
-
-def test_a_weak_edge_counts_where_it_continues_a_strong_one() -> None:
-    bands = step(60, 30)
-    assert (Canny(low=100, high=200)(bands)[48, :, 0] == 255).sum() == 1
-    assert (Canny(low=130, high=200)(bands)[48, :, 0] == 255).sum() == 0
-    assert (Canny(low=100, high=200)(step(30))[16, :, 0] == 255).sum() == 0
-
-
-def test_luminance_weighs_the_colours() -> None:
-    picture = step(0)
-    picture[:, 32:, 1] = 100  # green weighs 0.587: a step of 59
-    assert Canny(low=100, high=230)(picture).any() and not Canny(low=100, high=240)(picture).any()
-    picture[:, 32:] = (0, 0, 100)  # blue weighs 0.114: a step of 11
-    assert not Canny(low=40, high=60)(picture).any() and Canny(low=40, high=42)(picture).any()

@@ -117,34 +117,22 @@ def losses(inputs: Inputs) -> Section | Missing:
         for role, model in main_models(inputs).items()
         if LOSS in model.attacks
     }
-    if attacks and not all(attack.forget_scores for attack in attacks.values()):
-        return Missing("Loss histograms", "the audit is of a bundle, which holds nobody's scores")
     if not attacks:
         return Missing("Loss histograms", "no audit with the loss attack was given (unplug audit)")
+    if not all(attack.forget_scores for attack in attacks.values()):
+        return Missing("Loss histograms", "the audit is of a bundle, which holds nobody's scores")
     sides = {
         role: (-np.array(attack.forget_scores), -np.array(attack.unseen_scores))
         for role, attack in attacks.items()
     }
-    edges = shared_edges([losses for pair in sides.values() for losses in pair])
+    every = [losses for pair in sides.values() for losses in pair]
+    edges = shared_edges(every)
+    top = 1.12 * max(float(shares(losses, edges).max()) for losses in every)
     unit = "nats" if has_years(inputs) else "mean squared error"
-    top = 1.12 * max(
-        float(shares(losses, edges).max()) for pair in sides.values() for losses in pair
-    )
-    figures = [
-        Figure(
-            svg=loss_svg(
-                forget,
-                unseen,
-                edges,
-                top,
-                role=role,
-                name=f"loss-{role}",
-                title=label(role),
-                unit=unit,
-            )
-        )
-        for role, (forget, unseen) in sides.items()
-    ]
+    figures = []
+    for role, pair in sides.items():
+        named = {"role": role, "name": f"loss-{role}", "title": label(role), "unit": unit}
+        figures.append(Figure(loss_svg(*pair, edges, top, **named)))
     lead = (
         "Each model's loss on the forget set and on unseen samples. Where the filled bars sit left "
         "of the outline, "

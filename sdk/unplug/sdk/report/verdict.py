@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from unplug.core import counted, fixed, milliseconds, percent, plain, signed, size, span
@@ -397,54 +397,48 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
     what ships.
     """
     models = main_models(inputs)
-    before, after, oracle = (models.get(role) for role in ("original", "unlearned", "retrained"))
-    numbers: list[KeyNumber] = []
-    name = headline_attack(models)
-    if name and before and after and name in before.attacks and name in after.attacks:
-        aside = (
-            f"retrained {fixed(oracle.attacks[name].auc.value)}"
-            if oracle and name in oracle.attacks
-            else "no oracle"
-        )
-        value = f"{fixed(before.attacks[name].auc.value)} → {fixed(after.attacks[name].auc.value)}"
-        numbers.append(KeyNumber(f"Attack AUC ({plain(name, 30)})", value, aside))
-        gap = after.attacks[name].gap
-        if gap:
-            ends = span(gap.low, gap.high, sign=True)
-            numbers.append(
-                KeyNumber(
-                    "AUC minus the oracle's",
-                    signed(gap.value),
-                    ends or "no interval",
-                )
-            )
-    if before and after and "test" in before.utility and "test" in after.utility:
-        unit = error_unit(before)
-        moved = [fixed(item.utility["test"].error.value, unit.digits) for item in (before, after)]
-        theirs = (
-            f"retrained {fixed(oracle.utility['test'].error.value, unit.digits)}"
-            if oracle and "test" in oracle.utility
-            else ""
-        )
-        label = "Test error (MAE)" if unit.years else "Test loss"
-        numbers.append(
-            KeyNumber(
-                label,
-                " → ".join(moved),
-                "; ".join(filter(None, (unit.years, theirs))),
-            )
-        )
-    if after and after.distance and "forget" in after.distance:
-        gap = after.distance["forget"]
-        unit = error_unit(after)
-        parts = (
-            f"{unit.years or 'of the loss,'} on the forget set",
-            span(gap.low, gap.high, unit.digits),
-        )
-        note = "; ".join(filter(None, parts))
-        numbers.append(KeyNumber("Distance to the oracle", fixed(gap.value, unit.digits), note))
+    numbers = [*_attack_numbers(models), *_use_numbers(models), *_distance_numbers(models)]
     numbers += [number for report in inputs.evaluations for number in assurance_numbers(report)]
-    return numbers + _cost_number(inputs) + _shipped(inputs) + _left(inputs)
+    return [*numbers, *_cost_number(inputs), *_shipped(inputs), *_left(inputs)]
+
+
+def _attack_numbers(models: Mapping[str, ModelAudit]) -> Iterator[KeyNumber]:
+    name = headline_attack(models)
+    attacks = {role: model.attacks[name] for role, model in models.items() if name in model.attacks}
+    if name is None or "original" not in attacks or "unlearned" not in attacks:
+        return
+    auc = {role: fixed(attack.auc.value) for role, attack in attacks.items()}
+    aside = f"retrained {auc['retrained']}" if "retrained" in auc else "no oracle"
+    value = f"{auc['original']} → {auc['unlearned']}"
+    yield KeyNumber(f"Attack AUC ({plain(name, 30)})", value, aside)
+    if (gap := attacks["unlearned"].gap) is not None:
+        ends = span(gap.low, gap.high, sign=True)
+        yield KeyNumber("AUC minus the oracle's", signed(gap.value), ends or "no interval")
+
+
+def _use_numbers(models: Mapping[str, ModelAudit]) -> Iterator[KeyNumber]:
+    tested = {role: model for role, model in models.items() if "test" in model.utility}
+    if "original" not in tested or "unlearned" not in tested:
+        return
+    unit = error_unit(tested["original"])
+    error = {
+        role: fixed(model.utility["test"].error.value, unit.digits)
+        for role, model in tested.items()
+    }
+    theirs = f"retrained {error['retrained']}" if "retrained" in error else ""
+    label = "Test error (MAE)" if unit.years else "Test loss"
+    moved = f"{error['original']} → {error['unlearned']}"
+    yield KeyNumber(label, moved, "; ".join(filter(None, (unit.years, theirs))))
+
+
+def _distance_numbers(models: Mapping[str, ModelAudit]) -> Iterator[KeyNumber]:
+    unlearned = models.get("unlearned")
+    if unlearned is None or not unlearned.distance or "forget" not in unlearned.distance:
+        return
+    far, unit = unlearned.distance["forget"], error_unit(unlearned)
+    whose = f"{unit.years or 'of the loss,'} on the forget set"
+    note = "; ".join(filter(None, (whose, span(far.low, far.high, unit.digits))))
+    yield KeyNumber("Distance to the oracle", fixed(far.value, unit.digits), note)
 
 
 def _left(inputs: Inputs) -> list[KeyNumber]:

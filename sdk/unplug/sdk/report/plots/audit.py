@@ -309,14 +309,8 @@ def loss_svg(
     """
     with canvas(340, 250) as (figure, axes):
         forget_E, unseen_E = shares(forget_F, edges_E), shares(unseen_U, edges_E)
-        axes.stairs(
-            forget_E,
-            edges_E,
-            fill=True,
-            color=COLOUR[role],
-            alpha=0.55,
-            label=f"forget set ({len(forget_F):,})",
-        )
+        filled = {"fill": True, "color": COLOUR[role], "alpha": 0.55}
+        axes.stairs(forget_E, edges_E, label=f"forget set ({len(forget_F):,})", **filled)
         axes.stairs(
             unseen_E, edges_E, color=INK, linewidth=1.4, label=f"unseen ({len(unseen_U):,})"
         )

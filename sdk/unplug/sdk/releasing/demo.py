@@ -149,15 +149,7 @@ def run_demo(
         config=config, dataset=dataset, device=device, say=say, show=show, restart=restart
     )
     original = trained.original(out / "original")
-    forget_file = out / "forget.txt"
-    names = pick_forget(dataset, split_of(original), fraction=config.fraction, seed=config.seed)
-    with atomic_path(forget_file, private=True) as temporary:
-        temporary.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
-    ids = read_forget_file(forget_file, dataset)
-    say(
-        f"a request to forget {len(ids)} of {len(split_of(original).train)} training samples: "
-        f"{forget_file}"
-    )
+    ids = _request(trained, original, out / "forget.txt")
     refusal: GateFailed | None = None
     done: Release | None = None
     try:
@@ -168,23 +160,17 @@ def run_demo(
             out / "face-age.unplug",
             out,
             config.release,
-            device=device,
             say=say,
-            show=show,
-            restart=restart,
+            **trained.how,
         )
     except GateFailed as error:
         refusal = error
-    ways = (
-        (_exact_way(out), trained.approximate(ids, out / "approximate"))
-        if done and config.trunk_spec
-        else ()
-    )
-    reports = done.reports if done else tuple(_existing_reports(out))
+    ways: tuple[Way, ...] = ()
+    if done and config.trunk_spec:
+        ways = (_exact_way(out), trained.approximate(ids, out / "approximate"))
     say("report ...")
     report = out / "report.html"
-    write_report(reports, report, title="unplug demo")
-
+    write_report(done.reports if done else _existing_reports(out), report, title="unplug demo")
     seconds = time.perf_counter() - started
     if ways:
         facts = {
@@ -203,6 +189,17 @@ def run_demo(
     )
 
 
+def _request(trained: _Trained, original: Checkpoint, path: Path) -> tuple[str, ...]:
+    """Whom the demo forgets: picked, written into a forget file, and read from it."""
+    config, dataset, split = trained.config, trained.dataset, split_of(original)
+    names = pick_forget(dataset, split, fraction=config.fraction, seed=config.seed)
+    with atomic_path(path, private=True) as temporary:
+        temporary.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+    ids = read_forget_file(path, dataset)
+    trained.say(f"a request to forget {len(ids)} of {len(split.train)} training samples: {path}")
+    return ids
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Trained:
     """The demo's trainings; what an earlier run left is taken where it is the same."""
@@ -213,6 +210,11 @@ class _Trained:
     say: Callable[[str], None]
     show: bool
     restart: bool
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """Arguments of every step."""
+        return {"device": self.device, "show": self.show, "restart": self.restart}
 
     def original(self, path: Path) -> Checkpoint:
         """A model made to forget where there is data for a trunk, else an ordinary one."""
@@ -239,9 +241,7 @@ class _Trained:
             path,
             trunk_data=trunk_data,
             seed=config.seed,
-            device=self.device,
-            show=self.show,
-            restart=self.restart,
+            **self.how,
         )
 
     def ordinary(self, path: Path) -> Checkpoint:
@@ -259,9 +259,7 @@ class _Trained:
             config.recipe,
             path,
             seed=config.seed,
-            device=self.device,
-            show=self.show,
-            restart=self.restart,
+            **self.how,
         )
 
     def _found(self, path: Path, split: Split) -> Checkpoint | None:
@@ -280,12 +278,7 @@ class _Trained:
         """
         config = self.config
         original = self.ordinary(out / "ordinary")
-        options: dict[str, Any] = {
-            "device": self.device,
-            "show": self.show,
-            "restart": self.restart,
-            "seed": config.seed,
-        }
+        options = {**self.how, "seed": config.seed}
         self.say("retrain it without the forgotten ...")
         oracle = forget(original, self.dataset, ids, "retrain", out / "retrained", **options)
         self.say(f"forget by {DEMO_METHOD} ...")

@@ -240,9 +240,9 @@ def _shipped(known: Origins, item: OnRecord | None) -> str | None:
     """Which weights a release on record shipped; where the ledger knows only its bundle, that says
     it, if it lies near.
     """
-    if item is None or item.shipped is not None or item.bundle is None:
+    if item is None or item.shipped is not None:
         return None if item is None else item.shipped
-    path = _find(known, item.bundle)
+    path = None if item.bundle is None else _find(known, item.bundle)
     return None if path is None else read_manifest(path).lineage.checkpoint_sha256
 
 
@@ -253,13 +253,9 @@ def _check_superseded(known: Origins, id_: str) -> None:
     path = _find(known, id_)
     item = next((item for item in known.releases if item.bundle == id_), None)
     manifest = None if path is None else read_manifest(path)
-    shipped = (
-        manifest.lineage.checkpoint_sha256
-        if manifest is not None
-        else None
-        if item is None
-        else item.shipped
-    )
+    shipped = None if item is None else item.shipped
+    if manifest is not None:
+        shipped = manifest.lineage.checkpoint_sha256
     what = f"the release in the place of {id_[:16] if path is None else path.name}"
     if shipped is None:
         why = "nobody says which weights that bundle ships, so whom it forgot may come back"
@@ -288,15 +284,11 @@ def _check_replaced(known: Origins) -> None:
 
 
 def _refused(known: Origins, what: str, shipped: str, count: int | None) -> StillHeld:
-    who, way = (
-        "nothing shows that whom it forgot stay forgotten",
-        "add the ledger whose requests name them",
-    )
+    who = "nothing shows that whom it forgot stay forgotten"
+    way = "add the ledger whose requests name them"
     if count:
-        who, way = (
-            f"still holds {counted(count, 'sample')} that it forgot",
-            "name them in the forget file again",
-        )
+        who = f"still holds {counted(count, 'sample')} that it forgot"
+        way = "name them in the forget file again"
     why = f"it starts from a model that was not made from that bundle's, and {who}"
     return StillHeld(what, why, f"{known.start(shipped)}, or {way}")
 

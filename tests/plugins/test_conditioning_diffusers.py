@@ -49,17 +49,17 @@ def test_a_live_unet_takes_every_residual(family: str, layers: int) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_levels_against_what_the_blocks_compute(family: str) -> None:
     """The oracle: shapes recorded inside the UNet, where each kind of block adds."""
-    unet, found = tiny_unet(family), []
+    unet, shapes = tiny_unet(family), []
     for block in unet.down_blocks:
         if getattr(block, "has_cross_attention", False):
             block.attentions[-1].register_forward_hook(
-                lambda _m, _i, out: found.append(tuple(out[0].shape))
+                lambda _m, _i, out: shapes.append(tuple(out[0].shape))
             )
         else:
-            block.register_forward_hook(lambda _m, _i, out: found.append(tuple(out[0].shape)))
+            block.register_forward_hook(lambda _m, _i, out: shapes.append(tuple(out[0].shape)))
     denoise(unet, None)
     base = read_base(unet)
-    assert found == [
+    assert shapes == [
         (1, level.channels, 16 // level.scale, 16 // level.scale) for level in base.levels
     ]
 

@@ -60,7 +60,7 @@ def said(base: Any, residuals: list[Tensor] | None) -> Tensor:
     latent = torch.randn(1, 4, 8, 8, generator=generator)
     text = torch.randn(1, 5, 12, generator=generator)
     with torch.no_grad():
-        found: Tensor = base(
+        answer: Tensor = base(
             latent,
             text,
             text.mean(dim=1),
@@ -68,7 +68,7 @@ def said(base: Any, residuals: list[Tensor] | None) -> Tensor:
             block_controlnet_hidden_states=residuals,
             return_dict=False,
         )[0]
-    return found
+    return answer
 
 
 @pytest.mark.parametrize(("blocks", "patch", "residuals"), [(4, 2, 2), (5, 1, 2), (2, 2, 1)])
@@ -78,12 +78,15 @@ def test_stock_diffusers_takes_every_residual_at_its_token(
     base = tiny_base(blocks, patch)
     plugin = steering(base, residuals=residuals)
     image = torch.rand(1, 3, 64, 64)
-    found = plugin(image)
-    assert [tuple(item.shape) for item in found] == [item.shape for item in plugin.iospec.outputs]
+    all_residuals = plugin(image)
+    assert [tuple(item.shape) for item in all_residuals] == [
+        item.shape for item in plugin.iospec.outputs
+    ]
     bare = said(base, None)
     for index in range(residuals):  # each one alone moves the output, so each one arrives
         only = [
-            item if place == index else torch.zeros_like(item) for place, item in enumerate(found)
+            item if place == index else torch.zeros_like(item)
+            for place, item in enumerate(all_residuals)
         ]
         assert not torch.allclose(said(base, only), bare, atol=1e-4), f"residual {index} was lost"
     # Rows of tokens are rows of the picture: what changes at the bottom left moves the tokens there

@@ -90,7 +90,8 @@ class TextLayer(nn.Module):
 
     def forward(self, x_BTD: Tensor, mask_TT: Tensor) -> Tensor:
         x_BTD = x_BTD + self.self_attn(self.layer_norm1(x_BTD), mask_TT)
-        return x_BTD + self.mlp(self.layer_norm2(x_BTD))
+        y_BTD: Tensor = x_BTD + self.mlp(self.layer_norm2(x_BTD))
+        return y_BTD
 
 
 class TextEncoder(nn.Module):

@@ -69,11 +69,11 @@ def test_grey_by_hand() -> None:
 
 def test_depth_is_the_networks_own_from_0_to_255(model: Path, picture: Picture) -> None:
     with Depth(model=str(model), device="cpu") as depth:
-        found = depth(picture)
-    assert found.shape == picture.shape and found.dtype == np.uint8
-    assert found.min() == 0 and found.max() == 255
-    assert np.array_equal(found[..., 0], found[..., 1]) and np.array_equal(
-        found[..., 0], found[..., 2]
+        drawn = depth(picture)
+    assert drawn.shape == picture.shape and drawn.dtype == np.uint8
+    assert drawn.min() == 0 and drawn.max() == 255
+    assert np.array_equal(drawn[..., 0], drawn[..., 1]) and np.array_equal(
+        drawn[..., 0], drawn[..., 2]
     )
     network = transformers.DPTForDepthEstimation.from_pretrained(model)
     inputs = transformers.AutoImageProcessor.from_pretrained(model)(
@@ -85,7 +85,7 @@ def test_depth_is_the_networks_own_from_0_to_255(model: Path, picture: Picture) 
         raw[None], size=(48, 70), mode="bicubic", align_corners=False
     )[0, 0].numpy()
     expected = 255 * (full - full.min()) / (full.max() - full.min())
-    assert np.abs(found[..., 0] - expected).max() <= 0.5 + 1e-3
+    assert np.abs(drawn[..., 0] - expected).max() <= 0.5 + 1e-3
 
 
 def test_the_square_and_the_same_bytes(model: Path, picture: Picture) -> None:

@@ -70,10 +70,10 @@ def step(*heights: int) -> np.ndarray:  # type: ignore[type-arg]
 def test_a_step_is_an_edge_where_its_gradient_passes_the_high_threshold(
     height: int, edges: int
 ) -> None:
-    found = Canny(low=100, high=200)(step(height))
-    assert found.dtype == np.uint8 and found.shape == (32, 64, 3)
-    assert (found[:, :, 0] == 255).any(axis=0).sum() == edges
-    assert set(np.unique(found)) <= {0, 255}
-    assert np.array_equal(found[..., 0], found[..., 1]) and np.array_equal(
-        found[..., 0], found[..., 2]
+    edges_HWC = Canny(low=100, high=200)(step(height))
+    assert edges_HWC.dtype == np.uint8 and edges_HWC.shape == (32, 64, 3)
+    assert (edges_HWC[:, :, 0] == 255).any(axis=0).sum() == edges
+    assert set(np.unique(edges_HWC)) <= {0, 255}
+    assert np.array_equal(edges_HWC[..., 0], edges_HWC[..., 1]) and np.array_equal(
+        edges_HWC[..., 0], edges_HWC[..., 2]
     )

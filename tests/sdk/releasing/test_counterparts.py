@@ -36,27 +36,27 @@ def test_an_audit_of_a_release_says_what_export_did(
     that ships is fp32.
     """
     (tmp_path / "work").mkdir()
-    item, own = artifacts["age.fp32.tflite"], material_of(world, tmp_path / "work")
+    file, material = artifacts["age.fp32.tflite"], material_of(world, tmp_path / "work")
     parity = measure_parity(
-        [item], world.unlearned.path, example_inputs("age", world.unlearned.model.iospec, 2)
+        [file], world.unlearned.path, example_inputs("age", world.unlearned.model.iospec, 2)
     )
     evidence = ReleaseEvidence(
         results={
             "original": world.original,
             "unlearned": world.unlearned,
             "retrained": world.oracle,
-            "artifacts": [item],
+            "artifacts": [file],
             "parity": parity,
         }
     )
-    progress = StageProgress(tmp_path / "work", own.common, lambda _: None)
-    evidence = progress.run(Counterparts(), own, evidence)
+    progress = StageProgress(tmp_path / "work", material.common, lambda _: None)
+    evidence = progress.run(Counterparts(), material, evidence)
     made, unable = evidence["counterparts"]
     assert unable == {} and len(made) == 1 and not made[0].given
     assert made[0].original.card.checkpoint_sha256 == world.original.sha256
     assert made[0].retrained is not None
     assert made[0].retrained.card.checkpoint_sha256 == world.oracle.sha256
-    report = progress.run(AUDIT, own, evidence).audit
+    report = progress.run(AUDIT, material, evidence).audit
     (row,) = report.rounding
     assert (row.model, row.target, row.precision) == ("age.fp32.tflite", "litert", "fp32")
     assert (
@@ -82,7 +82,7 @@ def test_it_can_be_switched_off_and_the_report_says_so(
 
 def card(mae: Estimate) -> str:
     use = Utility(n=4, accuracy=Estimate(value=0.5), mae=mae, loss=1.0, per_group=())
-    found = report(
+    audit = report(
         *(
             replace(model(role, role, 0.5), utility={"test": use})
             for role in ("original", "unlearned", "retrained")
@@ -92,7 +92,7 @@ def card(mae: Estimate) -> str:
     unlearned: Any = SimpleNamespace(
         model_type="age", model=SimpleNamespace(image_size=32), record={"forget": forget}
     )
-    evidence = ReleaseEvidence(results={"unlearned": unlearned, "audit": found, "artifacts": []})
+    evidence = ReleaseEvidence(results={"unlearned": unlearned, "audit": audit, "artifacts": []})
     task = AgeTask(recipe=Recipe(), edges=(0.0, 100.0))
     return bundle_card("age", task, evidence, {"gates": [], "tries": []})
 

@@ -71,46 +71,46 @@ def judged(world: World, forgetting: Shift, *rounding: Shift, **limits: float) -
 
 
 def test_a_harmless_step_passes(world: World) -> None:
-    found = judged(world, shifted(0.0), shifted(0.0))
-    assert len(found) == 8 and all(gate.passed and not gate.inconclusive for gate in found.values())
+    gates = judged(world, shifted(0.0), shifted(0.0))
+    assert len(gates) == 8 and all(gate.passed and not gate.inconclusive for gate in gates.values())
     assert (
-        explain_gates(list(found.values()), Gates())[0].source
+        explain_gates(list(gates.values()), Gates())[0].source
         == "the default of max_decision_shift"
     )
-    assert all(item.asks for item in explain_gates(list(found.values()), Gates()))
+    assert all(item.asks for item in explain_gates(list(gates.values()), Gates()))
 
 
 @pytest.mark.parametrize("by", [1.5, -1.5])
 def test_a_forget_step_that_shifts_the_decision_is_caught(world: World, by: float) -> None:
     """Planted: everybody looks older, or younger; test error and attacks need not notice."""
-    found = judged(world, shifted(by), shifted(0.0))
+    gates = judged(world, shifted(by), shifted(0.0))
     errs = AFTER if by > 0 else "decision (false negatives)"
     for name in (errs, "decision (calibration)"):
-        assert not found[name].passed and not found[name].inconclusive
-    assert all(gate.passed for name, gate in found.items() if name.startswith("decision, rounding"))
+        assert not gates[name].passed and not gates[name].inconclusive
+    assert all(gate.passed for name, gate in gates.items() if name.startswith("decision, rounding"))
 
 
 def test_rounding_that_shifts_it_is_caught_and_names_the_file(world: World) -> None:
-    found = judged(world, shifted(0.0), shifted(0.0), replace(shifted(1.5), name="age.int8.tflite"))
-    assert found[AFTER].passed and not found["decision, rounding (false positives)"].passed
-    assert found["decision, rounding (false positives)"].detail.startswith("age.int8.tflite: +")
+    gates = judged(world, shifted(0.0), shifted(0.0), replace(shifted(1.5), name="age.int8.tflite"))
+    assert gates[AFTER].passed and not gates["decision, rounding (false positives)"].passed
+    assert gates["decision, rounding (false positives)"].detail.startswith("age.int8.tflite: +")
 
 
 def test_a_shift_in_one_group_is_caught_where_all_together_hide_it(world: World) -> None:
-    found = judged(world, shifted(1.5, only="b"), max_decision_shift=0.1, max_calibration_shift=0.5)
-    assert found[AFTER].passed and not found["decision (worst group)"].passed
+    gates = judged(world, shifted(1.5, only="b"), max_decision_shift=0.1, max_calibration_shift=0.5)
+    assert gates[AFTER].passed and not gates["decision (worst group)"].passed
     assert (
-        "b +" in found["decision (worst group)"].detail
-        and "gap between groups" in found["decision (worst group)"].detail
+        "b +" in gates["decision (worst group)"].detail
+        and "gap between groups" in gates["decision (worst group)"].detail
     )
 
 
 def test_few_people_are_no_evidence(world: World) -> None:
-    found = judged(world, shifted(0.0, count=60, sd=0.0))
-    assert not found[AFTER].passed and found[AFTER].inconclusive and found[AFTER].value > 0.02
+    gates = judged(world, shifted(0.0, count=60, sd=0.0))
+    assert not gates[AFTER].passed and gates[AFTER].inconclusive and gates[AFTER].value > 0.02
     assert (
-        found["decision (worst group)"].value is None
-        and "fewer than 72 minors: a, b, c" in found["decision (worst group)"].detail
+        gates["decision (worst group)"].value is None
+        and "fewer than 72 minors: a, b, c" in gates["decision (worst group)"].detail
     )
 
 

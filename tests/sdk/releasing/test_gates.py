@@ -84,8 +84,8 @@ def judged(rule: Rule, **results: Any) -> list[Gate]:
 
 def asked(*models: ModelAudit, limits: Gates | None = None, **skipped: str) -> dict[str, Gate]:
     """The gates that an audit alone can tell of, beside an oracle."""
-    found = report(*models, model("retrained", "retrained", 0.5), **skipped)
-    return {gate.name: gate for gate in forgetting_gates(limits or Gates(), found)}
+    audit = report(*models, model("retrained", "retrained", 0.5), **skipped)
+    return {gate.name: gate for gate in forgetting_gates(limits or Gates(), audit)}
 
 
 def forgetting(auc: float, mae: float = 8.0, **limits: float) -> dict[str, Gate]:
@@ -105,9 +105,9 @@ def forgetting(auc: float, mae: float = 8.0, **limits: float) -> dict[str, Gate]
 def test_the_end_of_the_interval_is_within_the_margin_on_both_sides(
     auc: float, above: bool, below: bool
 ) -> None:
-    found = forgetting(auc, max_auc_above_retrained=0.25, max_auc_below_retrained=0.25)
-    assert found["forgotten (loss)"].passed is above
-    assert found["not over-forgotten (loss)"].passed is below
+    gates = forgetting(auc, max_auc_above_retrained=0.25, max_auc_below_retrained=0.25)
+    assert gates["forgotten (loss)"].passed is above
+    assert gates["not over-forgotten (loss)"].passed is below
 
 
 @pytest.mark.parametrize(("times", "seen"), [(1.01, True), (0.99, False)])
@@ -199,8 +199,8 @@ def test_budget(fraction: float, holds: bool) -> None:
 def test_parity(statuses: tuple[str, ...], allow: bool, holds: bool) -> None:
     row = {"file": "age.fp32.tflite", "output": "age", "reason": "why"}
     rows = [SimpleNamespace(status=status, **row) for status in statuses]
-    found = SimpleNamespace(rows=rows, not_run=[row for row in rows if row.status == "not_run"])
-    assert judged(FilesAgree(allow_not_run=allow), parity=found)[0].passed is holds
+    parity = SimpleNamespace(rows=rows, not_run=[row for row in rows if row.status == "not_run"])
+    assert judged(FilesAgree(allow_not_run=allow), parity=parity)[0].passed is holds
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def rounded(kept: float | None, outcome: str = "open", *notes: str) -> Any:
     ],
 )
 def test_rounding_brings_nothing_back(files: list[Any], holds: bool, inconclusive: bool) -> None:
-    found = SimpleNamespace(rounding=files, skipped={"rounding": "Core ML cannot run here"})
-    (gate,) = judged(EditKept(), audit=found)
+    audit = SimpleNamespace(rounding=files, skipped={"rounding": "Core ML cannot run here"})
+    (gate,) = judged(EditKept(), audit=audit)
     assert (gate.passed, gate.inconclusive) == (holds, inconclusive)
     off = SimpleNamespace(rounding=(), skipped={"rounding": SWITCHED_OFF})
     assert judged(EditKept(), audit=off) == []
@@ -257,10 +257,10 @@ def test_relearning_takes_as_long_as_the_oracle(
 
     unlearned = replace(model("unlearned", "unlearned", 0.5), relearning=took(passes))
     oracle = replace(model("retrained", "retrained", 0.5), relearning=took((80.0, 100.0)))
-    found = report(unlearned, oracle)
-    (gate,) = judged(RelearnTimeLimit(min_relearn_of_retrained=0.5), audit=found)
+    audit = report(unlearned, oracle)
+    (gate,) = judged(RelearnTimeLimit(min_relearn_of_retrained=0.5), audit=audit)
     assert (gate.passed, gate.inconclusive) == (holds, inconclusive), gate
-    assert judged(RelearnTimeLimit(), audit=found) == []
+    assert judged(RelearnTimeLimit(), audit=audit) == []
 
 
 GOOD, SLOWER, UNABLE = ("ok", 1.0, ""), ("ok", 2.0, ""), ("not_run", 0.0, "no runtime")
@@ -366,13 +366,13 @@ def test_a_further_attack_refuses_where_it_surely_tells(
     (gate,) = judged(FurtherAttacks(), audit=criticised(**gaps))
     assert gate.value == seen and gate.passed is (seen == 0) and not gate.inconclusive
     assert ("not judged: head-difference, two-versions" in gate.detail) is ("two_versions" in gaps)
-    found = forgetting_gates(Gates(), criticised(**gaps))
-    assert gate in found and sum(item.name == "further attacks" for item in found) == 1
+    every = forgetting_gates(Gates(), criticised(**gaps))
+    assert gate in every and sum(item.name == "further attacks" for item in every) == 1
 
 
 def test_no_further_gate_where_nothing_could_be_judged() -> None:
     none = report(model("unlearned", "unlearned", 0.5, 0.5))
     few = criticised(views=(0.1, 0.2))
     few = replace(few, skipped={"forget interval": "under five people"})
-    for found in (none, criticised(two_versions=(0.3, 0.4)), few):
-        assert judged(FurtherAttacks(), audit=found) == []
+    for audit in (none, criticised(two_versions=(0.3, 0.4)), few):
+        assert judged(FurtherAttacks(), audit=audit) == []

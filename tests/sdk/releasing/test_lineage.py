@@ -118,8 +118,8 @@ class Story:
         self.ledger.record(
             "try", requests, facts={"release": number, "ships": "yes", "model_sha256": shipped}
         )
-        said = {"bundle_sha256": bundle_id(bundle)} if bundle else {}
-        self.ledger.record("release", requests, facts={"release": number, **said})
+        named = {"bundle_sha256": bundle_id(bundle)} if bundle else {}
+        self.ledger.record("release", requests, facts={"release": number, **named})
 
     def told(self) -> None:
         """Release 1 is on record."""
@@ -128,10 +128,10 @@ class Story:
         )
 
     def signing(self, *earlier: Path, given: bool = True) -> Signing:
-        said = Publication(name="age", release=2, supersedes=tuple(map(bundle_id, earlier)))
+        publication = Publication(name="age", release=2, supersedes=tuple(map(bundle_id, earlier)))
         return Signing(
             signer=load_signer(str(self.folder / "key")),
-            publication=said,
+            publication=publication,
             earlier=earlier if given else (),
         )
 
@@ -185,17 +185,17 @@ def test_the_second_release_from_the_original_is_refused_with_and_without_a_ledg
 ) -> None:
     story.told()
     start = f"Start from the model {story.unlearned.sha256}, {story.work / 'unlearned'}, or "
-    said = story.refused(story.original, story.ben, ledger=story.ledger)
+    refusal = story.refused(story.original, story.ben, ledger=story.ledger)
     assert (
-        "request T-1: it was released, and the model" in said
-        and "still holds 3 samples that it names" in said
-        and start in said
+        "request T-1: it was released, and the model" in refusal
+        and "still holds 3 samples that it names" in refusal
+        and start in refusal
     )
     for signing in (story.signing(story.one), story.signing(story.one, given=False)):
-        said = story.refused(story.original, story.ben, signing=signing)
+        refusal = story.refused(story.original, story.ben, signing=signing)
         assert (
-            "was not made from that bundle's, and still holds 3 samples that it forgot" in said
-            and start in said
+            "was not made from that bundle's, and still holds 3 samples that it forgot" in refusal
+            and start in refusal
         )
     assert start in story.refused(story.original, story.ben, out="one.unplug"), (
         "the bundle in its place goes without a word"
@@ -336,9 +336,9 @@ def shredded(story: Story) -> dict[str, Any]:
 
 
 def shredded_without_a_model(story: Story) -> dict[str, Any]:
-    found = shredded(story)
+    told = shredded(story)
     shutil.rmtree(story.work)
-    return found
+    return told
 
 
 def by_hand(story: Story) -> dict[str, Any]:
@@ -406,8 +406,8 @@ def test_others_of_the_kind_are_refused(
 ) -> None:
     unlearned = story.unlearned.sha256
     more = told(story)
-    said = story.refused(story.original, story.ben, **more)
-    assert message in said and (unlearned in said) is start
+    refusal = story.refused(story.original, story.ben, **more)
+    assert message in refusal and (unlearned in refusal) is start
 
 
 def test_the_ledger_shows_whom_the_forget_set_must_cover(story: Story) -> None:
@@ -425,10 +425,10 @@ def test_the_ledger_shows_whom_the_forget_set_must_cover(story: Story) -> None:
         bundle=story.one,
         others=2,
     )
-    said = story.refused(
+    refusal = story.refused(
         story.original, *both, ledger=story.ledger, signing=story.signing(story.one)
     )
-    assert "nothing shows that whom it forgot stay forgotten" in said, (
+    assert "nothing shows that whom it forgot stay forgotten" in refusal, (
         "two more of whom no request says who they are"
     )
 
@@ -456,8 +456,8 @@ def test_it_names_the_newest_model_that_came_of_it(story: Story) -> None:
     )
     before = story.unlearned.sha256
     story.record("T-2", began=before, shipped=second.sha256)
-    said = story.refused(story.original, story.cleo, ledger=story.ledger)
-    assert f"Start from the model {second.sha256}, {second.path}, or" in said
+    refusal = story.refused(story.original, story.cleo, ledger=story.ledger)
+    assert f"Start from the model {second.sha256}, {second.path}, or" in refusal
     assert "request T-2" in story.refused(
         load_checkpoint(story.folder / "exact"), story.anna, ledger=story.ledger
     )

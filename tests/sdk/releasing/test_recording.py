@@ -315,19 +315,19 @@ def test_overrides_that_say_nothing_ship_nothing(desk: Desk, reasons: dict[str, 
 
 
 def test_two_releases_of_one_model_at_once(desk: Desk, world: World) -> None:
-    found: list[UnplugError] = []
+    errors: list[UnplugError] = []
 
     def other() -> None:
         try:
             desk.release()
         except UnplugError as error:
-            found.append(error)
+            errors.append(error)
 
     with only_release(world.original):
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
-    assert len(found) == 1 and str(found[0]).startswith(
+    assert len(errors) == 1 and str(errors[0]).startswith(
         f"a release of the model {world.original.sha256[:16]}: process "
     )
     assert desk.kinds == STORY[:3]
@@ -411,10 +411,10 @@ def test_a_plan_of_a_network_that_was_adopted_knows_no_time(
     world: World, tmp_path: Path, cost: object
 ) -> None:
     original = replace(world.original, record=world.original.record | {"cost": cost})
-    found = planned(plan_release(replace(material_of(world, tmp_path), original=original)), 1.0)
-    assert "how long it takes, nobody knows yet. Nothing was computed" in found.text
-    assert "0 ms" not in found.text
-    assert found.value["seconds"] is None and found.value["price"] is None
+    shown = planned(plan_release(replace(material_of(world, tmp_path), original=original)), 1.0)
+    assert "how long it takes, nobody knows yet. Nothing was computed" in shown.text
+    assert "0 ms" not in shown.text
+    assert shown.value["seconds"] is None and shown.value["price"] is None
 
 
 def test_requests_are_answered_by_what_is_signed(desk: Desk, world: World) -> None:

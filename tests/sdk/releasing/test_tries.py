@@ -29,7 +29,7 @@ def tried(
 ) -> tuple[Try, ...]:
     """What a release writes down after one more try."""
     material = replace(material, config=replace(material.config, **config))
-    found = [
+    gates = [
         Gate(
             name=f"gate {number}",
             value=1.0,
@@ -41,7 +41,7 @@ def tried(
         )
         for number, held in enumerate(passed)
     ]
-    return note_try(material, replace(world.unlearned, sha256=sha256), found)
+    return note_try(material, replace(world.unlearned, sha256=sha256), gates)
 
 
 def test_each_try_once_and_the_last_one_last(material: ReleaseMaterial, world: World) -> None:

@@ -326,10 +326,10 @@ def png(side: int = 8) -> str:
 
 
 def faces() -> Json:
-    said = {"original": 30.4, "unlearned": 41.7, "retrained": 40.9}
+    answers = {"original": 30.4, "unlearned": 41.7, "retrained": 40.9}
     return {
         "schema": "unplug-faces/2",
-        "faces": [{"png": png(), "age": 31.0, "predictions": said} for _ in range(2)],
+        "faces": [{"png": png(), "age": 31.0, "predictions": answers} for _ in range(2)],
     }
 
 

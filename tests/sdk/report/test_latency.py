@@ -29,9 +29,9 @@ def rows_of(*changes: Json) -> Json:
 
 
 def section(html: str, name: str = "latency") -> str:
-    found = re.search(rf'<section id="{name}".*?</section>', html, re.DOTALL)
-    assert found
-    return found[0]
+    match = re.search(rf'<section id="{name}".*?</section>', html, re.DOTALL)
+    assert match
+    return match[0]
 
 
 PIXEL = {"device": "Google Pixel 7", "where": "device", "os": "Android 14"}

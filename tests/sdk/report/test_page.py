@@ -152,18 +152,18 @@ def check_structure(html: str) -> Structure:
     """Balanced tags, unique ids that every reference finds, plots that are XML, and no address
     outside.
     """
-    found = Structure()
-    found.feed(html)
-    assert found.open == []
-    assert len(found.ids) == len(set(found.ids))
-    for tag, name, value in found.attributes:
+    structure = Structure()
+    structure.feed(html)
+    assert structure.open == []
+    assert len(structure.ids) == len(set(structure.ids))
+    for tag, name, value in structure.attributes:
         assert not name.startswith("on"), (tag, name)
         if name in ("src", "href", "srcset", "data", "action"):
             assert value.startswith("data:image/png;base64,") or (
-                value[0] == "#" and value[1:] in found.ids
+                value[0] == "#" and value[1:] in structure.ids
             ), (tag, name, value)
         for target in re.findall(r"url\(([^)]*)\)", value):
-            assert target[0] == "#" and target[1:] in found.ids
+            assert target[0] == "#" and target[1:] in structure.ids
     assert "@import" not in html
     # a namespace, not a load
     assert set(re.findall(r"https?://[^\"<\s]*", html)) <= {"http://www.w3.org/2000/svg"}
@@ -178,15 +178,15 @@ def check_structure(html: str) -> Structure:
             "#000000",
             "#010203",
         }
-    return found
+    return structure
 
 
 def test_the_page_is_well_formed_and_loads_nothing(page: str) -> None:
-    found = check_structure(page)
+    structure = check_structure(page)
     assert "default-src 'none'" in page
-    assert sum(name == "scope" for _, name, _ in found.attributes) > 50
+    assert sum(name == "scope" for _, name, _ in structure.attributes) > 50
     assert {"alt", "src"} <= {
-        name for tag, name, value in found.attributes if tag == "img" and value
+        name for tag, name, value in structure.attributes if tag == "img" and value
     }
     assert page.count("<caption>") == page.count("<table")
     assert len(page.encode()) < 600_000

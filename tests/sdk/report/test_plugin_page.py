@@ -30,8 +30,8 @@ def loss_use(value: float, n: int) -> Json:
 def journey_of_a_plugin() -> dict[str, Json]:
     """The journey of `conftest`, as a plugin's."""
     parts = journey()
-    found = {name: parts[name] for name in ("audit", "release")}
-    for model, loss in zip(found["audit"]["models"], (0.1412, 0.1437, 0.1431, 0.1437), strict=True):
+    files = {name: parts[name] for name in ("audit", "release")}
+    for model, loss in zip(files["audit"]["models"], (0.1412, 0.1437, 0.1431, 0.1437), strict=True):
         model["utility"] = {
             name: loss_use(loss, n) for name, n in (("retain", 60), ("forget", 30), ("test", 50))
         }
@@ -43,11 +43,11 @@ def journey_of_a_plugin() -> dict[str, Json]:
                 name: {"value": 0.0123, "low": 0.011, "high": 0.0136} for name in ("forget", "test")
             }
         model["attacks"]["gain"] = model["attacks"].pop("rmia")
-    for gate in found["release"]["gates"]:
+    for gate in files["release"]["gates"]:
         gate |= {"unit": " of the oracle's loss above it", "detail": "test loss"}
-    found["release"]["title"] = "canny"
+    files["release"]["title"] = "canny"
     for role in ("original", "unlearned", "retrained"):
-        record = found[role] = parts[f"{role}/unplug"]
+        record = files[role] = parts[f"{role}/unplug"]
         record |= {
             "schema": "unplug-plugin/1",
             "recipe": {"steps": 100},
@@ -59,7 +59,7 @@ def journey_of_a_plugin() -> dict[str, Json]:
             record["history"] = [
                 {"step": 50 * n, "loss": 0.3 / n, "lr": 0.1, "wall_s": 1.0} for n in (1, 2)
             ]
-    return found
+    return files
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +91,14 @@ def test_the_page_has(html: str, fact: str) -> None:
 
 
 def test_the_page_has_nothing_of_ages(html: str) -> None:
-    said = text_of(html)
+    text = text_of(html)
     for word in ("years", "MAE", "nats", "accuracy 61", "face", "Face", "age group", "epoch"):
-        assert word not in said, word
+        assert word not in text, word
 
 
 def test_a_plugin_without_an_audit_misses_no_faces(draw: Draw) -> None:
-    said = text_of(draw(original=journey_of_a_plugin()["original"]))
-    assert "Sample faces" not in said and "Attacks : no audit with attacks was given" in said
+    text = text_of(draw(original=journey_of_a_plugin()["original"]))
+    assert "Sample faces" not in text and "Attacks : no audit with attacks was given" in text
 
 
 def test_a_broken_history_is_refused(write: Write) -> None:

@@ -123,13 +123,20 @@ def test_text_and_marks_have_contrast_in_light_and_dark() -> None:
 
 
 def test_reads_every_kind_in_the_order_given(write: Write, parts: dict[str, Json]) -> None:
-    found = collect(write(**parts))
-    assert [source.schema for source in found.sources] == [
+    inputs = collect(write(**parts))
+    assert [source.schema for source in inputs.sources] == [
         value["schema"] for value in parts.values()
     ]
-    assert [record.role for record in found.records] == ["original", "unlearned", "retrained"]
-    assert found.sources[1].name == "original/unplug.json"
-    kinds = (found.audits, found.parities, found.benches, found.cards, found.faces, found.releases)
+    assert [record.role for record in inputs.records] == ["original", "unlearned", "retrained"]
+    assert inputs.sources[1].name == "original/unplug.json"
+    kinds = (
+        inputs.audits,
+        inputs.parities,
+        inputs.benches,
+        inputs.cards,
+        inputs.faces,
+        inputs.releases,
+    )
     assert [len(kind) for kind in kinds] == [1] * 6
 
 
@@ -166,10 +173,10 @@ def test_refuses_missing_files_and_odd_numbers_of_them(tmp_path: Path) -> None:
 
 def _set(value: Json, path: str, new: Any) -> None:
     *way, last = path.split(".")
-    item: Any = value
+    place: Any = value
     for step in way:
-        item = item[int(step) if step.isdigit() else step]
-    item[last] = new
+        place = place[int(step) if step.isdigit() else step]
+    place[last] = new
 
 
 @pytest.mark.parametrize(

@@ -499,7 +499,7 @@ def archives() -> dict[str, dict[str, Any]]:
     files, bomb = Recipe().files(), {"artifacts/zeros.bin": bytes(4_000_000)}
     small = Recipe(content={**CONTENT, "artifacts/zeros.bin": bytes(10)}).files()
     small.pop("artifacts/zeros.bin")
-    found: dict[str, tuple[str, dict[str, Any]]] = {
+    cases: dict[str, tuple[str, dict[str, Any]]] = {
         "zip": ("valid", zipped(files)),
         "zip-stored": ("valid", zipped(files, method=zipfile.ZIP_STORED)),
         "zip-parent": ("archive", zipped({**files, "../evil": b"1"})),
@@ -532,7 +532,7 @@ def archives() -> dict[str, dict[str, Any]]:
         ),
     }
     made = {}
-    for name, (verdict, entry) in found.items():
+    for name, (verdict, entry) in cases.items():
         made[name] = {**case(name, verdict, {}), **entry}
         del made[name]["files"]
     return made

@@ -235,6 +235,7 @@ class BaseDecoder(AutoencoderKL):
 
     def forward(self, z_BCHW: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """Images (B, 3, H times the downscale, W times it) in [0, 1]."""
+        # diffusers' pipelines scale latents before they decode them; here one file does both.
         z_BCHW = z_BCHW / self.config["scaling_factor"] + (self.config["shift_factor"] or 0.0)
         shown = torch.relu(self.decode(z_BCHW, return_dict=False)[0] / 2 + 0.5)
         # Of a clamp LiteRT's converter makes RELU_0_TO_1, which its GPU delegate does not take.

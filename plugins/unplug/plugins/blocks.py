@@ -74,6 +74,7 @@ class ConvNormAct(nn.Sequential):
             conv = nn.Conv2d(
                 in_channels, out_channels, kernel, stride, kernel // 2, groups=groups, bias=False
             )
+        # No bias in front of a norm, which has one: exporters fold both into one convolution.
         layers: list[nn.Module] = [conv, nn.BatchNorm2d(out_channels)]
         if act:
             layers.append(nn.ReLU6())
@@ -110,6 +111,8 @@ class InvertedBottleneck(nn.Module):
         kernel: int = 3,
     ) -> None:
         super().__init__()
+        # The wide tensor lies between two narrow ones; the projection stays linear, for a rectifier
+        # on few channels loses what it cuts off (the paper's section 3.2).
         middle = in_channels * expand
         self.expand = ConvNormAct(in_channels, middle, kernel=1) if expand != 1 else nn.Identity()
         self.depthwise = ConvNormAct(middle, middle, kernel=kernel, stride=stride, groups=middle)

@@ -537,6 +537,7 @@ def check_size(build: Callable[[], Any], weights: Path) -> None:
     """
     import torch
 
+    # There tensors have shapes, and no memory is taken for their numbers.
     with torch.device("meta"):
         model = build()
     stored = model.state_dict()
@@ -628,6 +629,7 @@ def _check_tensor(name: str, tensor: Any, wanted: Any, weights: Path) -> None:
         what = f"has shape {list(tensor.shape)} where {list(wanted.shape)} is expected"
     elif tensor.is_floating_point() != wanted.is_floating_point() or tensor.is_complex():
         what = f"is {tensor.dtype} where {wanted.dtype} is expected"
+    # As the network holds it: 1e300 is finite in a file of float64, and infinite in float32.
     elif not bool(tensor.to(wanted.dtype).isfinite().all()):
         what, fix = "holds NaN or infinity", "Train it again"
     if what is not None:

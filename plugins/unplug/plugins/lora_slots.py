@@ -107,6 +107,7 @@ class SlottedUNet(nn.Module):
         lora_RK = lora_1RK[0]
         changed, start = dict[str, Tensor](), 0
         for slot in self.slots:
+            # in a row: the slot's first factor, then its second
             middle, end = start + slot.fan_in, start + slot.fan_in + slot.fan_out
             weight = self.guided.unet.get_parameter(f"{slot.layer}.weight")
             update = torch.matmul(lora_RK[:, middle:end].transpose(0, 1), lora_RK[:, start:middle])

@@ -141,6 +141,7 @@ def stem_channels(stem: Sequence[int], downscale: int, first: Level) -> tuple[in
 def count_kernels(config: dict[str, Any], residuals: Sequence[Level]) -> int:
     """Parameters of all convolutions, without their norms and biases."""
     behind = stem_channels(config["stem"], config["downscale"], residuals[0])
+    # 3 x 3 kernels of the first convolution, then bottlenecks: expand, depthwise, project
     total: int = 9 * config["condition_channels"] * behind[0]
     total += sum(_bottleneck(a, b, config["stem_expand"], 3) for a, b in itertools.pairwise(behind))
     before, scale = behind[-1], residuals[0].scale / 2
@@ -187,6 +188,7 @@ def condition_spec(config: Mapping[str, Any]) -> TensorSpec:
 
 def unit_range(config: Mapping[str, Any]) -> tuple[float, float]:
     """Gain and shift that put a condition's values into [-1, 1], whatever a plugin's input range."""
+    # 2 (x - a) / (b - a) - 1, as one product and one sum
     first, last = map(float, config["input_range"])
     return 2.0 / (last - first), -(first + last) / (last - first)
 

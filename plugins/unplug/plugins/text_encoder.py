@@ -130,7 +130,7 @@ class TextEncoder(nn.Module):
         layer_norm_eps: float = 1e-5,
         **others: Any,
     ) -> None:
-        check_text_encoder(locals())
+        check_text_encoder(locals())  # of which it looks at those that `LIMITS` names
         _check(hidden_size, num_attention_heads, hidden_act, layer_norm_eps)
         super().__init__()
         self.vocabulary, self.tokens, self.width = vocab_size, max_position_embeddings, hidden_size

@@ -39,8 +39,8 @@ def latencies() -> dict[str, Any]:
     ]
     typical = []
     for medians in starts:
-        typical = typical_latency(medians)
-        row = None if typical is None else {"value": typical.value, "ends": typical.ends}
+        latency = typical_latency(medians)
+        row = None if latency is None else {"value": latency.value, "ends": latency.ends}
         typical.append({"medians": medians, "typical": row, "spread": relative_spread(medians)})
     sustained = []
     for count in (1, 3, 400):

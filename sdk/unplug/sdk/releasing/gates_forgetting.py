@@ -219,6 +219,7 @@ def _people(unlearned: ModelAudit, report: AuditReport) -> Gate:
     """
     if not unlearned.people:
         return PEOPLE.unmeasured(report.skipped.get("people", "nobody could be ranked"))
+    # Bonferroni over the people of the request: the least p, times their number
     p_value = min(1.0, len(unlearned.people) * min(row.p_value for row in unlearned.people))
     detail = f"{len(unlearned.people)} ranked; an exact model fails in {100 * STANDS_OUT:g} %"
     return PEOPLE.judged(p_value, STANDS_OUT, detail)
@@ -322,6 +323,7 @@ class RelearnTimeLimit(Rule):
             )
             return
         low, high = unlearned.mean.low or 0.0, unlearned.mean.high or unlearned.mean.value
+        # The ends of both intervals that are farthest apart: what the share is at least.
         surely = low / (oracle.mean.high or oracle.mean.value)
         at_most = high / max(oracle.mean.low or 0.0, 1e-9)
         detail = (

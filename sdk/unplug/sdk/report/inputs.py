@@ -200,7 +200,7 @@ def _typed(target: str, raw: Any, where: str) -> Any:
 
 def _check_leaves(raw: Any, where: str) -> None:
     """Finite numbers of a sane size and strings of a bounded length, everywhere."""
-    stack = [raw]
+    stack = [raw]  # no recursion, which a file could exhaust
     while stack:
         leaf = stack.pop()
         if isinstance(leaf, dict):

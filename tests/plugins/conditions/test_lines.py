@@ -9,10 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 cv2 = pytest.importorskip("cv2")
-pytest.importorskip(
-    "mediapipe", reason="mediapipe is not installed: pip install 'unplug-sdk[conditions]'"
-)
-
 from unplug.plugins.conditions.lines import REACH, DrawnFigure, DrawnLine, draw  # noqa: E402
 from unplug.plugins.conditions.picture import PictureWindow  # noqa: E402
 

@@ -18,8 +18,8 @@ from .png import MAX_THUMBNAILS, MAX_TOTAL_BYTES, checked_png
 from .schemas import AnyRecord, FaceSheet, PluginRecord, Record, ReleaseRecord
 
 if TYPE_CHECKING:
-    from unplug.export import Card, ParityReport
-    from unplug.mobile_bench import Baselines, BenchReport
+    from unplug.export import Card, ParityReport, ParityRow
+    from unplug.mobile_bench import Baselines, BenchReport, BenchRow
     from unplug.sdk.evidence.assurance import EvaluationReport
     from unplug.sdk.evidence.auditing import AuditReport, Certification, ModelAudit
 
@@ -92,6 +92,16 @@ class Inputs:
         """Whether there is a file of the first schema, and none of others than these."""
         given = {source.schema for source in self.sources}
         return schemas[0] in given and given <= set(schemas)
+
+    @property
+    def bench_rows(self) -> tuple[BenchRow, ...]:
+        """Of all bench reports."""
+        return tuple(row for bench in self.benches for row in bench.rows)
+
+    @property
+    def parity_rows(self) -> tuple[ParityRow, ...]:
+        """Of all parity reports."""
+        return tuple(row for parity in self.parities for row in parity.rows)
 
     @property
     def timed_only(self) -> bool:

@@ -97,7 +97,7 @@ class Place:
 def places(inputs: Inputs) -> list[Place]:
     """Every device with its rows, in the order of the files."""
     rows_of: dict[tuple[str, str], list[BenchRow]] = {}
-    for row in (row for bench in inputs.benches for row in bench.rows):
+    for row in inputs.bench_rows:
         rows_of.setdefault((row.device, row.where), []).append(row)
     return [
         Place(device=device, where=where, rows=tuple(rows), number=number)
@@ -128,19 +128,15 @@ def labels(rows: Sequence[BenchRow], limit: int = 44) -> list[str]:
     """Names that tell the rows of one place apart: file and delegate; mode, threads and hash where
     these differ.
     """
-    base = [
-        f"{plain(row.file, limit - 18)}, {row.delegate_got or row.delegate_asked}" for row in rows
-    ]
-    if len({row.mode for row in rows}) > 1:
-        base = [
-            f"{text}, full load" if row.mode == "sustained" else text
-            for text, row in zip(base, rows, strict=True)
-        ]
-    if len({row.threads for row in rows}) > 1:
-        base = [
-            f"{text}, {counted(row.threads, 'thread')}"
-            for text, row in zip(base, rows, strict=True)
-        ]
+    modes, threads = {row.mode for row in rows}, {row.threads for row in rows}
+    base = []
+    for row in rows:
+        parts = [plain(row.file, limit - 18), row.delegate_got or row.delegate_asked]
+        if len(modes) > 1 and row.mode == "sustained":
+            parts.append("full load")
+        if len(threads) > 1:
+            parts.append(counted(row.threads, "thread"))
+        base.append(", ".join(parts))
     seen = Counter(base)
     told = [
         f"{text} {short(row.artifact_sha256)[:6]}" if seen[text] > 1 else text
@@ -322,7 +318,7 @@ def _audited(inputs: Inputs) -> Quality | None:
 
 def _parity(inputs: Inputs) -> Quality | None:
     worst: dict[str, float] = {}
-    for row in (row for report in inputs.parities for row in report.rows):
+    for row in inputs.parity_rows:
         value = EXACT_DB if row.exact else row.psnr_db
         if value is not None:
             worst[row.artifact_sha256] = min(value, worst.get(row.artifact_sha256, EXACT_DB))
@@ -369,12 +365,7 @@ def pareto(inputs: Inputs, places: list[Place]) -> list[FigureGrid | Notes]:
 
 def sizes_of(inputs: Inputs) -> dict[str, int]:
     """Bytes of each file by SHA-256, by its card or by a bench report."""
-    told = {
-        row.artifact_sha256: row.bytes
-        for bench in inputs.benches
-        for row in bench.rows
-        if row.bytes
-    }
+    told = {row.artifact_sha256: row.bytes for row in inputs.bench_rows if row.bytes}
     return told | {card.sha256: card.bytes for card in inputs.cards}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unplug.core import MINUS, NONE, counted, milliseconds, plain, short, size
 from unplug.export import STAND_INS
@@ -173,17 +173,15 @@ def artifacts(inputs: Inputs) -> Section | Missing:
 
 def _files(inputs: Inputs) -> dict[str, tuple[str, str, str]]:
     files = {card.sha256: (card.file, card.target, card.precision) for card in inputs.cards}
-    reports: tuple[Any, ...] = (*inputs.parities, *inputs.benches)
-    for row in (row for report in reports for row in report.rows):
+    for row in (*inputs.parity_rows, *inputs.bench_rows):
         files.setdefault(row.artifact_sha256, (row.file, row.target, row.precision))
     return files
 
 
 def _by_sha(inputs: Inputs) -> dict[str, list[ParityRow]]:
     rows_of: dict[str, list[ParityRow]] = defaultdict(list)
-    for report in inputs.parities:
-        for row in report.rows:
-            rows_of[row.artifact_sha256].append(row)
+    for row in inputs.parity_rows:
+        rows_of[row.artifact_sha256].append(row)
     return rows_of
 
 
@@ -218,7 +216,7 @@ def _audit_cell(model: ModelAudit | None, attack: str | None) -> Cell:
 
 
 def _latency_cell(inputs: Inputs, sha: str) -> Cell:
-    timed = [row for bench in inputs.benches for row in bench.rows if row.artifact_sha256 == sha]
+    timed = [row for row in inputs.bench_rows if row.artifact_sha256 == sha]
     rows = [
         (median, row) for row in timed if row.ranked and (median := row_median(row)) is not None
     ]
@@ -230,12 +228,7 @@ def _latency_cell(inputs: Inputs, sha: str) -> Cell:
 
 def _delegate_cell(inputs: Inputs, sha: str) -> Cell:
     """What a delegate took, where the runtime tells."""
-    told = [
-        row
-        for bench in inputs.benches
-        for row in bench.rows
-        if row.artifact_sha256 == sha and row.nodes_total
-    ]
+    told = [row for row in inputs.bench_rows if row.artifact_sha256 == sha and row.nodes_total]
     if not told:
         return Cell(NONE)
     row = told[0]

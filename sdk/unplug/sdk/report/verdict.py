@@ -115,7 +115,7 @@ _TIMED = "No audit was given: nothing here is about forgetting."
 
 
 def _timed(inputs: Inputs) -> str:
-    rows = [row for report in inputs.benches for row in report.rows]
+    rows = inputs.bench_rows
     devices, ranked = (
         len({(row.device, row.where) for row in rows}),
         sum(row.ranked for row in rows),
@@ -484,7 +484,7 @@ def _shipped(inputs: Inputs) -> list[KeyNumber]:
                 plain(f"{card.target} {card.precision}"),
             )
         )
-    timed = [row for bench in inputs.benches for row in bench.rows if row.ranked]
+    timed = [row for row in inputs.bench_rows if row.ranked]
     rows = [(median, row) for row in timed if (median := row_median(row)) is not None]
     if rows:
         median, row = min(rows, key=lambda pair: pair[0])

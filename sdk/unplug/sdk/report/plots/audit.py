@@ -34,6 +34,7 @@ from .canvas import (
 
 if TYPE_CHECKING:
     from unplug.core import Estimate
+    from unplug.sdk.evidence.auditing import Standing
 
 BINS = 20
 # beyond this percentile of all models the losses share the last bin, so that one outlier squeezes
@@ -66,7 +67,7 @@ class ForestRow:
     high: float | None
 
     @classmethod
-    def of(cls, label: str, role: str, estimate: Estimate) -> ForestRow:
+    def of(cls, label: str, role: str, estimate: Estimate | Standing) -> ForestRow:
         """A row of a number with its interval."""
         ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
         return cls(label=label, role=role, **ends)  # type: ignore[arg-type]

@@ -236,9 +236,8 @@ def test_what_was_refused_before_is_refused_by_name(story: Story) -> None:
         run_release(Job(story.folder, values, {}, {}))
 
 
-@pytest.mark.parametrize("words", [["--all-open"], []])
-def test_the_command_line(story: Story, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
-    """Without a request the ledger is told nothing, and is asked all the same where there is one."""
+def test_the_command_line(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a request the ledger is told nothing, and is asked all the same."""
     monkeypatch.setenv("UNPLUG_LEDGER", str(story.folder / "ledger.db"))
     story.told()
     forget, out = story.folder / "ben.txt", story.folder / "two.unplug"
@@ -246,7 +245,7 @@ def test_the_command_line(story: Story, monkeypatch: pytest.MonkeyPatch, words: 
     before = leftovers(story.folder)
     command = ["release", story.original.path, "--data", SPEC, "--forget", forget, "--out", out]
     command += ["--device", "cpu", "--sign", story.folder / "key", "--method", "retrain"]
-    line = fail(*command, *words).line
+    line = fail(*command).line
     assert "request T-1: it was released" in line and story.unlearned.sha256 in line
     assert leftovers(story.folder) == before
 

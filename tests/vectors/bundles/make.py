@@ -453,7 +453,7 @@ OTHERS: list[tuple[str, str, Recipe]] = [
 ]
 
 
-def case(what: str, verdict: str, files: Mapping[str, bytes], **more: Any) -> dict[str, Any]:
+def case(verdict: str, files: Mapping[str, bytes], **more: Any) -> dict[str, Any]:
     """A corpus file; `more` replaces parts of what the reader knows."""
     trust = {
         "keys": [pem(OURS)],
@@ -465,7 +465,6 @@ def case(what: str, verdict: str, files: Mapping[str, bytes], **more: Any) -> di
     trust |= {key: more.pop(key) for key in [*more] if key in trust}
     texts = {name: base64.b64encode(raw).decode() for name, raw in sorted(files.items())}
     return {
-        "what": what,
         "verdict": verdict,
         "now": more.pop("now", NOW),
         "trust": trust,
@@ -480,17 +479,17 @@ def policies() -> dict[str, dict[str, Any]]:
     id_ = sha256(files["manifest.json"])
     make = partial(case, files=files)
     return {
-        "expired": make("expired", "expired", now="2027-05-01T00:00:00Z"),
-        "last-second": make("last-second", "valid", now="2027-04-30T23:59:59Z"),
-        "revoked": make("revoked", "revoked", revoked=["6" * 64, id_]),
-        "superseded": make("superseded", "superseded", superseded=[id_]),
-        "downgraded": make("downgraded", "downgraded", minimum_release=8),
-        "same-release": make("same-release", "valid", minimum_release=7),
-        "another-product": make("another-product", "another-product", name="face-pose"),
-        "this-product": make("this-product", "valid", name="face-age"),
-        "no-keys": make("no-keys", "unknown-key", keys=[]),
-        "two-keys": make("two-keys", "valid", keys=[pem(THEIRS), pem(OURS)]),
-        "link": make("link", "link", links=["artifacts/more.bin"]),
+        "expired": make("expired", now="2027-05-01T00:00:00Z"),
+        "last-second": make("valid", now="2027-04-30T23:59:59Z"),
+        "revoked": make("revoked", revoked=["6" * 64, id_]),
+        "superseded": make("superseded", superseded=[id_]),
+        "downgraded": make("downgraded", minimum_release=8),
+        "same-release": make("valid", minimum_release=7),
+        "another-product": make("another-product", name="face-pose"),
+        "this-product": make("valid", name="face-age"),
+        "no-keys": make("unknown-key", keys=[]),
+        "two-keys": make("valid", keys=[pem(THEIRS), pem(OURS)]),
+        "link": make("link", links=["artifacts/more.bin"]),
     }
 
 
@@ -533,18 +532,18 @@ def archives() -> dict[str, dict[str, Any]]:
     }
     made = {}
     for name, (verdict, entry) in cases.items():
-        made[name] = {**case(name, verdict, {}), **entry}
+        made[name] = {**case(verdict, {}), **entry}
         del made[name]["files"]
     return made
 
 
 def corpus() -> dict[str, str]:
     """File name to text."""
-    made = {name: case(name, verdict, recipe.files()) for name, verdict, recipe in OTHERS}
+    made = {name: case(verdict, recipe.files()) for name, verdict, recipe in OTHERS}
     for step, verdict, changes in CHANGES:
         for name, change in changes.items():
             value = {**CONTENT, **change} if step == "content" else change
-            made[name] = case(name, verdict, Recipe(**{step: value}).files())
+            made[name] = case(verdict, Recipe(**{step: value}).files())
     made |= {**policies(), **archives()}
     for name, value in made.items():
         value["what"] = name.replace("-", " ")

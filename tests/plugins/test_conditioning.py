@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from unplug.core import InputError
-from unplug.plugins import PLUGIN_SIZES, ConditioningPlugin
-from unplug.plugins.plugin_sizes import count_kernels
+from unplug.plugins import ConditioningPlugin
+from unplug.plugins.plugin_sizes import PLUGIN_SIZES, count_kernels
 from unplug.plugins.unet_levels import read_base
 
 from .unets import CROSS, PLAIN, REAL, tiny_unet, trained

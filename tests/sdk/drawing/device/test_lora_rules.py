@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 
 from unplug.core import CheckpointError
-from unplug.plugins import LORA_RANK, slots_of
+from unplug.plugins import LORA_RANK
+from unplug.plugins.lora_slots import slots_of
 from unplug.sdk.drawing.device import WEIGHTS_NAME, LoraSlots, Slot, pack_loras
 from unplug.sdk.drawing.diffusion import load_base, load_loras
 

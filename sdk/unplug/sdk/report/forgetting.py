@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -131,7 +132,12 @@ def losses(inputs: Inputs) -> Section | Missing:
     unit = "nats" if has_years(inputs) else "mean squared error"
     figures = []
     for role, pair in sides.items():
-        named = {"role": role, "name": f"loss-{role}", "title": label(role), "unit": unit}
+        named: dict[str, Any] = {
+            "role": role,
+            "name": f"loss-{role}",
+            "title": label(role),
+            "unit": unit,
+        }
         figures.append(Figure(loss_svg(*pair, edges, top, **named)))
     lead = (
         "Each model's loss on the forget set and on unseen samples. Where the filled bars sit left "

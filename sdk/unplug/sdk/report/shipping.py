@@ -20,6 +20,7 @@ from .verdict import headline_attack
 
 if TYPE_CHECKING:
     from unplug.export import Card, ParityRow
+    from unplug.mobile_bench import BenchRow
 
 
 def gates(inputs: Inputs) -> Section | Missing:
@@ -173,7 +174,8 @@ def artifacts(inputs: Inputs) -> Section | Missing:
 
 def _files(inputs: Inputs) -> dict[str, tuple[str, str, str]]:
     files = {card.sha256: (card.file, card.target, card.precision) for card in inputs.cards}
-    for row in (*inputs.parity_rows, *inputs.bench_rows):
+    rows: tuple[ParityRow | BenchRow, ...] = (*inputs.parity_rows, *inputs.bench_rows)
+    for row in rows:
         files.setdefault(row.artifact_sha256, (row.file, row.target, row.precision))
     return files
 

@@ -247,7 +247,7 @@ def strangers_svg(
         )
         for place, row in enumerate(rows, 1):
             _interval(axes, place, row, alpha=0.22, linewidth=9)
-            mark = {"color": COLOUR[row.role], "marker": MARK[row.role]}
+            mark: dict[str, Any] = {"color": COLOUR[row.role], "marker": MARK[row.role]}
             axes.plot(row.value, place, linestyle="none", markersize=7, **mark)
         known = [*others_R.tolist(), *_values(rows)]
         _name_rows(axes, labels, _forest_limits(min(known), max(known), share=False))
@@ -310,7 +310,7 @@ def loss_svg(
     """
     with canvas(340, 250) as (figure, axes):
         forget_E, unseen_E = shares(forget_F, edges_E), shares(unseen_U, edges_E)
-        filled = {"fill": True, "color": COLOUR[role], "alpha": 0.55}
+        filled: dict[str, Any] = {"fill": True, "color": COLOUR[role], "alpha": 0.55}
         axes.stairs(forget_E, edges_E, label=f"forget set ({len(forget_F):,})", **filled)
         axes.stairs(
             unseen_E, edges_E, color=INK, linewidth=1.4, label=f"unseen ({len(unseen_U):,})"

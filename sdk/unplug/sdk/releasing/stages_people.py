@@ -42,11 +42,8 @@ class Decide(Stage):
     """
 
     gives = "decided"
+    called = "decision"
     leaves = ".decision.json"
-
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "decision"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
         """Where a decision is in force."""
@@ -77,11 +74,10 @@ class Decide(Stage):
         write_json(path, asdict(decided))
         return Left(files=[path])
 
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> Decided:
-        """The record."""
-        return read_dataclass(Decided, material.work / self.leaves, ReportError)
+    @staticmethod
+    def read(path: Path) -> Decided:
+        """From its JSON."""
+        return read_dataclass(Decided, path, ReportError)
 
     def published(self, result: Decided) -> dict[str, Any]:
         """All of it."""
@@ -104,7 +100,7 @@ def decide_release(
     not_run = {item.path.name: why for item in artifacts if (why := not_run_here(item)) is not None}
     files = [item.path for item in artifacts if item.path.name not in not_run]
     data = material.config.decision_data or dataset
-    original, own, *rounded = ask(
+    original, after, *rounded = ask(
         [material.original, unlearned, *files],
         data,
         training=[dataset.spec],
@@ -119,13 +115,13 @@ def decide_release(
         minors_from=record.minors_from,
         **({} if record.confidence is None else {"confidence": record.confidence}),
     )
-    ships, _ = decide([own, *rounded], limits, by=record.by, unseen=record.apart == "said")
+    ships, _ = decide([after, *rounded], limits, by=record.by, unseen=record.apart == "said")
     return Decided(
         record=ships,
-        forgetting=_shift(record, original, own, seed),
-        rounding=tuple(_shift(record, own, item, seed) for item in rounded),
+        forgetting=_shift(record, original, after, seed),
+        rounding=tuple(_shift(record, after, item, seed) for item in rounded),
         not_run=not_run,
-        copies=own.people.copies,
+        copies=after.people.copies,
     )
 
 
@@ -152,10 +148,6 @@ class AgeLimits(Stage):
 
     gives = "evaluation"
     leaves = "evaluation.json"
-
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "evaluation"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
         """Where a protocol is named."""
@@ -187,11 +179,10 @@ class AgeLimits(Stage):
         judge(answers, material.protocol, Asking(seed=material.config.seed)).save(path)
         return Left(files=[path])
 
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> EvaluationReport:
-        """The report."""
-        return read_evaluation(material.work / self.leaves)
+    @staticmethod
+    def read(path: Path) -> EvaluationReport:
+        """From its JSON."""
+        return read_evaluation(path)
 
     def published(self, result: EvaluationReport) -> dict[str, Any]:
         """Without what tells where the data lie."""
@@ -204,11 +195,8 @@ class ShownFaces(Stage):
     """
 
     gives = "faces"
+    called = "pictures of people"
     leaves = "faces.json"
-
-    def name(self, material: ReleaseMaterial) -> str:
-        """Always the same."""
-        return "pictures of people"
 
     def wanted(self, material: ReleaseMaterial) -> bool:
         """Of models that say an age."""
@@ -223,9 +211,3 @@ class ShownFaces(Stage):
         path = material.work / self.leaves
         write_json(path, asdict(face_samples(material.sets, material.dataset, evidence.models)))
         return Left(files=[path])
-
-    def load(
-        self, material: ReleaseMaterial, evidence: ReleaseEvidence, facts: Mapping[str, Any]
-    ) -> None:
-        """Nobody but the report reads it."""
-        return

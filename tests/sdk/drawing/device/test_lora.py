@@ -16,7 +16,8 @@ from safetensors.numpy import load_file, save_file
 
 from unplug.core import InputError, read_json, sha256_file, write_json
 from unplug.export import psnr_db
-from unplug.plugins import LORA_RANK, load_checkpoint, slots_of
+from unplug.plugins import LORA_RANK, load_checkpoint
+from unplug.plugins.lora_slots import slots_of
 from unplug.sdk.drawing.device import (
     PIPELINE,
     LoraSlots,

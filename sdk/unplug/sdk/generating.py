@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from unplug.core import Bar, InputError, progress
 from unplug.sdk.drawing.device import Solver, check_text, is_generator
@@ -30,33 +30,39 @@ class DrawOrder:
     Args:
         prompt: what to draw.
         negative: what to steer away from.
-        base: "small", a diffusers folder, OWNER/NAME on the hub, or a base that was exported whole:
-            plugins are then those that were exported with it, and the noise is the portable one,
-            not torch's.
+        base: small, a diffusers folder, OWNER/NAME on the hub, or what `unplug export` made of a
+            whole base; plugins are then those that were exported with it, and the noise is the
+            portable one, not torch's.
         count: pictures, with seeds `seed`, `seed` + 1, ...
-        size: side in pixels.
-        steps, solver: of sampling.
-        guidance: scale of classifier-free guidance.
-        target, precision: of exported files: which of them, and so which runtime.
-        threads: of exported files: CPU threads; None is 1.
-        loras: LoRA weights for the base: names, folders or files; the last one that tells says the
-            steps.
-        variant: of exported files: weights that were put beside them, by name.
+        size: side in pixels (default: the base's).
+        steps: sampling steps (default: 6 for bases of `unplug train base`, else 25).
+        guidance: classifier-free guidance (default: 2.5, rising, for bases of `unplug train base`,
+            else 7.5).
+        solver: how steps are taken (default: dpm++ for bases of `unplug train base`, else the
+            base's own).
+        target: of exported files: which of them, and so which runtime (default: the first in
+            pipeline.json).
+        precision: of exported files: fp32, fp16, ... (default: the first of the target).
+        threads: of exported files: CPU threads (default 1).
+        loras: LoRA weights for the base: four-steps, two-steps, a folder or a file; may be
+            repeated. A student's bring their own steps.
+        variant: of exported files: weights that were put beside them, by name; they bring their own
+            defaults.
         seed: of the first picture.
     """
 
     prompt: str
     negative: str = ""
     base: str = "small"
-    count: int = 1
-    size: int | None = None
-    steps: int | None = None
-    guidance: float | None = None
+    count: int = field(default=1, metadata={"range": (1, 64)})
+    size: int | None = field(default=None, metadata={"range": (8, 4096)})
+    steps: int | None = field(default=None, metadata={"range": (1, 1000)})
+    guidance: float | None = field(default=None, metadata={"range": (1.0, 50.0)})
     solver: Solver | None = None
-    target: str | None = None
+    target: Literal["litert", "onnx", "coreml"] | None = None
     precision: str | None = None
-    threads: int | None = None
-    loras: Sequence[str] = ()
+    threads: int | None = field(default=None, metadata={"range": (1, 64)})
+    loras: Sequence[str] = field(default=(), metadata={"flag": "--lora", "metavar": "WEIGHTS"})
     variant: str | None = None
     seed: int = 0
 

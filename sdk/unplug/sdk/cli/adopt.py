@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, settings
-from .options import data_option, out_option
+from .options import data_option, option, out_option, path_option
 from .options_of import ConfiguredCommand
 
 
@@ -19,15 +19,13 @@ from .options_of import ConfiguredCommand
 @click.argument("factory", metavar="FACTORY")
 @data_option
 @out_option("Checkpoint folder to write.")
-@click.option(
+@path_option(
     "--weights",
-    type=click.Path(path_type=Path),
     help="Safetensors of the trained network; without, it is trained here.",
 )
-@click.option(
+@path_option(
     "--split",
     "split_file",
-    type=click.Path(path_type=Path),
     help="Who trained it: a file of `unplug data split`.",
 )
 @click.option(
@@ -35,10 +33,8 @@ from .options_of import ConfiguredCommand
     metavar="A,B,...",
     help="Borders of its age groups in years, or yearly (0,1,...,100); default: ours.",
 )
-@click.option(
-    "--mean", default="0.5,0.5,0.5", show_default=True, help="It sees (RGB in [0, 1] - mean) / std."
-)
-@click.option("--std", default="0.5,0.5,0.5", show_default=True, help="See --mean.")
+@option("--mean", default="0.5,0.5,0.5", help="It sees (RGB in [0, 1] - mean) / std.")
+@option("--std", default="0.5,0.5,0.5", help="See --mean.")
 @click.option(
     "--argument",
     "pairs",

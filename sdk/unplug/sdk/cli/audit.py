@@ -12,7 +12,16 @@ from unplug.core import NONE, plain, table
 from unplug.sdk import journey
 
 from .base import Common, Outcome, command, folded, names
-from .options import base_option, data_option, fleet_option, forget_option, out_option
+from .options import (
+    base_option,
+    data_option,
+    fleet_option,
+    forget_option,
+    option,
+    out_option,
+    path_option,
+    paths_argument,
+)
 
 if TYPE_CHECKING:
     from unplug.sdk.evidence.auditing import AuditReport, Estimate, ModelAudit
@@ -22,55 +31,48 @@ HEADS = {"artifact": "file"}
 
 
 @click.command()
-@click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
+@paths_argument("models")
 @data_option
 @forget_option
-@click.option(
+@path_option(
     "--original",
-    type=click.Path(path_type=Path),
     help="The model before forgetting (default: from the record).",
 )
-@click.option(
+@path_option(
     "--retrained",
-    type=click.Path(path_type=Path),
     help="The oracle: retrained without the forget set.",
 )
-@click.option(
+@path_option(
     "--references",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="Reference models for RMIA and LiRA; may be repeated.",
 )
-@click.option(
+@option(
     "--train-references",
     type=click.IntRange(0, 64),
     default=0,
-    show_default=True,
     help="Train this many reference models (each costs a retraining) into OUT's folder.",
 )
 @fleet_option
 @click.option("--attacks", default="", help="Comma-separated (default: all that can run).")
-@click.option(
+@path_option(
     "--original-artifact",
     "original_artifacts",
     multiple=True,
-    type=click.Path(path_type=Path),
     help=(
         "The original's export, to compare an exported file of the same form with (default: made "
         "now); may be repeated."
     ),
 )
-@click.option(
+@path_option(
     "--retrained-artifact",
     "retrained_artifacts",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="The same of the retrained model; may be repeated.",
 )
-@click.option(
+@option(
     "--rounding/--no-rounding",
     default=True,
-    show_default=True,
     help="Measure what export did to the edit.",
 )
 @click.option(

@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -260,13 +260,12 @@ def clean(value: Any) -> Any:
     return str(value)
 
 
-def settings(pairs: tuple[str, ...]) -> dict[str, str]:
+def settings(pairs: Sequence[str], field: str = "set") -> dict[str, str]:
     """``KEY=VALUE`` options as a dictionary."""
     for pair in pairs:
         if "=" not in pair:
-            raise InputError(
-                f"--set {pair}", "it is not KEY=VALUE", "Write for example --set lr=0.001"
-            )
+            fix = f"Write for example `{field}` key=0.5"
+            raise InputError(f"`{field}` {pair}", "it is not KEY=VALUE", fix)
     return dict(pair.split("=", 1) for pair in pairs)
 
 

@@ -11,7 +11,7 @@ import click
 from unplug.core import InputError, table
 
 from .base import Common, Outcome, command
-from .options import out_option
+from .options import out_option, path_argument, path_option
 
 if TYPE_CHECKING:
     from unplug.mobile_bench import EstimateReport
@@ -21,18 +21,16 @@ AUTO = "auto"
 
 
 @click.command()
-@click.argument("artifacts", nargs=-1, type=click.Path(path_type=Path))
-@click.option(
+@path_argument("artifacts", nargs=-1)
+@path_option(
     "--rows",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="Bench report with rows of it; repeatable.",
 )
-@click.option(
+@path_option(
     "--artifacts",
     "files",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="Files of those rows, or a folder of them; those beside the report are found without.",
 )
 @click.option("--delegate", help="Of the rows to calibrate on; default: that of most of them.")

@@ -11,7 +11,7 @@ import click
 from unplug.core import InputError, table
 
 from .base import Common, Outcome, command
-from .options import given_option, out_option
+from .options import given_option, option, out_option, path_argument, path_option
 
 if TYPE_CHECKING:
     from unplug.mobile_bench import BenchReport
@@ -28,10 +28,9 @@ OPTIONS = {
 
 
 @click.command("import")
-@click.argument("report", type=click.Path(path_type=Path))
-@click.option(
+@path_argument("report")
+@path_option(
     "--artifact",
-    type=click.Path(path_type=Path),
     help="Of an Xcode report: the Core ML file that was measured.",
 )
 @click.option(
@@ -43,15 +42,12 @@ OPTIONS = {
 @click.option(
     "--on", "device", metavar="NAME", help="Of an Xcode report: the device, say 'iPhone 15'."
 )
-@click.option(
-    "--os", "system", default="unknown", show_default=True, help="Its system, say 'iOS 18.1'."
-)
-@click.option(
+@option("--os", "system", default="unknown", help="Its system, say 'iOS 18.1'.")
+@option(
     "--compute-units",
     "units",
     type=click.Choice(["all", "cpu", "gpu", "ane"]),
     default="all",
-    show_default=True,
 )
 @out_option("Bench report to write (JSON).")
 @command

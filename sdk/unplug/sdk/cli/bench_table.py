@@ -12,17 +12,16 @@ import click
 from unplug.core import table as plain_table
 
 from .base import Common, Outcome, command
-from .options import out_option
+from .options import option, out_option, path_argument
 
 
 @click.command()
-@click.argument("report", type=click.Path(path_type=Path))
-@click.option(
+@path_argument("report")
+@option(
     "--format",
     "form",
     type=click.Choice(["markdown", "csv"]),
     default="markdown",
-    show_default=True,
 )
 @out_option("File to write instead of printing.", required=False)
 @command

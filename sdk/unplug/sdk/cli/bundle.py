@@ -13,6 +13,7 @@ from unplug.core import InputError, counted, hold
 
 from .base import Common, Outcome, command, percent
 from .bundle_push import push
+from .options import PATH, option, path_argument, path_option
 
 if TYPE_CHECKING:
     from unplug.trust.bundle import Publication, Signing, Trust
@@ -22,16 +23,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def publication_options(function: F) -> F:
     """What whoever signs says of a release, and the public half of a key behind a command."""
-    for option in reversed(
+    for add in reversed(
         (
             click.option(
                 "--public",
-                type=click.Path(path_type=Path),
+                type=PATH,
                 help="The public key; needed where the key is a command.",
             ),
             click.option(
                 "--chain",
-                type=click.Path(path_type=Path),
+                type=PATH,
                 metavar="FILE",
                 help=(
                     "PEM: the key's certificate, then those above it; it is named by them, and "
@@ -55,7 +56,7 @@ def publication_options(function: F) -> F:
             ),
             click.option(
                 "--supersedes",
-                type=click.Path(path_type=Path),
+                type=PATH,
                 multiple=True,
                 metavar="BUNDLE",
                 help="A bundle that this one takes the place of; may be repeated.",
@@ -74,14 +75,14 @@ def publication_options(function: F) -> F:
             ),
         )
     ):
-        function = option(function)
+        function = add(function)
     return function
 
 
 trust_option = click.option(
     "--trust",
     "trusted",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     metavar="FILE",
     help="A public key, root certificates in PEM form, or an unplug-trust/1 JSON; may be repeated.",
@@ -153,7 +154,7 @@ bundle.add_command(push)
 
 
 @bundle.command()
-@click.argument("out", metavar="NAME", type=click.Path(path_type=Path))
+@path_argument("out", metavar="NAME")
 @command
 def keygen(out: Path, common: Common) -> Outcome:
     """Make a key pair: NAME signs and stays secret, NAME.pub is for whoever verifies."""
@@ -168,14 +169,12 @@ def keygen(out: Path, common: Common) -> Outcome:
 
 
 @bundle.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@path_argument("path")
 @click.option(
     "--key", required=True, help="A file, env:NAME, or command:WORDS that sign standard input."
 )
 @publication_options
-@click.option(
-    "-o", "--out", type=click.Path(path_type=Path), help="Folder to write (default: in its place)."
-)
+@path_option("-o", "--out", help="Folder to write (default: in its place).")
 @command
 def sign(path: Path, key: str, out: Path | None, common: Common, **said: Any) -> Outcome:
     """Sign a bundle whose files and gates hold, as one release of a product."""
@@ -201,11 +200,10 @@ def sign(path: Path, key: str, out: Path | None, common: Common, **said: Any) ->
 
 
 @bundle.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@path_argument("path")
 @trust_option
-@click.option(
+@path_option(
     "--newer",
-    type=click.Path(path_type=Path),
     multiple=True,
     metavar="BUNDLE",
     help=(
@@ -261,7 +259,7 @@ def verify(
 
 
 @bundle.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@path_argument("path")
 @command
 def inspect(path: Path, common: Common) -> Outcome:
     """Show what a bundle says of itself; nothing of it is verified."""
@@ -297,8 +295,8 @@ def _publication(said: Publication) -> str:
 
 
 @bundle.command()
-@click.argument("before", type=click.Path(path_type=Path))
-@click.argument("after", type=click.Path(path_type=Path))
+@path_argument("before")
+@path_argument("after")
 @command
 def diff(before: Path, after: Path, common: Common) -> Outcome:
     """Show what differs between two bundles; nothing of them is verified."""
@@ -318,14 +316,12 @@ def diff(before: Path, after: Path, common: Common) -> Outcome:
 
 
 def _folder(store: str, what: str) -> Callable[[F], F]:
-    return click.option(
-        f"--{store}", type=click.Path(path_type=Path), metavar="OUT", help=f"Write {what} here."
-    )
+    return click.option(f"--{store}", type=PATH, metavar="OUT", help=f"Write {what} here.")
 
 
 @bundle.command()
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Zip file to write.")
+@path_argument("path")
+@path_option("-o", "--out", help="Zip file to write.")
 @_folder("play", "a module for Google Play's AI packs")
 @_folder("ios", "the files of an Apple Background Assets pack")
 @_folder("hub", "a Hugging Face model repository")
@@ -335,16 +331,13 @@ def _folder(store: str, what: str) -> Callable[[F], F]:
     "--allow-unsigned", is_flag=True, help="Deliver what nobody signed; the pack says so."
 )
 @click.option("--pack-name", help="Of the pack (default: the product's).")
-@click.option(
+@option(
     "--when",
     type=click.Choice(["at-install", "after-install", "on-demand"]),
     default="after-install",
-    show_default=True,
     help="Play and iOS: when it comes to a device.",
 )
-@click.option(
-    "--precision", default="fp32", show_default=True, help="Triton: which ONNX file it serves."
-)
+@option("--precision", default="fp32", help="Triton: which ONNX file it serves.")
 @click.option("--license", "license_", help="Hub: an identifier of its list of licenses.")
 @command
 def pack(

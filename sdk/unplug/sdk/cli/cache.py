@@ -13,6 +13,7 @@ import click
 from unplug.core import InputError, cache_dir, cache_entries, counted, size, table
 
 from .base import Common, Outcome, command
+from .options import path_option
 
 
 @click.group()
@@ -58,10 +59,9 @@ def info(common: Common) -> Outcome:
 
 @cache.command()
 @click.option("--data", "spec", metavar="SPEC", help="What was made from this data.")
-@click.option(
+@path_option(
     "--forget",
     "forget_file",
-    type=click.Path(path_type=Path),
     help="What holds a picture of somebody whom this forget file names, of any data.",
 )
 @click.option("--all", "everything", is_flag=True, help="Everything.")

@@ -12,7 +12,7 @@ from unplug.core import InputError, counted
 
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
-from .options import out_option
+from .options import PATH, out_option, path_argument, path_option
 
 if TYPE_CHECKING:
     from unplug.trust.bundle import PublicKey
@@ -44,7 +44,7 @@ def certificate() -> None:
 bundle_option = click.option(
     "--bundle",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="The bundle, a folder or zip file.",
 )
 
@@ -93,15 +93,13 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
 @click.option(
     "--sign", "key", required=True, help="Sign with this key: a file, env:NAME, or command:WORDS."
 )
-@click.option(
+@path_option(
     "--public",
-    type=click.Path(path_type=Path),
     help="The public key; needed where the key is a command.",
 )
-@click.option(
+@path_option(
     "--trust",
     "trusted",
-    type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
     help=(
@@ -162,24 +160,21 @@ def issue(
 
 
 @certificate.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
+@path_argument("file")
+@path_option(
     "--key",
     required=True,
-    type=click.Path(path_type=Path),
     help="The issuer's public key, had by another way.",
 )
 @bundle_option
-@click.option(
+@path_option(
     "--policy",
-    type=click.Path(path_type=Path),
     help="Your limits, an unplug-certificate-policy/1 JSON.",
 )
 @click.option("--request", metavar="ID", help="The request that it must be about.")
-@click.option(
+@path_option(
     "--trust",
     "trusted",
-    type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
     help=(
@@ -247,15 +242,13 @@ def verify(
 @certificate.command()
 @click.argument("request")
 @ledger_option
-@click.option(
+@path_option(
     "--certificate",
     "file",
-    type=click.Path(path_type=Path),
     help="Of this request: fills what it knows.",
 )
-@click.option(
+@path_option(
     "--key",
-    type=click.Path(path_type=Path),
     help="The public key of whoever issued the certificate.",
 )
 @out_option("Folder to write.")

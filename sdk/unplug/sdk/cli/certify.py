@@ -11,48 +11,46 @@ import click
 from unplug.core import counted, seconds
 
 from .base import Common, Outcome, command, percent, settings
-from .options import base_option, checkpoint_argument, data_option, out_option
+from .options import (
+    base_option,
+    checkpoint_argument,
+    data_option,
+    option,
+    out_option,
+    path_option,
+    settings_option,
+)
 
 
 @click.command()
 @checkpoint_argument
 @data_option
-@click.option(
+@path_option(
     "--fleet",
-    type=click.Path(path_type=Path),
     required=True,
     help="Folder that `unplug references` made of this checkpoint.",
 )
-@click.option("--method", default="folds", show_default=True, help="See `unplug list methods`.")
+@option("--method", default="folds", help="See `unplug list methods`.")
 @click.option(
     "--budget",
     type=float,
     help="Fraction of retraining, compute and wall time each (default: the method's).",
 )
-@click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A hyperparameter of the method; may be repeated.",
-)
-@click.option(
+@settings_option("A hyperparameter of the method; may be repeated.")
+@option(
     "--people",
     type=click.IntRange(1),
     default=1,
-    show_default=True,
     help="Whom one request names, at most.",
 )
-@click.option(
+@option(
     "--requests",
     type=click.IntRange(10, 2000),
     default=200,
-    show_default=True,
     help="Surrogate requests, each of other people and with a forget step of its own.",
 )
-@click.option(
+@path_option(
     "--like",
-    type=click.Path(path_type=Path),
     help=(
         "Forget file of a request: surrogates are people of about the same ages, and as many a "
         "request; never those."

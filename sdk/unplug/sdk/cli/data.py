@@ -10,7 +10,7 @@ import click
 from unplug.core import counted
 
 from .base import Common, Outcome, command
-from .options import out_option
+from .options import on_bad_option, option, out_option, path_argument
 
 
 @click.group()
@@ -25,18 +25,15 @@ def data() -> None:
 
 
 @data.command()
-@click.option(
+@option(
     "--n",
     "count",
     type=click.IntRange(1, 1_000_000),
     default=100,
-    show_default=True,
     help="Pictures.",
 )
 @click.option("--subjects", type=click.IntRange(1, 1_000_000), help="People (default n / 5).")
-@click.option(
-    "--size", type=click.IntRange(16, 1024), default=256, show_default=True, help="Side in pixels."
-)
+@option("--size", type=click.IntRange(16, 1024), default=256, help="Side in pixels.")
 @out_option("Folder for the PNG files and labels.csv.")
 @command
 def synth(count: int, subjects: int | None, size: int, out: Path, common: Common) -> Outcome:
@@ -59,14 +56,13 @@ def synth(count: int, subjects: int | None, size: int, out: Path, common: Common
 
 @data.command()
 @click.argument("spec")
-@click.option(
+@option(
     "--size",
     type=click.IntRange(8, 1024),
     default=64,
-    show_default=True,
     help="Side in pixels to decode to.",
 )
-@click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
+@on_bad_option()
 @click.option("--ids", is_flag=True, help="List the sample ids and subjects too.")
 @command
 def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Outcome:
@@ -120,24 +116,20 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
 
 @data.command()
 @click.argument("spec")
-@click.option(
+@option(
     "--size",
     type=click.IntRange(8, 1024),
     default=64,
-    show_default=True,
     help="Side in pixels to decode to.",
 )
-@click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
-@click.option(
+@on_bad_option()
+@option(
     "--validation",
     type=float,
     default=0.1,
-    show_default=True,
     help="Fraction held out for validation.",
 )
-@click.option(
-    "--test", type=float, default=0.2, show_default=True, help="Fraction held out for test."
-)
+@option("--test", type=float, default=0.2, help="Fraction held out for test.")
 @out_option("Split file to write (for `unplug train age --split`).")
 @command
 def split(
@@ -168,7 +160,7 @@ def split(
 
 
 @data.command("pick-forget")
-@click.argument("checkpoint", type=click.Path(path_type=Path))
+@path_argument("checkpoint")
 @click.option(
     "--data",
     "spec",
@@ -176,10 +168,8 @@ def split(
     metavar="SPEC",
     help="The data that the checkpoint was trained on.",
 )
-@click.option(
-    "--fraction", type=float, default=0.02, show_default=True, help="Of the training set."
-)
-@click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
+@option("--fraction", type=float, default=0.02, help="Of the training set.")
+@on_bad_option()
 @out_option("Forget file to write.")
 @command
 def pick_forget(

@@ -14,7 +14,15 @@ from unplug.sdk import journey
 
 from .base import Common, Outcome, command, names
 from .bundle import trust_of, trust_option
-from .options import FloatRange, data_option, out_option, training_data_option
+from .options import (
+    FloatRange,
+    data_option,
+    option,
+    out_option,
+    path_option,
+    paths_argument,
+    training_data_option,
+)
 
 if TYPE_CHECKING:
     from unplug.sdk.evidence.assurance import EvaluationReport, ModelEvaluation, Rate
@@ -22,36 +30,32 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
+@paths_argument("models")
 @data_option
-@click.option(
+@option(
     "--protocol",
     default="fate-aev",
-    show_default=True,
     help="Which numbers; `unplug list age-protocols`.",
 )
-@click.option(
+@option(
     "--part",
     type=click.Choice(["test", "validation"]),
     default="test",
-    show_default=True,
     help="Whom to ask about, where these are the data of the training.",
 )
-@click.option(
+@path_option(
     "--checkpoint",
     "checkpoints",
     multiple=True,
-    type=click.Path(path_type=Path),
     help=(
         "Of exported files: what they were exported from, whose record says what it learned from; "
         "may be repeated."
     ),
 )
-@click.option(
+@path_option(
     "--split",
     "splits",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="A split file that says so; may be repeated.",
 )
 @training_data_option
@@ -61,21 +65,19 @@ if TYPE_CHECKING:
     metavar="YEARS",
     help="T of Challenge-T, with commas (default: the protocol's, 18,21,23,25).",
 )
-@click.option(
+@option(
     "--max-fpr",
     "limit",
     type=FloatRange(0.0, 1.0, min_open=True, max_open=True),
     default=0.01,
-    show_default=True,
     help=(
         "Limit of false positives over minors that is to be shown; the report says how many people "
         "are missing to that."
     ),
 )
-@click.option(
+@path_option(
     "--face-landmarker",
     "landmarker",
-    type=click.Path(path_type=Path),
     envvar="UNPLUG_FACE_LANDMARKER",
     help=(
         "MediaPipe's face_landmarker.task: says of how many pictures nothing could be said, and "

@@ -16,6 +16,8 @@ from .options import (
     data_option,
     forget_option,
     out_option,
+    path_option,
+    settings_option,
     traces,
     without_option,
 )
@@ -34,25 +36,17 @@ from .options import (
     type=float,
     help="Fraction of retraining, compute and wall time each (default: the method's).",
 )
-@click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A hyperparameter of the method; may be repeated.",
-)
+@settings_option("A hyperparameter of the method; may be repeated.")
 @without_option(
     "What the method must do without, such as 'forget data'; one that needs it is refused. May be "
     "repeated."
 )
-@click.option(
+@path_option(
     "--retrained",
-    type=click.Path(path_type=Path),
     help="The retrained model: its recipe is checked and what it took is recorded.",
 )
-@click.option(
+@path_option(
     "--fleet",
-    type=click.Path(path_type=Path),
     help=(
         "Folder that `unplug references` made: a method that needs out-of-fold answers takes them "
         "from it."

@@ -11,7 +11,7 @@ import click
 from unplug.core import InputError, counted
 
 from .base import Common, Outcome, command
-from .options import checkpoint_argument, face_options, out_option
+from .options import PATH, checkpoint_argument, face_options, out_option
 
 if TYPE_CHECKING:
     from unplug.sdk.drawing.inference import DeviceHead
@@ -25,16 +25,14 @@ def picture(function: F) -> F:
     """Adds HEAD, --trunk, --image and where the face is in it."""
     for add in (
         face_options,
-        click.option(
-            "--image", type=click.Path(path_type=Path), required=True, help="A picture of one face."
-        ),
+        click.option("--image", type=PATH, required=True, help="A picture of one face."),
         click.option(
             "--trunk",
-            type=click.Path(path_type=Path),
+            type=PATH,
             required=True,
             help="The exported trunk, or its checkpoint.",
         ),
-        click.argument("head", type=click.Path(path_type=Path)),
+        click.argument("head", type=PATH),
     ):
         function = add(function)
     return function

@@ -16,6 +16,7 @@ from .base import Common, Outcome, command, settings
 from .ledger_evidence import checkpoint, export, prove, role, verify
 from .ledger_models import queue, touch
 from .ledger_options import history_text, ledger_option, request_facts
+from .options import option, path_option, settings_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 RECORDED = ("identity", "informed", "step", "try", "audit", "release", "revocation", "answered")
@@ -77,10 +78,9 @@ def received_option(text: str) -> Callable[[F], F]:
     "name",
     help="Your own number of the request, which stands in clear: never a name (default: random).",
 )
-@click.option(
+@path_option(
     "--forget",
     "forget_file",
-    type=click.Path(path_type=Path),
     help="Forget file that names the person.",
 )
 @click.option(
@@ -156,11 +156,10 @@ def list_(where: str | None, everything: bool, common: Common) -> Outcome:
 
 @ledger.command()
 @ledger_option
-@click.option(
+@option(
     "--within",
     type=click.IntRange(0, 3660),
     default=7,
-    show_default=True,
     help="Days that count as soon.",
 )
 @command
@@ -357,16 +356,13 @@ def correct(
 @click.argument("kind", type=click.Choice(RECORDED))
 @click.argument("requests", nargs=-1)
 @click.option("--note", default="", help="What was done, or who was told, without names of people.")
-@click.option(
+@path_option(
     "--file",
     "files",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="Its SHA-256 is kept: never of a forget file, whose names could be tried. May be repeated.",
 )
-@click.option(
-    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Another fact; may be repeated."
-)
+@settings_option("Another fact; may be repeated.")
 @command
 def record(
     where: str | None,

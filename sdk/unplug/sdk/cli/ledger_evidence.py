@@ -14,7 +14,7 @@ from unplug.core import InputError, atomic_path, counted, read_regular, require_
 
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
-from .options import out_option
+from .options import option, out_option, path_option
 
 if TYPE_CHECKING:
     from unplug.trust.ledger import Verifier
@@ -110,14 +110,12 @@ def prove(where: str | None, request: str, name: str | None, out: Path, common: 
 @click.command()
 @ledger_option
 @vkey_option
-@click.option(
+@path_option(
     "--against",
-    type=click.Path(path_type=Path),
     help="A checkpoint that was kept elsewhere: finds a cut tail.",
 )
-@click.option(
+@path_option(
     "--proof",
-    type=click.Path(path_type=Path),
     help="Check a proof instead of a ledger; nothing else is needed.",
 )
 @click.option("--name", metavar="NAME", help="With --proof: the person whom the entry must name.")
@@ -183,8 +181,11 @@ def _proof(path: Path, verifier: Verifier, name: str | None) -> Outcome:
 
 @click.command()
 @ledger_option
-@click.option(
-    "--format", "form", type=click.Choice(["json", "csv"]), default="json", show_default=True
+@option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "csv"]),
+    default="json",
 )
 @out_option("File to write.")
 @command
@@ -208,7 +209,7 @@ def export(where: str | None, form: str, out: Path, common: Common) -> Outcome:
 
 @click.command()
 @click.argument("name")
-@click.option("--schema", default="public", show_default=True, help="In which the tables are.")
+@option("--schema", default="public", help="In which the tables are.")
 @command
 def role(name: str, schema: str, common: Common) -> Outcome:
     """Print the SQL that lets the PostgreSQL role NAME add entries and shred salts, and nothing

@@ -11,7 +11,7 @@ from unplug.core import SUBJECT, InputError, table, write_json
 
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
-from .options import out_option
+from .options import out_option, paths_argument
 
 if TYPE_CHECKING:
     from unplug.trust.ledger import Queue
@@ -73,7 +73,7 @@ def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
 
 @click.command()
 @ledger_option
-@click.argument("checkpoints", nargs=-1, required=True, type=click.Path(path_type=Path))
+@paths_argument("checkpoints")
 @click.option(
     "--data", "spec", required=True, metavar="SPEC", help="The data that they were trained on."
 )

@@ -11,7 +11,7 @@ from unplug.core import InputError, seconds, temporary_folder
 
 from .base import Common, Outcome, command
 from .bundle import trust_of, trust_option
-from .options import FloatRange, out_option
+from .options import PATH, FloatRange, out_option
 
 if TYPE_CHECKING:
     from unplug.mobile_bench import Guard
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("files", required=False, type=click.Path(path_type=Path))
+@click.argument("files", required=False, type=PATH)
 @click.option(
     "--on",
     "place",

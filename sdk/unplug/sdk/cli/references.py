@@ -11,24 +11,22 @@ import click
 from unplug.core import seconds
 
 from .base import Common, Outcome, command
-from .options import base_option, checkpoint_argument, data_option, out_option
+from .options import base_option, checkpoint_argument, data_option, option, out_option
 
 
 @click.command()
 @checkpoint_argument
 @data_option
-@click.option(
+@option(
     "--models",
     type=click.IntRange(4, 4096),
     default=64,
-    show_default=True,
     help="How many to train.",
 )
-@click.option(
+@option(
     "--folds",
     type=click.IntRange(2, 64),
     default=4,
-    show_default=True,
     help=(
         "People are dealt into so many folds, and each model leaves out one: everybody is unknown "
         "to models / folds of them."

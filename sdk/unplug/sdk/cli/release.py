@@ -23,6 +23,7 @@ from .options import (
     forget_option,
     given_option,
     out_option,
+    path_option,
     traces,
 )
 from .options_of import ConfiguredCommand, given
@@ -47,9 +48,8 @@ PUBLICATION = (
 @checkpoint_argument
 @data_option
 @forget_option
-@click.option(
+@path_option(
     "--retrained",
-    type=click.Path(path_type=Path),
     help="The oracle (default: train it, but with --fleet).",
 )
 @base_option

@@ -12,7 +12,14 @@ import click
 from unplug.core import InputError, table, write_json
 
 from .base import Common, Outcome, command, percent
-from .options import data_option, out_option, training_data_option
+from .options import (
+    data_option,
+    option,
+    out_option,
+    path_option,
+    paths_argument,
+    training_data_option,
+)
 
 if TYPE_CHECKING:
     from unplug.sdk.drawing.inference import DecisionRecord
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
+@paths_argument("models")
 @data_option
 @click.option(
     "--over", "age", type=float, required=True, metavar="AGE", help="The age in question, in years."
@@ -38,24 +45,20 @@ if TYPE_CHECKING:
     metavar="SHARE",
     help="Share of adults called under, at most (default: as --max-fpr).",
 )
-@click.option(
+@option(
     "--method",
     type=click.Choice(["clopper-pearson", "conformal"]),
     default="clopper-pearson",
-    show_default=True,
     help=(
         "The limit holds with --confidence over the draw of people, or on average over draws "
         "(needs fewer people)."
     ),
 )
-@click.option(
-    "--confidence", type=float, default=0.95, show_default=True, help="Of clopper-pearson."
-)
-@click.option(
+@option("--confidence", type=float, default=0.95, help="Of clopper-pearson.")
+@option(
     "--minors-from",
     type=float,
     default=0.0,
-    show_default=True,
     metavar="AGE",
     help=(
         "Youngest age that counts as a minor: small children are never taken for adults, and "
@@ -67,18 +70,16 @@ if TYPE_CHECKING:
     metavar="ATTRIBUTE",
     help="Hold the limits in each of its groups that has enough people as well.",
 )
-@click.option(
+@option(
     "--part",
     type=click.Choice(["test", "validation"]),
     default="test",
-    show_default=True,
     help="Which people of the training's own data, where the data are those.",
 )
-@click.option(
+@path_option(
     "--checkpoint",
     "checkpoints",
     multiple=True,
-    type=click.Path(path_type=Path),
     help="That a file was exported from: its record says whom it learned from; may be repeated.",
 )
 @training_data_option

@@ -14,7 +14,7 @@ from unplug.core import InputError, json_sha256, table, write_json
 
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
-from .options import out_option
+from .options import out_option, path_option
 
 REACH = (
     "What left this machine (phones that loaded a file, copies, backups, a disk's snapshots) "
@@ -37,22 +37,20 @@ UNSEEN = (
     metavar="SPEC",
     help="The data that hold, or held, the pictures.",
 )
-@click.option(
+@path_option(
     "--in",
     "folders",
     multiple=True,
-    type=click.Path(path_type=Path),
     metavar="DIR",
     help=(
         "A folder of unplug's, with all below it: checkpoints, references, exports, bundles; may "
         "be repeated."
     ),
 )
-@click.option(
+@path_option(
     "--search",
     "deep",
     multiple=True,
-    type=click.Path(path_type=Path),
     metavar="DIR",
     help=(
         "A folder of anything: every file is opened, pictures are compared by their exact pixels; "

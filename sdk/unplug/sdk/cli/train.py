@@ -12,7 +12,7 @@ from unplug.core import InputError
 from unplug.sdk import journey
 
 from .base import Common, Outcome, command, settings
-from .options import data_option, out_option
+from .options import data_option, option, out_option, path_option, restart_option
 from .options_of import ConfiguredCommand, given
 from .train_base import base
 from .train_plugin import plugin
@@ -39,20 +39,16 @@ train.add_command(student)
 )
 @data_option
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")
-@click.option(
+@option(
     "--validation",
     type=float,
     default=0.1,
-    show_default=True,
     help="Fraction held out for validation.",
 )
-@click.option(
-    "--test", type=float, default=0.2, show_default=True, help="Fraction held out for test."
-)
-@click.option(
+@option("--test", type=float, default=0.2, help="Fraction held out for test.")
+@path_option(
     "--split",
     "split_file",
-    type=click.Path(path_type=Path),
     help="Use this split file instead of drawing one.",
 )
 @click.option(
@@ -68,9 +64,7 @@ train.add_command(student)
     metavar="SPEC",
     help="Of a design: pictures that nobody may withdraw; the trunk is trained on them.",
 )
-@click.option(
-    "--trunk", type=click.Path(path_type=Path), help="Of a design: a trunk that is trained already."
-)
+@path_option("--trunk", help="Of a design: a trunk that is trained already.")
 @click.option(
     "--set",
     "design",
@@ -83,7 +77,7 @@ train.add_command(student)
     metavar="YEARS",
     help="Borders of the age groups, as 0,13,18,25,100, or yearly (default: as few as laws ask for).",
 )
-@click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
+@restart_option()
 @command
 def age(
     spec: str,

@@ -8,18 +8,17 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command
-from .options import data_option, out_option
+from .options import data_option, half_option, option, out_option, restart_option
 from .options_of import ConfiguredCommand
 
 
 @click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:BaseRecipe")
 @data_option
 @out_option("Pipeline folder to write; an unfinished run there is continued.")
-@click.option(
+@option(
     "--image-size",
     type=click.IntRange(64, 1024),
     default=128,
-    show_default=True,
     help="Side in pixels, a multiple of 8.",
 )
 @click.option("--start", metavar="BASE", help="Go on from this base: small, a folder, a hub id.")
@@ -28,15 +27,14 @@ from .options_of import ConfiguredCommand
     type=click.IntRange(1),
     help="Optimizer steps of the autoencoder (default 3,500).",
 )
-@click.option(
+@option(
     "--sample-every",
     type=click.IntRange(0),
     default=1000,
-    show_default=True,
     help="Steps between sampling grids.",
 )
-@click.option("--half", is_flag=True, help="Store the weights in float16.")
-@click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
+@half_option
+@restart_option()
 @command
 def base(
     spec: str,

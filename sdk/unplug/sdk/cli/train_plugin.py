@@ -10,7 +10,15 @@ import click
 from unplug.core import counted
 
 from .base import Common, Outcome, command, settings
-from .options import data_option, out_option
+from .options import (
+    data_option,
+    half_option,
+    option,
+    out_option,
+    path_option,
+    restart_option,
+    settings_option,
+)
 from .options_of import ConfiguredCommand
 
 
@@ -22,19 +30,12 @@ from .options_of import ConfiguredCommand
     required=True,
     help="face_landmark, holistic, depth, canny: see `unplug list conditions`.",
 )
-@click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting of the condition, such as low=100.",
-)
-@click.option("--task", type=click.Path(path_type=Path), help="MediaPipe's task file.")
-@click.option(
+@settings_option("A setting of the condition, such as low=100.")
+@path_option("--task", help="MediaPipe's task file.")
+@option(
     "--base",
     "base_name",
     default="small",
-    show_default=True,
     help="small, a diffusers folder, or OWNER/NAME on the hub.",
 )
 @click.option(
@@ -43,21 +44,19 @@ from .options_of import ConfiguredCommand
     help="Go on from this plugin's weights (a name that ships, or a folder).",
 )
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")
-@click.option(
+@path_option(
     "--split",
     "split_file",
-    type=click.Path(path_type=Path),
     help="Use this split file instead of drawing one.",
 )
-@click.option(
+@option(
     "--sample-every",
     type=click.IntRange(0),
     default=500,
-    show_default=True,
     help="Steps between sampling grids.",
 )
-@click.option("--half", is_flag=True, help="Store the weights in float16.")
-@click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
+@half_option
+@restart_option()
 @command
 def plugin(
     spec: str,

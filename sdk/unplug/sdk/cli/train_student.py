@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command
-from .options import data_option, out_option
+from .options import data_option, half_option, option, out_option, restart_option
 from .options_of import ConfiguredCommand
 
 
@@ -18,15 +18,14 @@ from .options_of import ConfiguredCommand
 @out_option(
     "Folder to write: a base, or with --rank LoRA weights; an unfinished run there is continued."
 )
-@click.option(
+@option(
     "--base",
     "base_name",
     default="small",
-    show_default=True,
     help="The teacher: small, a folder, or OWNER/NAME.",
 )
-@click.option("--half", is_flag=True, help="Store the weights in float16.")
-@click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
+@half_option
+@restart_option()
 @command
 def student(
     spec: str,

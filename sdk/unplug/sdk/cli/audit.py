@@ -111,9 +111,7 @@ def audit(
         forget_file,
         attacks=names(attacks) or None,
         work=out.parent,
-        seed=common.seed,
-        device=common.device_name,
-        show=common.show,
+        **common.shared,
         say=common.say,
         **options,
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +14,7 @@ from unplug.core import InputError, counted, hold
 from .base import Common, Outcome, command, percent
 from .bundle_push import push
 from .options import PATH, option, path_argument, path_option
+from .options_of import ConfiguredCommand, given
 
 if TYPE_CHECKING:
     from unplug.trust.bundle import Publication, Signing, Trust
@@ -21,62 +22,30 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def publication_options(function: F) -> F:
-    """What whoever signs says of a release, and the public half of a key behind a command."""
-    for add in reversed(
-        (
-            click.option(
-                "--public",
-                type=PATH,
-                help="The public key; needed where the key is a command.",
-            ),
-            click.option(
-                "--chain",
-                type=PATH,
-                metavar="FILE",
-                help=(
-                    "PEM: the key's certificate, then those above it; it is named by them, and "
-                    "--trust takes their root."
-                ),
-            ),
-            click.option(
-                "--name",
-                "product",
-                help="The product that releases are counted in (default: the bundle's name).",
-            ),
-            click.option(
-                "--number",
-                type=click.IntRange(1),
-                help="Of the release, counting up (default: 1, or one more).",
-            ),
-            click.option(
-                "--expires",
-                metavar="TIME",
-                help="UTC, like 2027-05-01T00:00:00Z; refused from then on.",
-            ),
-            click.option(
-                "--supersedes",
-                type=PATH,
-                multiple=True,
-                metavar="BUNDLE",
-                help="A bundle that this one takes the place of; may be repeated.",
-            ),
-            click.option(
-                "--revokes",
-                multiple=True,
-                metavar="ID",
-                help="SHA-256 of a manifest not to be used any more.",
-            ),
-            click.option(
-                "--answers",
-                multiple=True,
-                metavar="REQUEST",
-                help="Id of a request that it answers; names nobody.",
-            ),
-        )
-    ):
-        function = add(function)
-    return function
+@dataclass(frozen=True, kw_only=True)
+class PublicationOrder:
+    """What whoever signs says of a release, and the public half of a key behind a command.
+
+    Args:
+        public: the public key; needed where the key is a command.
+        chain: PEM: the key's certificate, then those above it; it is named by them, and --trust
+            takes their root.
+        product: the product that releases are counted in (default: the bundle's name).
+        number: of the release, counting up (default: 1, or one more).
+        expires: UTC, like 2027-05-01T00:00:00Z; refused from then on.
+        supersedes: a bundle that this one takes the place of; may be repeated.
+        revokes: SHA-256 of a manifest not to be used any more.
+        answers: id of a request that it answers; names nobody.
+    """
+
+    public: Path | None = None
+    chain: Path | None = field(default=None, metadata={"metavar": "FILE"})
+    product: str | None = field(default=None, metadata={"flag": "--name"})
+    number: int | None = field(default=None, metadata={"range": (1, None)})
+    expires: str | None = field(default=None, metadata={"metavar": "TIME"})
+    supersedes: Sequence[Path] = field(default=(), metadata={"metavar": "BUNDLE"})
+    revokes: Sequence[str] = field(default=(), metadata={"metavar": "ID"})
+    answers: Sequence[str] = field(default=(), metadata={"metavar": "REQUEST"})
 
 
 trust_option = click.option(
@@ -89,45 +58,34 @@ trust_option = click.option(
 )
 
 
-def signing_of(
-    key: str,
-    where: Path,
-    public: Path | None,
-    chain: Path | None,
-    product: str | None,
-    number: int | None,
-    expires: str | None,
-    supersedes: tuple[Path, ...],
-    revokes: tuple[str, ...],
-    answers: tuple[str, ...],
-) -> Signing:
+def signing_of(key: str, where: Path, order: PublicationOrder) -> Signing:
     """The key and what it signs; all that can be wrong about them is found here, before any work."""
     from unplug.trust.bundle import Publication, Signing, load_signer, time_of
 
-    signer = load_signer(key, public, chain)
-    if expires is not None and time_of(expires) is None:
-        raise InputError(
-            f"--expires {expires}", "it is no UTC time", "Write for example 2027-05-01T00:00:00Z"
-        )
-    before = [_published(path) for path in supersedes]
-    said = Publication(
-        name=product or next((old.name for old, _ in before if old is not None), where.stem),
-        release=number or 1 + max((old.release for old, _ in before if old is not None), default=0),
-        expires=expires,
+    signer = load_signer(key, order.public, order.chain)
+    if order.expires is not None and time_of(order.expires) is None:
+        fix = "Write for example 2027-05-01T00:00:00Z"
+        raise InputError(f"--expires {order.expires}", "it is no UTC time", fix)
+    earlier = tuple(order.supersedes)
+    before = [_published(path) for path in earlier]
+    releases = [old for old, _ in before if old is not None]
+    new = Publication(
+        name=order.product or next((old.name for old in releases), where.stem),
+        release=order.number or 1 + max((old.release for old in releases), default=0),
+        expires=order.expires,
         supersedes=tuple(sha256 for _, sha256 in before),
-        revokes=revokes,
-        requests=answers,
+        revokes=tuple(order.revokes),
+        requests=tuple(order.answers),
     )
-    for old, _ in before:
-        if old is not None and (old.name != said.name or old.release >= said.release):
+    for old in releases:
+        if old.name != new.name or old.release >= new.release:
             why = (
                 f"it would take the place of release {old.release} of {old.name!r} as release "
-                f"{said.release} of {said.name!r}"
+                f"{new.release} of {new.name!r}"
             )
-            raise InputError(
-                "--supersedes", why, "Releases count up within one product; give --name or --number"
-            )
-    signing = Signing(signer=signer, publication=said, earlier=supersedes)
+            fix = "Releases count up within one product; give --name or --number"
+            raise InputError("--supersedes", why, fix)
+    signing = Signing(signer=signer, publication=new, earlier=earlier)
     signing.check()
     return signing
 
@@ -168,20 +126,19 @@ def keygen(out: Path, common: Common) -> Outcome:
     return Outcome(value={"private": str(out), "public": f"{out}.pub", "hint": key.hint}, text=text)
 
 
-@bundle.command()
+@bundle.command(cls=ConfiguredCommand, config="unplug.sdk.cli.bundle:PublicationOrder")
 @path_argument("path")
 @click.option(
     "--key", required=True, help="A file, env:NAME, or command:WORDS that sign standard input."
 )
-@publication_options
 @path_option("-o", "--out", help="Folder to write (default: in its place).")
 @command
-def sign(path: Path, key: str, out: Path | None, common: Common, **said: Any) -> Outcome:
+def sign(path: Path, key: str, out: Path | None, common: Common, **options: Any) -> Outcome:
     """Sign a bundle whose files and gates hold, as one release of a product."""
     from unplug.trust.bundle import sign_bundle
 
     out = out or path
-    signing = signing_of(key, out, **said)
+    signing = signing_of(key, out, PublicationOrder(**given(PublicationOrder, options)))
     id_ = sign_bundle(path, signing, out)
     publication = signing.publication
     text = (

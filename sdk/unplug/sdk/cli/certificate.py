@@ -11,11 +11,12 @@ import click
 from unplug.core import InputError, counted
 
 from .base import Common, Outcome, command
-from .ledger_options import ledger_option
+from .ledger_options import with_ledger
 from .options import PATH, out_option, path_argument, path_option
 
 if TYPE_CHECKING:
     from unplug.trust.bundle import PublicKey
+    from unplug.trust.ledger import Ledger
 
 
 class _Certificate(click.Group):
@@ -67,7 +68,6 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
 
 @certificate.command()
 @click.argument("request")
-@ledger_option
 @bundle_option
 @click.option(
     "--trace",
@@ -109,9 +109,10 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
 )
 @out_option("Folder to write.")
 @command
+@with_ledger
 def issue(
     request: str,
-    where: str | None,
+    opened: Ledger,
     bundle: Path,
     traces: tuple[str, ...],
     said: tuple[str, ...],
@@ -125,13 +126,12 @@ def issue(
     """Certify what was done about REQUEST: statements that others verify, and two pages to read."""
     from unplug.trust.bundle import load_signer
     from unplug.trust.certificates import issue_certificate, said_place
-    from unplug.trust.ledger import open_ledger
 
     from .bundle import trust_of
 
     done = issue_certificate(
         request,
-        ledger=open_ledger(where),
+        ledger=opened,
         bundle=bundle,
         signer=load_signer(key, public),
         out=out,
@@ -241,7 +241,6 @@ def verify(
 
 @certificate.command()
 @click.argument("request")
-@ledger_option
 @path_option(
     "--certificate",
     "file",
@@ -253,14 +252,14 @@ def verify(
 )
 @out_option("Folder to write.")
 @command
+@with_ledger
 def templates(
-    request: str, where: str | None, file: Path | None, key: Path | None, out: Path, common: Common
+    request: str, opened: Ledger, file: Path | None, key: Path | None, out: Path, common: Common
 ) -> Outcome:
     """Draft the answer to the person; what is not known is left open and visible. It is no legal
     advice.
     """
     from unplug.trust.certificates import draft_answer, open_certificate
-    from unplug.trust.ledger import open_ledger
 
     if (file is None) != (key is None):
         raise InputError(
@@ -275,7 +274,7 @@ def templates(
             f"it is about the request {found.request.id}",
             f"Give the certificate of {request}",
         )
-    path = draft_answer(request, open_ledger(where), out, found)
+    path = draft_answer(request, opened, out, found)
     opens = path.read_text(encoding="utf-8").count("[TO FILL IN: ")
     text = f"{path}\n{counted(opens, 'place')} left to fill in. This is no legal advice."
     return Outcome(value={"out": str(out), "files": [str(path)], "to_fill_in": opens}, text=text)

@@ -15,6 +15,7 @@ from .options import (
     base_option,
     checkpoint_argument,
     data_option,
+    opened,
     option,
     out_option,
     path_option,
@@ -85,15 +86,11 @@ def certify(
     Exit code 1 where the method is not certified: the evidence does not decide, or they are still
     told from strangers.
     """
-    from unplug.plugins import load_checkpoint
     from unplug.sdk.evidence.auditing import CertifyConfig
     from unplug.sdk.evidence.auditing import certify as run
-    from unplug.sdk.forgetting.tasks import task_of
-    from unplug.sdk.learning.data import load_dataset, read_forget_file
+    from unplug.sdk.learning.data import read_forget_file
 
-    original = load_checkpoint(checkpoint)
-    task = task_of(original, device=common.device, base=base)
-    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
+    original, _, dataset = opened(checkpoint, spec, on_bad, base, common)
     named = () if like is None else tuple(read_forget_file(like, dataset))
     config = CertifyConfig(
         method=method,

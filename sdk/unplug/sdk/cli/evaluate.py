@@ -120,9 +120,7 @@ def evaluate(
         spec,
         challenges=_years(challenges),
         trust=trust_of(trusted),
-        seed=common.seed,
-        device=common.device_name,
-        show=common.show,
+        **common.shared,
         **options,
     )
     report.save(out)

@@ -15,6 +15,7 @@ from .options import (
     checkpoint_argument,
     data_option,
     forget_option,
+    opened,
     out_option,
     path_option,
     settings_option,
@@ -79,7 +80,6 @@ def forget(
     `--method retrain` trains from scratch on the retain set: the oracle that audits compare with.
     """
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.forgetting.tasks import task_of
     from unplug.sdk.forgetting.unlearning import (
         check_fleet,
         learned_by_design,
@@ -87,13 +87,11 @@ def forget(
         slow_clock,
     )
     from unplug.sdk.journey import unlearn
-    from unplug.sdk.learning.data import describe_request, load_dataset, read_forget_file
+    from unplug.sdk.learning.data import describe_request, read_forget_file
 
     check_fleet(fleet, method)  # before a data set is read
-    original = load_checkpoint(checkpoint)
-    task = task_of(original, device=common.device, base=base)
+    original, task, dataset = opened(checkpoint, spec, on_bad, base, common)
     oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None
-    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset, learned_by_design(original))
     common.say(folded(describe_request(ids, dataset)))
     if method != "retrain" and (price := request_price(original, dataset, ids)) is not None:
@@ -110,10 +108,8 @@ def forget(
         retrained=oracle,
         fleet=fleet,
         task=task,
-        seed=common.seed,
-        device=common.device_name,
         restart=restart,
-        show=common.show,
+        **common.shared,
     )
     facts, metrics = done.record["forget"], done.record["metrics"]
     cost = facts["cost"]

@@ -59,9 +59,7 @@ def generate(out: Path, common: Common, **options: Any) -> Outcome:
     check_writable(out.parent)
     done = journey.generate(
         steerings=guides.steerings,
-        seed=common.seed,
-        device=common.device_name,
-        show=common.show,
+        **common.shared,
         say=common.say,
         bar=partial(progress_bar, common=common),
         **words,

@@ -13,11 +13,11 @@ import click
 from unplug.core import InputError, atomic_path, counted, read_regular, require_modules, write_json
 
 from .base import Common, Outcome, command
-from .ledger_options import ledger_option
+from .ledger_options import ledger_option, with_ledger
 from .options import option, out_option, path_option
 
 if TYPE_CHECKING:
-    from unplug.trust.ledger import Verifier
+    from unplug.trust.ledger import Ledger, Verifier
 
 MAX_KEPT_BYTES = 65536
 
@@ -49,14 +49,13 @@ vkey_option = click.option(
 
 
 @click.command()
-@ledger_option
 @out_option("File to write, to be kept where nobody who can change the ledger can change it.")
 @command
-def checkpoint(where: str | None, out: Path, common: Common) -> Outcome:
+@with_ledger
+def checkpoint(opened: Ledger, out: Path, common: Common) -> Outcome:
     """Write the newest checkpoint: size and root of the ledger, signed."""
-    from unplug.trust.ledger import open_ledger
 
-    note = open_ledger(where).checkpoint()
+    note = opened.checkpoint()
     with atomic_path(out) as temporary:
         temporary.write_bytes(note)
     origin, size, root = note.decode().split("\n")[:3]
@@ -68,7 +67,6 @@ def checkpoint(where: str | None, out: Path, common: Common) -> Outcome:
 
 
 @click.command()
-@ledger_option
 @click.argument("request")
 @click.option(
     "--name",
@@ -77,11 +75,11 @@ def checkpoint(where: str | None, out: Path, common: Common) -> Outcome:
 )
 @out_option("Proof to write.")
 @command
-def prove(where: str | None, request: str, name: str | None, out: Path, common: Common) -> Outcome:
+@with_ledger
+def prove(opened: Ledger, request: str, name: str | None, out: Path, common: Common) -> Outcome:
     """Prove that the entry of REQUEST is in the ledger, without any other."""
-    from unplug.trust.ledger import open_ledger, opening_for, pick, prove_inclusion
+    from unplug.trust.ledger import opening_for, pick, prove_inclusion
 
-    opened = open_ledger(where)
     note = opened.checkpoint()
     size = int(note.split(b"\n")[1])
     rows = opened.rows()[:size]  # others may have added since
@@ -180,7 +178,6 @@ def _proof(path: Path, verifier: Verifier, name: str | None) -> Outcome:
 
 
 @click.command()
-@ledger_option
 @option(
     "--format",
     "form",
@@ -189,11 +186,11 @@ def _proof(path: Path, verifier: Verifier, name: str | None) -> Outcome:
 )
 @out_option("File to write.")
 @command
-def export(where: str | None, form: str, out: Path, common: Common) -> Outcome:
+@with_ledger
+def export(opened: Ledger, form: str, out: Path, common: Common) -> Outcome:
     """Write all entries as JSON, with the checkpoint over them, or as CSV. Salts are never in it."""
-    from unplug.trust.ledger import export_csv, export_json, open_ledger
+    from unplug.trust.ledger import export_csv, export_json
 
-    opened = open_ledger(where)
     note = opened.checkpoint()
     entries = opened.entries()[: int(note.split(b"\n")[1])]  # others may have added since
     if form == "json":

@@ -10,11 +10,11 @@ import click
 from unplug.core import SUBJECT, InputError, table, write_json
 
 from .base import Common, Outcome, command
-from .ledger_options import ledger_option
+from .ledger_options import with_ledger
 from .options import out_option, paths_argument
 
 if TYPE_CHECKING:
-    from unplug.trust.ledger import Queue
+    from unplug.trust.ledger import Ledger, Queue
 
 
 def samples_in(spec: str) -> dict[str, set[str]]:
@@ -27,7 +27,6 @@ def samples_in(spec: str) -> dict[str, set[str]]:
 
 
 @click.command()
-@ledger_option
 @click.option(
     "--data",
     "spec",
@@ -37,13 +36,14 @@ def samples_in(spec: str) -> dict[str, set[str]]:
 )
 @out_option("Forget file to write, with names in clear: delete it after use.")
 @command
-def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
+@with_ledger
+def queue(opened: Ledger, spec: str, out: Path, common: Common) -> Outcome:
     """Write one forget file for all open requests whose every name is in the data, so that one
     release covers them.
     """
-    from unplug.trust.ledger import open_ledger, open_queue
+    from unplug.trust.ledger import open_queue
 
-    found = open_queue(open_ledger(where), samples_in(spec))
+    found = open_queue(opened, samples_in(spec))
     if not found.whole:
         raise InputError("the queue", f"{spec} holds all names of no open request", _way_out(found))
     wanted = {name for held in found.whole.values() for name in held}
@@ -72,13 +72,13 @@ def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
 
 
 @click.command()
-@ledger_option
 @paths_argument("checkpoints")
 @click.option(
     "--data", "spec", required=True, metavar="SPEC", help="The data that they were trained on."
 )
 @command
-def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: Common) -> Outcome:
+@with_ledger
+def touch(opened: Ledger, checkpoints: tuple[Path, ...], spec: str, common: Common) -> Outcome:
     """Record which open requests touch each of CHECKPOINTS: how many of their samples it was
     trained on and did not forget.
 
@@ -86,9 +86,9 @@ def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: C
     """
     from unplug.plugins import load_checkpoint
     from unplug.sdk.learning.training import split_of
-    from unplug.trust.ledger import open_ledger, open_queue
+    from unplug.trust.ledger import open_queue
 
-    opened, samples = open_ledger(where), samples_in(spec)
+    opened, samples = opened, samples_in(spec)
     found = open_queue(opened, samples)
     if not found.of:
         raise InputError(

@@ -8,14 +8,19 @@ import stat
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from unplug.core import key_file
 from unplug.sdk.forgetting.tasks import NEEDS
 
-from .base import folded
+from .base import Common, folded
+
+if TYPE_CHECKING:
+    from unplug.plugins import Checkpoint
+    from unplug.sdk.forgetting.tasks import StoredTask
+    from unplug.sdk.learning.data import Dataset
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
@@ -183,6 +188,20 @@ def out_option(
         callback=_no_device,
         **more,
     )
+
+
+def opened(
+    checkpoint: Path, spec: str, on_bad: Any, base: str | None, common: Common
+) -> tuple[Checkpoint, StoredTask, Dataset]:
+    """A checkpoint, its task, and the data at its size."""
+    from unplug.plugins import load_checkpoint
+    from unplug.sdk.forgetting.tasks import task_of
+    from unplug.sdk.learning.data import load_dataset
+
+    original = load_checkpoint(checkpoint)
+    task = task_of(original, device=common.device, base=base)
+    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
+    return original, task, dataset
 
 
 def traces(forget_file: Path) -> str:

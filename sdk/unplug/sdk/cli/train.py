@@ -133,10 +133,8 @@ def age(
         trunk=ready,
         trunk_data=consented,
         design=pairs,
-        seed=common.seed,
-        device=common.device_name,
         restart=restart,
-        show=common.show,
+        **common.shared,
         **chosen | {"image_size": asked.image_size},
     )
     metrics, cost = done.record["metrics"], done.record["cost"]

@@ -319,13 +319,13 @@ def map_in_children(
         idle.put(child)
 
     def run(values: Mapping[str, Any]) -> Reply:
-        own = idle.get()
+        worker = idle.get()
         try:
-            return own.call(
+            return worker.call(
                 function, values, what=what, timeout=timeout, memory=memory, cancel=stop
             )
         finally:
-            idle.put(own)
+            idle.put(worker)
 
     try:
         yield from in_order(run, calls, workers, stop=stop)

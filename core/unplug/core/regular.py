@@ -136,10 +136,10 @@ _DEEP = f"it is nested more than {MAX_DEPTH} deep, which no schema of unplug is"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         raise ValueError("a key stands in it twice")
-    return found
+    return value
 
 
 def _integer(text: str) -> int:

@@ -142,14 +142,14 @@ def sweep(place: Path) -> list[Path]:
     """
     if os.name == "nt":
         return []
-    found = []
+    folders = []
     with contextlib.suppress(OSError), os.scandir(place) as entries:
-        found = [
+        folders = [
             Path(entry.path)
             for entry in entries
             if entry.name.endswith(ENDING) and _is_own_folder(entry)
         ]
-    return [folder for folder in found if _swept_away(folder)]
+    return [folder for folder in folders if _swept_away(folder)]
 
 
 def sweep_below(place: Path) -> list[Path]:
@@ -162,8 +162,8 @@ def sweep_below(place: Path) -> list[Path]:
         []
     """
     # top down: what was swept is not walked any more
-    found = [sweep(Path(folder)) for folder, _, _ in os.walk(place)]
-    return [folder for swept in found for folder in swept]
+    levels = [sweep(Path(folder)) for folder, _, _ in os.walk(place)]
+    return [folder for swept in levels for folder in swept]
 
 
 def _is_own_folder(entry: os.DirEntry[str]) -> bool:

@@ -208,14 +208,14 @@ def _check_order(order: ExportOrder, say: Say) -> None:
 
 def _named(checkpoints: Sequence[Path]) -> dict[str, Path]:
     """Checkpoints by the names of their folders, which those of their files will have."""
-    found: dict[str, Path] = {}
+    named: dict[str, Path] = {}
     for path in checkpoints:
         name = path.resolve().name
-        if name in found:
+        if name in named:
             why = "two checkpoints have this name, which is that of their folder in `out`"
             raise InputError(name, why, "Export one of them by itself")
-        found[name] = path
-    return found
+        named[name] = path
+    return named
 
 
 def _samples(
@@ -274,18 +274,18 @@ def _export_base(checkpoints: Sequence[Path], order: ExportOrder, say: Say, bar:
             raise InputError(f"`{name}`", why, "Leave it out, or export the parts one by one")
     check_source(source)
     plan_pairs(order.to, order.precision)  # refuses before a base is loaded
-    own = [find_lora(name) for name in order.loras]
-    every = [*own, *(path for item in variants.values() for path in item.loras)]
+    merged = [find_lora(name) for name in order.loras]
+    every = [*merged, *(path for item in variants.values() for path in item.loras)]
     foreign: tuple[Path, ...] = ()
     with temporary_folder("unplug-merge-") as folder:
-        if own or any(map(teacher_of_lora, every)):  # else nothing needs the base in memory
+        if merged or any(map(teacher_of_lora, every)):  # else nothing needs the base in memory
             import torch
 
             base = load_base(str(source.folder.resolve()), device=torch.device("cpu"))
             foreign = tuple(tell_foreign(base, every, source.name, say))
-            source = _merged(source, base, own, folder) if own else source
+            source = _merged(source, base, merged, folder) if merged else source
         made = _export_parts(source, order, bar)
-    return replace(made, loras=tuple(own), foreign_loras=foreign)
+    return replace(made, loras=tuple(merged), foreign_loras=foreign)
 
 
 def _export_parts(source: GeneratorSource, order: ExportOrder, bar: Bar) -> Exported:
@@ -369,21 +369,21 @@ def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
     """
     from unplug.sdk.drawing.diffusion import find_lora, sampling_of_lora
 
-    found: dict[str, VariantSource] = {}
+    variants: dict[str, VariantSource] = {}
     for pair in pairs:
         name, mark, path = pair.partition("=")
         if not (name and mark and path):
             why = f"{pair[:100]!r} is no name with weights"
             fix = "Write NAME=WEIGHTS, WEIGHTS as for unplug generate --lora"
             raise InputError("`variants`", why, fix)
-        before = found.get(name, VariantSource(loras=()))
+        before = variants.get(name, VariantSource(loras=()))
         weights = find_lora(path)
         how = sampling_of_lora(weights)
         told = how and PipelineDefaults(**_way(how))
-        found[name] = VariantSource(
+        variants[name] = VariantSource(
             loras=(*before.loras, weights), defaults=told or before.defaults
         )
-    return found
+    return variants
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -490,9 +490,9 @@ def _by_coreml(
 def _explained(
     artifact: Artifact, checkpoint: Path, inputs: dict[str, Any], folder: Path
 ) -> Explanation:
-    found = explain(artifact, checkpoint, inputs)
+    explanation = explain(artifact, checkpoint, inputs)
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / f"{artifact.path.name}.json", asdict(found))
-    if found.layers:
-        plot_layers(found, folder / f"{artifact.path.name}.png")
-    return found
+    write_json(folder / f"{artifact.path.name}.json", asdict(explanation))
+    if explanation.layers:
+        plot_layers(explanation, folder / f"{artifact.path.name}.png")
+    return explanation

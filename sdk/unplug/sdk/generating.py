@@ -230,13 +230,13 @@ def _tell_unread(tokenizer: Any, text: str, say: Callable[[str], None]) -> None:
     from unplug.sdk.drawing.device import untaught
     from unplug.sdk.drawing.diffusion import plain_tokenizer
 
-    found = plain_tokenizer(tokenizer).encode(text)
-    if found.cut:
+    encoded = plain_tokenizer(tokenizer).encode(text)
+    if encoded.cut:
         say(
-            f"{text[:40]!r}... has {found.tokens} tokens: the base reads the first "
-            f"{len(found.ids)} only"
+            f"{text[:40]!r}... has {encoded.tokens} tokens: the base reads the first "
+            f"{len(encoded.ids)} only"
         )
-    if (line := untaught(found.spelled, len(tokenizer))) is not None:
+    if (line := untaught(encoded.spelled, len(tokenizer))) is not None:
         say(line)
 
 

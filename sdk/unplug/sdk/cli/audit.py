@@ -178,11 +178,11 @@ def _attacks(model: ModelAudit, shown: Sequence[ModelAudit], too_few: str | None
     from unplug.sdk.evidence.auditing import against
 
     rows = []
-    for name in dict.fromkeys(name for item in shown for name in item.attacks):
+    for name in dict.fromkeys(name for beside in shown for name in beside.attacks):
         row = {"attack": plain(name, 14)}
-        for item in shown:
-            row[HEADS.get(item.role, item.role)] = (
-                f"{item.attacks[name].auc.value:.3f}" if name in item.attacks else NONE
+        for beside in shown:
+            row[HEADS.get(beside.role, beside.role)] = (
+                f"{beside.attacks[name].auc.value:.3f}" if name in beside.attacks else NONE
             )
         if name in model.attacks and (gap := model.attacks[name].gap) is not None:
             row |= {"minus retrained (95 %)": _span(gap, sign=True), "": against(gap, too_few)}
@@ -242,8 +242,8 @@ def _more(model: ModelAudit) -> Iterator[str]:
             "forget set, "
             f"{_span(share.retain, 2)} of the retain set"
         )
-    if (found := model.most_standing_out) is not None:
-        row, together = found
+    if (standing := model.most_standing_out) is not None:
+        row, together = standing
         places = [
             ("confidence", row.confidence),
             *(() if row.error is None else (("error", row.error),)),

@@ -205,11 +205,11 @@ def compare(old: Path, new: Path, fail_above: str, out: Path | None, common: Com
     from unplug.core import write_json
     from unplug.mobile_bench import BenchReport, compare_reports
 
-    found = compare_reports(
+    comparison = compare_reports(
         BenchReport.load(old), BenchReport.load(new), fail_above=_share(fail_above)
     )
     if out is not None:
-        write_json(out, asdict(found))
+        write_json(out, asdict(comparison))
     rows = [
         (
             row.file,
@@ -222,17 +222,19 @@ def compare(old: Path, new: Path, fail_above: str, out: Path | None, common: Com
             "FAILS" if row.fails else row.verdict,
             "; ".join(row.reasons),
         )
-        for row in found.changes
+        for row in comparison.changes
     ]
     text = table(("file", "on", "old ms", "new ms", "change (95 %)", "verdict", "notes"), rows)
-    for name, files in (("old", found.only_old), ("new", found.only_new)):
+    for name, files in (("old", comparison.only_old), ("new", comparison.only_new)):
         if files:
             text += f"\nOnly in the {name} report: {', '.join(files)}"
-    if found.unchecked:
-        text += f"\nNot checked, though valid in the old report: {', '.join(found.unchecked)}"
-    if not any(row.ratio for row in found.changes):
+    if comparison.unchecked:
+        text += f"\nNot checked, though valid in the old report: {', '.join(comparison.unchecked)}"
+    if not any(row.ratio for row in comparison.changes):
         text += "\nNothing could be compared, so nothing was checked."
-    return Outcome(value=asdict(found) | {"passed": found.passed}, text=text, ok=found.passed)
+    return Outcome(
+        value=asdict(comparison) | {"passed": comparison.passed}, text=text, ok=comparison.passed
+    )
 
 
 def _ms(value: float | None) -> str:

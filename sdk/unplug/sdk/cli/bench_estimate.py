@@ -67,8 +67,10 @@ def estimate(
     from unplug.mobile_bench import BenchReport, estimate_artifacts, known_devices, load_baselines
 
     if listed:
-        found = known_devices([BenchReport.load(path) for path in rows], load_baselines())
-        return Outcome(value=found, text=table(("device", "calibrated on"), sorted(found.items())))
+        devices = known_devices([BenchReport.load(path) for path in rows], load_baselines())
+        return Outcome(
+            value=devices, text=table(("device", "calibrated on"), sorted(devices.items()))
+        )
     if not artifacts:
         raise InputError(
             "estimate",

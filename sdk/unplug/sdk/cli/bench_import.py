@@ -74,10 +74,10 @@ def import_(
             f"a page's report says itself what --{OPTIONS[option]} would",
             "Leave that out",
         )
-    found = (
+    taken = (
         _of_xcode(report, artifact, at, unit, device, system, units) if xcode else _of_page(report)
     )
-    found.save(out)
+    taken.save(out)
     rows = [
         (
             row.file,
@@ -86,10 +86,10 @@ def import_(
             "valid" if row.valid else "not ranked",
             "; ".join((*row.reasons, *row.warnings)),
         )
-        for row in found.rows
+        for row in taken.rows
     ]
     return Outcome(
-        value=asdict(found), text=table(("file", "device", "median ms", "row", "notes"), rows)
+        value=asdict(taken), text=table(("file", "device", "median ms", "row", "notes"), rows)
     )
 
 

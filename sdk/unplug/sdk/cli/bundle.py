@@ -185,10 +185,10 @@ def verify(
             "Add --trust KEY.pub",
         )
     for seen in newer:
-        said = verify_bundle(seen, trust).publication
-        trust = None if trust is None or said is None else trust.after(said)
+        publication = verify_bundle(seen, trust).publication
+        trust = None if trust is None or publication is None else trust.after(publication)
     manifest = verify_bundle(path, trust)
-    count, gates, said = len(manifest.files), manifest.gates, manifest.publication
+    count, gates, publication = len(manifest.files), manifest.gates, manifest.publication
     overridden = {gate.name: gate.override for gate in gates if gate.override is not None}
     held = len(gates) - len(overridden)
     told = f"all {held} gates hold"
@@ -196,9 +196,9 @@ def verify(
         reasons = "; ".join(f"{name} ({reason})" for name, reason in overridden.items())
         told = f"{held} of {len(gates)} gates hold, {len(overridden)} were overridden: {reasons}"
     origin = "It is not signed: this shows integrity, not origin."
-    if trust is not None and said is not None:
-        until = f" until {said.expires}" if said.expires else ""
-        origin = f"It is signed: release {said.release} of {said.name}{until}."
+    if trust is not None and publication is not None:
+        until = f" until {publication.expires}" if publication.expires else ""
+        origin = f"It is signed: release {publication.release} of {publication.name}{until}."
     text = (
         f"{path}: {count} files match the manifest, {told}, and all of it is about one model. "
         f"{origin}"
@@ -208,9 +208,9 @@ def verify(
         "files": count,
         "gates": held,
         "overridden": overridden,
-        "signed": said is not None and trust is not None,
+        "signed": publication is not None and trust is not None,
         "id": bundle_id(path),
-        "publication": None if said is None else asdict(said),
+        "publication": None if publication is None else asdict(publication),
     }
     return Outcome(value=value, text=text)
 
@@ -223,11 +223,11 @@ def inspect(path: Path, common: Common) -> Outcome:
     from unplug.trust.bundle import bundle_id, read_manifest
 
     manifest = read_manifest(path)
-    lineage, said = manifest.lineage, manifest.publication
+    lineage, publication = manifest.lineage, manifest.publication
     lines = [
         f"{path}: {manifest.model_type}, not verified",
         f"id {bundle_id(path)}",
-        "never published" if said is None else _publication(said),
+        "never published" if publication is None else _publication(publication),
         f"forgot {counted(lineage.forget_samples, 'sample')} by {lineage.method} "
         f"at {percent(lineage.compute_fraction)} of retraining",
         f"checkpoint {lineage.checkpoint_sha256[:16]}  original {lineage.original_sha256[:16]}",
@@ -259,17 +259,20 @@ def diff(before: Path, after: Path, common: Common) -> Outcome:
     """Show what differs between two bundles; nothing of them is verified."""
     from unplug.trust.bundle import diff_bundles, read_manifest
 
-    found = diff_bundles(read_manifest(before), read_manifest(after))
+    differences = diff_bundles(read_manifest(before), read_manifest(after))
     lines = [
-        *(f"+ {name} ({size:,} bytes)" for name, size in found.added.items()),
-        *(f"- {name} ({size:,} bytes)" for name, size in found.removed.items()),
-        *(f"~ {name} ({old:,} -> {new:,} bytes)" for name, (old, new) in found.changed.items()),
+        *(f"+ {name} ({size:,} bytes)" for name, size in differences.added.items()),
+        *(f"- {name} ({size:,} bytes)" for name, size in differences.removed.items()),
+        *(
+            f"~ {name} ({old:,} -> {new:,} bytes)"
+            for name, (old, new) in differences.changed.items()
+        ),
         *(
             f"  {name}: {str(old)[:100]} -> {str(new)[:100]}"
-            for name, (old, new) in found.facts.items()
+            for name, (old, new) in differences.facts.items()
         ),
     ]
-    return Outcome(value=asdict(found), text="\n".join(lines) or "no difference")
+    return Outcome(value=asdict(differences), text="\n".join(lines) or "no difference")
 
 
 def _folder(store: str, what: str) -> Callable[[F], F]:

@@ -52,18 +52,18 @@ bundle_option = click.option(
 
 def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
     """``NAME=FILE``, or a file alone, as names of systems with their searches."""
-    found: dict[str, Path] = {}
+    systems: dict[str, Path] = {}
     for number, pair in enumerate(pairs, 1):
         name, equals, file = pair.partition("=")
         name, file = (name, file) if equals else (f"system {number}", pair)
-        if name in found or not name.strip() or len(name) > 60 or not name.isprintable():
+        if name in systems or not name.strip() or len(name) > 60 or not name.isprintable():
             raise InputError(
                 f"--trace {pair[:80]}",
                 "its name is empty, too long or given twice",
                 "Write NAME=trace.json",
             )
-        found[name] = Path(file)
-    return found
+        systems[name] = Path(file)
+    return systems
 
 
 @certificate.command()
@@ -203,15 +203,15 @@ def verify(
     done = check_certificate(
         file, _issuer(key), bundle, limits, request=request, trust=trust_of(trusted)
     )
-    found = done.certificate
+    stated = done.certificate
     value = {
         "file": str(file),
-        "request": found.request.id,
-        "bundle": found.model.bundle,
+        "request": stated.request.id,
+        "bundle": stated.model.bundle,
         "problems": list(done.problems),
         "ledger_key": done.ledger_key,
         **{
-            word: [line.place for line in found.places if line.outcome == word]
+            word: [line.place for line in stated.places if line.outcome == word]
             for word in ("kept", "unknown")
         },
     }
@@ -220,13 +220,13 @@ def verify(
             value=value, text="\n".join(f"{file}: {line}" for line in done.problems), ok=False
         )
     held = (
-        f"{counted(len(found.ledger.entries), 'entry', 'entries')} of the ledger, "
-        f"{counted(len(found.evidence.gates), 'gate')}"
+        f"{counted(len(stated.ledger.entries), 'entry', 'entries')} of the ledger, "
+        f"{counted(len(stated.evidence.gates), 'gate')}"
     )
-    left = remainder(found.places)
+    left = remainder(stated.places)
     verdict = "what it says of the model holds" if left else "all of it holds, and nothing is kept"
     text = (
-        f"{file}: request {found.request.id} was answered by the bundle {found.model.bundle[:16]}; "
+        f"{file}: request {stated.request.id} was answered by the bundle {stated.model.bundle[:16]}; "
         f"{held}: {verdict}"
     )
     stays = f"\nOf the person is {left}" if left else ""
@@ -267,14 +267,14 @@ def templates(
             "a certificate counts only with its issuer's key",
             "Give --certificate and --key",
         )
-    found = None if file is None or key is None else open_certificate(file, _issuer(key))
-    if found is not None and found.request.id != request:
+    issued = None if file is None or key is None else open_certificate(file, _issuer(key))
+    if issued is not None and issued.request.id != request:
         raise InputError(
             str(file),
-            f"it is about the request {found.request.id}",
+            f"it is about the request {issued.request.id}",
             f"Give the certificate of {request}",
         )
-    path = draft_answer(request, opened, out, found)
+    path = draft_answer(request, opened, out, issued)
     opens = path.read_text(encoding="utf-8").count("[TO FILL IN: ")
     text = f"{path}\n{counted(opens, 'place')} left to fill in. This is no legal advice."
     return Outcome(value={"out": str(out), "files": [str(path)], "to_fill_in": opens}, text=text)

@@ -97,9 +97,9 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
                 )
     lines += [f"class     {name}: {number}" for name, number in value["classes"].items()]
     lines += [f"partition {name}: {number}" for name, number in value["partitions"].items()]
-    for name, found in value["attributes"].items():
+    for name, counts in value["attributes"].items():
         lines.append(
-            f"attribute {name}: {', '.join(f'{what} {number}' for what, number in found.items())}"
+            f"attribute {name}: {', '.join(f'{what} {number}' for what, number in counts.items())}"
         )
     if value["captions"]:
         lines.append(

@@ -127,8 +127,8 @@ def evaluate(
     for path in folders if card else ():
         if (judged := report.of(weights_sha256(path))) is not None:
             add_to_card(path, card_text(report, judged))
-    said = f"saved {out}; `unplug report {out} -o evaluation.html` draws it"
-    return Outcome(value=report.to_dict(), text="\n".join([*_summary(report), said]))
+    saved = f"saved {out}; `unplug report {out} -o evaluation.html` draws it"
+    return Outcome(value=report.to_dict(), text="\n".join([*_summary(report), saved]))
 
 
 def _years(text: str | None) -> tuple[float, ...]:
@@ -180,15 +180,15 @@ def _summary(report: EvaluationReport) -> Iterator[str]:
             f"{model.label}: not said: {name}: {why}" for name, why in model.refused.items()
         )
     yield _processed(report)
-    for item in report.models[0].challenges:
-        claim = item.claim
+    for challenge in report.models[0].challenges:
+        claim = challenge.claim
         missing = (
             f", {claim.missing} people without an error are missing to show it"
             if claim.missing is not None
             else ""
         )
         yield (
-            f"Challenge-{item.age:g}, {report.models[0].label}: at most {100 * report.limit:g} % "
+            f"Challenge-{challenge.age:g}, {report.models[0].label}: at most {100 * report.limit:g} % "
             f"is {claim.held}{missing}"
         )
     yield from (f"not said: {name}: {why}" for name, why in report.refused.items())
@@ -196,16 +196,16 @@ def _summary(report: EvaluationReport) -> Iterator[str]:
 
 
 def _processed(report: EvaluationReport) -> str:
-    found = report.processing
-    if found is None or found.any is None:
-        why = "" if found is None else f" ({found.unmeasured}; --face-landmarker FILE)"
+    processing = report.processing
+    if processing is None or processing.any is None:
+        why = "" if processing is None else f" ({processing.unmeasured}; --face-landmarker FILE)"
         return f"failure to process by the quality check of faces: not measured{why}"
     reasons = ", ".join(
-        f"{fault} {_share(share)}" for fault, share in found.faults.items() if share.events
+        f"{fault} {_share(share)}" for fault, share in processing.faults.items() if share.events
     )
     return (
         "failure to process by the quality check of faces: "
-        f"{_share(found.any)}{': ' if reasons else ''}{reasons}"
+        f"{_share(processing.any)}{': ' if reasons else ''}{reasons}"
     )
 
 

@@ -161,15 +161,15 @@ def _opened(
     """The head, and the trunk's features (C,) of the face in a picture."""
     from unplug.sdk.drawing.inference import load_head, run
 
-    opened, said = (
+    opened, answered = (
         load_head(path),
         run(trunk, [image], box=box, landmarker=landmarker, margin=margin),
     )
-    if said.model_type != "age-trunk":
-        raise InputError(f"--trunk {trunk}", f"it is a model of type {said.model_type}", OWN)
+    if answered.model_type != "age-trunk":
+        raise InputError(f"--trunk {trunk}", f"it is a model of type {answered.model_type}", OWN)
     if opened.facts.trunk_sha256 != _weights_of(trunk):
         raise InputError(f"--trunk {trunk}", "the head's features come from another trunk", OWN)
-    return opened, said.outputs["features"][0]
+    return opened, answered.outputs["features"][0]
 
 
 def _weights_of(trunk: Path) -> str:

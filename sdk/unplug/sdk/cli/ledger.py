@@ -204,10 +204,10 @@ def status(opened: Ledger, request: str, common: Common) -> Outcome:
     """Show how one request stands, and every entry about it."""
     from unplug.trust.ledger import pick
 
-    found = pick(opened.requests(), request)
-    names = "nobody can tell whom it named" if found.shredded else f"names {len(found.subjects)}"
-    text = f"request {found.id}: {found.state}, received {found.received}, due {found.due}, {names}"
-    value = request_facts(found) | {
+    asked = pick(opened.requests(), request)
+    names = "nobody can tell whom it named" if asked.shredded else f"names {len(asked.subjects)}"
+    text = f"request {asked.id}: {asked.state}, received {asked.received}, due {asked.due}, {names}"
+    value = request_facts(asked) | {
         "history": [
             {
                 "sequence": entry.sequence,
@@ -216,10 +216,10 @@ def status(opened: Ledger, request: str, common: Common) -> Outcome:
                 "note": entry.note,
                 "facts": dict(entry.facts),
             }
-            for entry in found.history
+            for entry in asked.history
         ]
     }
-    return Outcome(value=value, text=f"{text}\n{history_text(found.history)}")
+    return Outcome(value=value, text=f"{text}\n{history_text(asked.history)}")
 
 
 @ledger.command()
@@ -274,18 +274,18 @@ def withdraw(
     """
 
     entry = opened.withdraw(request, reason, people)
-    found = opened.requests()[request]
-    text = f"request {request} is {found.state} (entry {entry.sequence})"
-    if found.waiting:
+    asked = opened.requests()[request]
+    text = f"request {request} is {asked.state} (entry {entry.sequence})"
+    if asked.waiting:
         text = (
-            f"request {request} names {len(found.subjects)} now (entry {entry.sequence}) and is "
-            f"{found.state}"
+            f"request {request} names {len(asked.subjects)} now (entry {entry.sequence}) and is "
+            f"{asked.state}"
         )
     value = {
         "request": request,
         "entry": entry.sequence,
-        "state": found.state,
-        "names": len(found.subjects),
+        "state": asked.state,
+        "names": len(asked.subjects),
     }
     return Outcome(value=value, text=text)
 

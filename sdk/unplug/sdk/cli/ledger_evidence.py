@@ -83,21 +83,21 @@ def prove(opened: Ledger, request: str, name: str | None, out: Path, common: Com
     note = opened.checkpoint()
     size = int(note.split(b"\n")[1])
     rows = opened.rows()[:size]  # others may have added since
-    found = pick(opened.requests(), request)
-    opening = opening_for(opened, found, name) if name is not None else None
+    asked = pick(opened.requests(), request)
+    opening = opening_for(opened, asked, name) if name is not None else None
     write_json(
-        out, dataclasses.asdict(prove_inclusion(rows, note, found.sequence, opening)), private=True
+        out, dataclasses.asdict(prove_inclusion(rows, note, asked.sequence, opening)), private=True
     )
     whom = (
         "; it shows that person, and whoever else has it, that the request names her"
         if opening
         else ""
     )
-    text = f"entry {found.sequence} of {size}: {out}{whom}. Send the public key by another way"
+    text = f"entry {asked.sequence} of {size}: {out}{whom}. Send the public key by another way"
     return Outcome(
         value={
             "out": str(out),
-            "entry": found.sequence,
+            "entry": asked.sequence,
             "size": size,
             "opened": opening is not None,
         },
@@ -137,25 +137,25 @@ def verify(
     if name is not None:
         raise InputError("--name", "it belongs to a proof", "Add --proof FILE")
     opened = open_ledger(where)
-    verdict, found = check_ledger(
+    verdict, findings = check_ledger(
         opened, verifier, read_checkpoint(against, verifier) if against else None
     )
     value = dataclasses.asdict(verdict) | {
         "ledger": opened.shown,
-        "findings": [dataclasses.asdict(item) for item in found],
+        "findings": [dataclasses.asdict(item) for item in findings],
     }
     lines = [
         f"entry {item.sequence}: {item.what}" if item.sequence is not None else item.what
-        for item in found
+        for item in findings
     ]
-    if not found:
+    if not findings:
         tail = (
             f"and it begins with the {verdict.kept} of the kept checkpoint"
             if verdict.kept is not None
             else "but without --against a kept checkpoint nobody sees whether entries were cut off its end"
         )
         lines.append(f"{opened.shown}: all {verdict.size} entries are as they were signed, {tail}")
-    return Outcome(value=value, text="\n".join([*lines, *verdict.notes]), ok=not found)
+    return Outcome(value=value, text="\n".join([*lines, *verdict.notes]), ok=not findings)
 
 
 def _proof(path: Path, verifier: Verifier, name: str | None) -> Outcome:

@@ -43,30 +43,32 @@ def queue(opened: Ledger, spec: str, out: Path, common: Common) -> Outcome:
     """
     from unplug.trust.ledger import open_queue
 
-    found = open_queue(opened, samples_in(spec))
-    if not found.whole:
-        raise InputError("the queue", f"{spec} holds all names of no open request", _way_out(found))
-    wanted = {name for held in found.whole.values() for name in held}
-    names = [name for name in found.names if name in wanted]
+    queued = open_queue(opened, samples_in(spec))
+    if not queued.whole:
+        raise InputError(
+            "the queue", f"{spec} holds all names of no open request", _way_out(queued)
+        )
+    wanted = {name for held in queued.whole.values() for name in held}
+    names = [name for name in queued.names if name in wanted]
     samples = [name for name in names if not name.startswith(SUBJECT)]
     subjects = [name.removeprefix(SUBJECT) for name in names if name.startswith(SUBJECT)]
     write_json(out, {"samples": samples, "subjects": subjects}, private=True)
     lines = [
-        f"{len(found.whole)} open request{'s name' if len(found.whole) > 1 else ' names'} "
+        f"{len(queued.whole)} open request{'s name' if len(queued.whole) > 1 else ' names'} "
         f"{len(names)} of {spec}: {out}"
     ]
-    lines += found.waiting()
+    lines += queued.waiting()
     lines.append(
         "`unplug release --all-open` records it; else: unplug ledger record release "
-        f"{' '.join(found.whole)} --file MANIFEST"
+        f"{' '.join(queued.whole)} --file MANIFEST"
     )
     value = {
         "out": str(out),
-        "requests": list(found.whole),
+        "requests": list(queued.whole),
         "names": len(names),
-        "elsewhere": dict(found.elsewhere),
-        "shredded": list(found.shredded),
-        "unreadable": dict(found.unreadable),
+        "elsewhere": dict(queued.elsewhere),
+        "shredded": list(queued.shredded),
+        "unreadable": dict(queued.unreadable),
     }
     return Outcome(value=value, text="\n".join(lines))
 
@@ -89,16 +91,16 @@ def touch(opened: Ledger, checkpoints: tuple[Path, ...], spec: str, common: Comm
     from unplug.trust.ledger import open_queue
 
     opened, samples = opened, samples_in(spec)
-    found = open_queue(opened, samples)
-    if not found.of:
+    queued = open_queue(opened, samples)
+    if not queued.of:
         raise InputError(
-            "the queue", f"no open request is known to name anybody in {spec}", _way_out(found)
+            "the queue", f"no open request is known to name anybody in {spec}", _way_out(queued)
         )
     rows: list[dict[str, Any]] = []
     for path in checkpoints:
         loaded = load_checkpoint(path)
         split = split_of(loaded)
-        for request, names in found.of.items():
+        for request, names in queued.of.items():
             ids = {sample for name in names for sample in samples[name]}
             counts = _counts(split, ids)
             facts = {"model_sha256": loaded.sha256, "data_digest": split.data_digest}
@@ -117,7 +119,7 @@ def touch(opened: Ledger, checkpoints: tuple[Path, ...], spec: str, common: Comm
     text = table(["request", "model", "samples in it", "held out", "entry"], shown)
     return Outcome(
         value=rows,
-        text="\n".join([text, *(f"{id}: {why}" for id, why in found.unreadable.items())]),
+        text="\n".join([text, *(f"{id}: {why}" for id, why in queued.unreadable.items())]),
     )
 
 

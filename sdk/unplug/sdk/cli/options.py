@@ -32,9 +32,9 @@ class FloatRange(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number, or click's error."""
-        if math.isnan(found := super().convert(value, param, ctx)):
+        if math.isnan(number := super().convert(value, param, ctx)):
             self.fail(f"{value} is not a number.", param, ctx)
-        return found
+        return number
 
 
 def option(*names: str, **how: Any) -> Callable[[F], F]:

@@ -261,8 +261,8 @@ def gate_lines(summary: dict[str, Any]) -> list[str]:
             f"{word:<6}{gate['name']:<32}{shown:>12} {gate['comparison']} {gate['limit']:g}"
         )
         reason = "" if gate.get("override") is None else f"; overridden: {gate['override']}"
-        found = f"{unit} ({gate['detail']})" if (unit := gate["unit"].strip()) else gate["detail"]
-        lines.append(folded(f"{' ' * 6}{found}{reason}", 6))
+        detail = f"{unit} ({gate['detail']})" if (unit := gate["unit"].strip()) else gate["detail"]
+        lines.append(folded(f"{' ' * 6}{detail}{reason}", 6))
     return lines
 
 
@@ -275,9 +275,9 @@ def explanations(
 
     lines = []
     limits = asked_gates(gates, chosen)
-    for item in explain_gates([Gate(**gate) for gate in summary["gates"]], limits, gates):
-        lines += [f"{item.gate}: {item.asks}", f"  must be {item.limit}"]
-        lines += [f"  limit from {with_flags(item.source)}", f"  {item.outcome}"]
+    for explained in explain_gates([Gate(**gate) for gate in summary["gates"]], limits, gates):
+        lines += [f"{explained.gate}: {explained.asks}", f"  must be {explained.limit}"]
+        lines += [f"  limit from {with_flags(explained.source)}", f"  {explained.outcome}"]
     return lines
 
 

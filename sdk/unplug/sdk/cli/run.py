@@ -103,15 +103,15 @@ def run(
 
 def _lines(answer: Answer, outs: tuple[Path, ...]) -> list[str]:
     lines = []
-    for item in answer.results:
-        if (said := item.get("decision")) is not None:
+    for result in answer.results:
+        if (decision := result.get("decision")) is not None:
             lines.append(
-                f"{item['image']}: {said['answer']} {said['age']:g} (P = {said['over']:.4f})"
+                f"{result['image']}: {decision['answer']} {decision['age']:g} (P = {decision['over']:.4f})"
             )
         groups = ", ".join(
-            f"{row['ages']}: {100 * row['probability']:.0f} %" for row in item["groups"][:3]
+            f"{row['ages']}: {100 * row['probability']:.0f} %" for row in result["groups"][:3]
         )
-        lines.append(f"{item['image']}: {item['age']:.1f} years ({groups}) [{item['crop']}]")
+        lines.append(f"{result['image']}: {result['age']:.1f} years ({groups}) [{result['crop']}]")
     if answer.decision is not None and answer.results:
         lines.append(
             f"the decision holds: {answer.decision.limit()}"

@@ -80,6 +80,7 @@ WAYS = [
         otherwise={
             "data": {"spec", "on_bad"},
             "split": {"split_file", "validation", "test"},
+            "design": {"pairs"},
         },
         config={"recipe": Recipe},
     ),

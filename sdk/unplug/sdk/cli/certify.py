@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,7 @@ from unplug.core import counted, seconds
 from .base import Common, Outcome, command, percent, settings
 from .options import (
     base_option,
+    budget_option,
     checkpoint_argument,
     data_option,
     opened,
@@ -21,6 +23,9 @@ from .options import (
     path_option,
     settings_option,
 )
+
+if TYPE_CHECKING:
+    from unplug.sdk.evidence.auditing import Certification
 
 
 @click.command()
@@ -32,11 +37,7 @@ from .options import (
     help="Folder that `unplug references` made of this checkpoint.",
 )
 @option("--method", default="folds", help="See `unplug list methods`.")
-@click.option(
-    "--budget",
-    type=float,
-    help="Fraction of retraining, compute and wall time each (default: the method's).",
-)
+@budget_option
 @settings_option("A hyperparameter of the method; may be repeated.")
 @option(
     "--people",
@@ -71,15 +72,13 @@ def certify(
     on_bad: Any,
     fleet: Path,
     method: str,
-    budget: float | None,
     pairs: tuple[str, ...],
-    people: int,
-    requests: int,
     like: Path | None,
     workers: int | None,
     base: str | None,
     out: Path,
     common: Common,
+    **asked: Any,
 ) -> Outcome:
     """Say what a method leaves of one person, by letting it forget many others like her.
 
@@ -93,16 +92,10 @@ def certify(
     original, _, dataset = opened(checkpoint, spec, on_bad, base, common)
     named = () if like is None else tuple(read_forget_file(like, dataset))
     config = CertifyConfig(
-        method=method,
-        options=settings(pairs),
-        budget=budget,
-        people=people,
-        requests=requests,
-        like=named,
-        seed=common.seed,
+        method=method, options=settings(pairs), like=named, seed=common.seed, **asked
     )
     common.say(
-        f"forgetting {counted(requests, 'request')} of {people} by {method}, one after the other "
+        f"forgetting {counted(config.requests, 'request')} of {config.people} by {method}, one after the other "
         "..."
     )
     done = run(
@@ -117,23 +110,30 @@ def certify(
         workers=workers,
         show=common.show,
     )
-    lines = [f"{done.verdict}: {done.why}"]
+    return Outcome(
+        value=asdict(done), text="\n".join(_lines(done, out)), ok=done.verdict == "certified"
+    )
+
+
+def _lines(done: Certification, out: Path) -> Iterator[str]:
+    yield f"{done.verdict}: {done.why}"
     for name, leak in done.leaks.items():
-        shown = [
-            f"{item.value:+.3f} ({item.low:+.3f} to {item.high:+.3f})"
-            for item in (leak.before, leak.auc)
-        ]
-        moments = f"shift {leak.shift.value:+.2f} sd, spread {leak.spread.value:.2f}"
-        lines.append(
-            f"{name:<12}AUC above strangers: before {shown[0]}, after {shown[1]}; {moments}"
+        before, after = (
+            f"{auc.value:+.3f} ({auc.low:+.3f} to {auc.high:+.3f})"
+            for auc in (leak.before, leak.auc)
         )
-    lines += [
+        moments = f"shift {leak.shift.value:+.2f} sd, spread {leak.spread.value:.2f}"
+        yield f"{name:<12}AUC above strangers: before {before}, after {after}; {moments}"
+    yield (
         f"a model that never saw them would be certified in {percent(done.exact_passes)} of such "
-        "runs",
+        "runs"
+    )
+    yield (
         f"error, of the original's: x{done.test_error.value:.3f} on unseen people, "
-        f"x{done.retain_error.value:.3f} on who stays",
+        f"x{done.retain_error.value:.3f} on who stays"
+    )
+    yield (
         f"a forget step took {percent(done.compute)} of retraining; all of them "
-        f"{seconds(done.seconds)}",
-        f"saved {out / 'certification.json'}",
-    ]
-    return Outcome(value=asdict(done), text="\n".join(lines), ok=done.verdict == "certified")
+        f"{seconds(done.seconds)}"
+    )
+    yield f"saved {out / 'certification.json'}"

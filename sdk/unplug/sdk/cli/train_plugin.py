@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,8 +18,13 @@ from .options import (
     path_option,
     restart_option,
     settings_option,
+    split_file_option,
 )
-from .options_of import ConfiguredCommand
+from .options_of import ConfiguredCommand, given
+
+if TYPE_CHECKING:
+    from unplug.plugins import Checkpoint
+    from unplug.sdk.drawing.diffusion import ControlRecipe
 
 
 @click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:ControlRecipe")
@@ -44,11 +49,7 @@ from .options_of import ConfiguredCommand
     help="Go on from this plugin's weights (a name that ships, or a folder).",
 )
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")
-@path_option(
-    "--split",
-    "split_file",
-    help="Use this split file instead of drawing one.",
-)
+@split_file_option
 @option(
     "--sample-every",
     type=click.IntRange(0),
@@ -72,7 +73,7 @@ def plugin(
     half: bool,
     restart: bool,
     common: Common,
-    **recipe_options: Any,
+    **options: Any,
 ) -> Outcome:
     """Train a conditioning plugin beside a frozen base.
 
@@ -92,10 +93,8 @@ def plugin(
     )
     from unplug.sdk.learning.data import load_dataset, load_split, make_split
 
-    options = settings(pairs) | ({} if task is None else {"task": str(task)})
-    recipe = ControlRecipe(
-        **{key: value for key, value in recipe_options.items() if value is not None}
-    )
+    drawn = settings(pairs) | ({} if task is None else {"task": str(task)})
+    recipe = ControlRecipe(**given(ControlRecipe, options))
     team = processes(common.device)
     device = team.device
     base = load_base(base_name, device=device)
@@ -123,7 +122,7 @@ def plugin(
         kind,
         out,
         recipe,
-        options=options,
+        options=drawn,
         seed=common.seed,
         device=device,
         restart=restart,
@@ -134,6 +133,10 @@ def plugin(
     )
     if not team.is_main_process:
         raise SystemExit(0)  # one of them speaks for all
+    return _told(done, recipe, out)
+
+
+def _told(done: Checkpoint, recipe: ControlRecipe, out: Path) -> Outcome:
     cost, metrics = done.record["cost"], done.record["metrics"]
     parameters = sum(parameter.numel() for parameter in done.model.parameters())
     lines = [

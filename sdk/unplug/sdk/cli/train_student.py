@@ -10,7 +10,7 @@ import click
 
 from .base import Common, Outcome, command
 from .options import data_option, half_option, option, out_option, restart_option
-from .options_of import ConfiguredCommand
+from .options_of import ConfiguredCommand, given
 
 
 @click.command(cls=ConfiguredCommand, config="unplug.sdk.drawing.diffusion:StudentRecipe")
@@ -35,7 +35,7 @@ def student(
     half: bool,
     restart: bool,
     common: Common,
-    **recipe_options: Any,
+    **options: Any,
 ) -> Outcome:
     """Distil a base into one that draws in few steps, without guidance.
 
@@ -53,9 +53,7 @@ def student(
     )
     from unplug.sdk.learning.data import load_dataset
 
-    recipe = StudentRecipe(
-        **{name: value for name, value in recipe_options.items() if value is not None}
-    )
+    recipe = StudentRecipe(**given(StudentRecipe, options))
     base = load_base(base_name, device=common.device)
     dataset = load_dataset(spec, image_size_of(base), on_bad=on_bad, show=common.show)
     train_student(

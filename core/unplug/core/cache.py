@@ -115,6 +115,7 @@ def use_cache() -> Path:
             make_folder(root, PRIVATE_FOLDER)
             handle = os.open(root, os.O_RDONLY | _FOLDER)
             try_lock(handle, shared=True, wait=True)
+            # Open until this process ends: the kernel then drops the lock, however it ends.
             _used = root.absolute(), handle
             for place in (root, *(root / name for name in FOLDERS)):
                 if place.is_dir() and not (place != root and place.is_symlink()):

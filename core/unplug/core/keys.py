@@ -52,6 +52,7 @@ class OperatorKey:
         """HMAC-SHA-256 of a name, 64 hexadecimal digits; the same name in another context has
         another.
         """
+        # Of fixed length in front, so that no other context and name make the same message.
         message = hashlib.sha256(context.encode()).digest() + name.encode(
             "utf-8", "surrogateescape"
         )

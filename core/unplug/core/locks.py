@@ -111,6 +111,7 @@ def _taken_lock(real: Path, path: Path) -> tuple[int, Path]:
     if not os.access(real.parent, os.W_OK) and real.is_dir():  # a folder that was mounted for us
         lock = real / ".unplug.lock"
     for _ in range(TRIES):
+        # Without O_TRUNC: who loses the race must not empty what the owner says of itself.
         handle = os.open(
             lock,
             os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0),

@@ -119,6 +119,7 @@ def parse_json(raw: bytes) -> Any:
         value = json.loads(raw.decode("utf-8"), parse_int=_integer, object_pairs_hook=_object)
     except RecursionError as problem:
         raise ValueError(_DEEP) from problem
+    # Level by level, and not by recursion, which is what deep JSON is written to exhaust.
     level, depth = [value], 0
     while level := [item for item in level if isinstance(item, dict | list)]:
         depth += 1

@@ -61,6 +61,7 @@ def _modes(folder: Path, *, private: bool) -> tuple[int, int]:
     probe.touch()
     mode = PRIVATE_FILE | stat.S_IMODE(probe.stat().st_mode)
     probe.unlink()
+    # A folder is entered by whoever may read it: r of group and others becomes x as well.
     return mode, PRIVATE_FOLDER | mode | (mode & 0o044) >> 2
 
 

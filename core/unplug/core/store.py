@@ -92,6 +92,7 @@ class JsonLines:
         if os.fstat(raw.fileno()).st_size > MAX_BYTES:
             return f"of over {MAX_BYTES >> 20} MiB"
         begun = raw.read(MAX_HEAD_BYTES)
+        # Compared as bytes: a head is of this benchmark only if it was written alike.
         if not begun.startswith(first):
             if not (first.startswith(begun) or _is_head_alone(begun, head)):
                 return "of another benchmark (other files, settings or device)"
@@ -102,6 +103,7 @@ class JsonLines:
         raw.seek(len(first))
         whole, lines = len(first), io.BufferedReader(raw)
         for line in lines:
+            # The last write of a killed process: what it was to say, nobody knows.
             if not line.endswith(b"\n"):
                 break
             with contextlib.suppress(ValueError, RecursionError):

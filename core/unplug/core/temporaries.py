@@ -127,6 +127,7 @@ def _made(prefix: str, place: Path) -> tuple[Path, int | None]:
             FileNotFoundError
         ):  # swept by another process before it was locked
             handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            # Between its making and its lock another process may have swept it as one of the dead.
             if try_lock(handle) is not False and os.path.samestat(os.fstat(handle), folder.stat()):
                 return folder, handle
         if handle is not None:

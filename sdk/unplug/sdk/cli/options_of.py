@@ -59,6 +59,7 @@ class ConfiguredCommand(click.Command):
             made += field_options(getattr(import_module(module), name), self._types)
         made = [option for option in made if option.name not in by_hand]
         self.params[:0] = made
+        # Docstrings name fields; what a user reads in the help are flags.
         for option in made:
             option.help = as_flags(option.help or "", flags_of(self))
         return super().get_params(ctx)

@@ -98,9 +98,6 @@ def threshold(
     age: float,
     max_fpr: float,
     max_fnr: float | None,
-    method: Any,
-    confidence: float,
-    minors_from: float,
     by: str | None,
     part: Any,
     checkpoints: tuple[Path, ...],
@@ -108,6 +105,7 @@ def threshold(
     unseen: bool,
     out: Path | None,
     common: Common,
+    **how: Any,
 ) -> Outcome:
     """From which P(age >= AGE) on MODELS may say "over", and up to which "under"; between them they
     are unsure.
@@ -119,32 +117,21 @@ def threshold(
     from unplug.sdk.evidence.assurance import JudgedModels, Limits, ask, decide, runnable
 
     limits = Limits(
-        age=age,
-        max_fpr=max_fpr,
-        max_fnr=max_fpr if max_fnr is None else max_fnr,
-        method=method,
-        confidence=confidence,
-        minors_from=minors_from,
+        age=age, max_fpr=max_fpr, max_fnr=max_fpr if max_fnr is None else max_fnr, **how
     )
     paths, skipped = runnable(models)
     if not paths:
-        raise InputError(
-            str(models[0]),
-            f"nothing of it can run here ({'; '.join(skipped.values())})",
-            "Give another file",
-        )
-    answers = ask(
-        JudgedModels(
-            models=paths,
-            data=spec,
-            part=part,
-            checkpoints=checkpoints,
-            training=training,
-            on_bad=on_bad,
-        ),
-        device=common.device,
-        show=common.show,
+        why = f"nothing of it can run here ({'; '.join(skipped.values())})"
+        raise InputError(str(models[0]), why, "Give another file")
+    judged = JudgedModels(
+        models=paths,
+        data=spec,
+        part=part,
+        checkpoints=checkpoints,
+        training=training,
+        on_bad=on_bad,
     )
+    answers = ask(judged, device=common.device, show=common.show)
     record, fitted = decide(answers, limits, by=by, unseen=unseen)
     lines = [
         *_lines(record, answers, fitted, limits),
@@ -157,8 +144,9 @@ def threshold(
     value = asdict(record) | {
         "copies": None if copies is None else asdict(copies),
         "skipped": skipped,
+        "out": None if out is None else str(out),
     }
-    return Outcome(value=value | {"out": None if out is None else str(out)}, text="\n".join(lines))
+    return Outcome(value=value, text="\n".join(lines))
 
 
 def _lines(
@@ -174,36 +162,7 @@ def _lines(
         f"{record.under_to:.6g}, unsure between"
     )
     yield f"holds: {record.limit()}"
-    yield table(
-        (
-            "model",
-            "over from",
-            "under up to",
-            "minors over",
-            "minors unsure",
-            "adults over",
-            "adults unsure",
-            "adults under",
-        ),
-        [
-            (
-                item.name,
-                f"{item.over_from:.6g}",
-                f"{item.under_to:.6g}",
-                *map(
-                    percent,
-                    (
-                        item.minors.over,
-                        item.minors.unsure,
-                        item.adults.over,
-                        item.adults.unsure,
-                        item.adults.under,
-                    ),
-                ),
-            )
-            for item in record.models
-        ],
-    )
+    yield _models(record)
     if record.by is not None:
         for group in record.groups:
             word = "holds by itself" if group.holds else "too few, the limits are not shown to hold"
@@ -220,6 +179,18 @@ def _lines(
             f"note: {limits.age:g} lies inside an age group of the model, in which ages are taken "
             "as even"
         )
+
+
+def _models(record: DecisionRecord) -> str:
+    head = ("model", "over from", "under up to")
+    shares = ("minors over", "minors unsure", "adults over", "adults unsure", "adults under")
+    rows = []
+    for model in record.models:
+        minors, adults = model.minors, model.adults
+        told = (minors.over, minors.unsure, adults.over, adults.unsure, adults.under)
+        ends = (f"{model.over_from:.6g}", f"{model.under_to:.6g}")
+        rows.append((model.name, *ends, *map(percent, told)))
+    return table((*head, *shares), rows)
 
 
 def _near(answers: Sequence[Answers], record: DecisionRecord) -> Iterator[str]:

@@ -13,7 +13,7 @@ import click
 from unplug.core import InputError, cache_dir, cache_entries, counted, size, table
 
 from .base import Common, Outcome, command
-from .options import path_option
+from .options import path_option, spec_option
 
 
 @click.group()
@@ -58,7 +58,7 @@ def info(common: Common) -> Outcome:
 
 
 @cache.command()
-@click.option("--data", "spec", metavar="SPEC", help="What was made from this data.")
+@spec_option("What was made from this data.", required=False)
 @path_option(
     "--forget",
     "forget_file",

@@ -16,7 +16,7 @@ from .base import Common, Outcome, command, settings
 from .ledger_evidence import checkpoint, export, prove, role, verify
 from .ledger_models import queue, touch
 from .ledger_options import history_text, request_facts, with_ledger
-from .options import option, path_option, settings_option
+from .options import option, path_option, settings_option, spec_option
 
 if TYPE_CHECKING:
     from unplug.trust.ledger import Ledger
@@ -91,7 +91,7 @@ def received_option(text: str) -> Callable[[F], F]:
     metavar="NAME",
     help="A sample id or subject:NAME; may be repeated.",
 )
-@click.option("--data", "spec", metavar="SPEC", help="Refuse names that these data do not hold.")
+@spec_option("Refuse names that these data do not hold.", required=False)
 @received_option("The day on which it came (default: today).")
 @click.option("--identity", default="", help="How it was checked who asks, without names.")
 @command

@@ -11,7 +11,7 @@ from unplug.core import SUBJECT, InputError, table, write_json
 
 from .base import Common, Outcome, command
 from .ledger_options import with_ledger
-from .options import out_option, paths_argument
+from .options import out_option, paths_argument, spec_option
 
 if TYPE_CHECKING:
     from unplug.trust.ledger import Ledger, Queue
@@ -27,13 +27,7 @@ def samples_in(spec: str) -> dict[str, set[str]]:
 
 
 @click.command()
-@click.option(
-    "--data",
-    "spec",
-    required=True,
-    metavar="SPEC",
-    help="The data in which the names are looked for.",
-)
+@spec_option("The data in which the names are looked for.")
 @out_option("Forget file to write, with names in clear: delete it after use.")
 @command
 @with_ledger
@@ -75,9 +69,7 @@ def queue(opened: Ledger, spec: str, out: Path, common: Common) -> Outcome:
 
 @click.command()
 @paths_argument("checkpoints")
-@click.option(
-    "--data", "spec", required=True, metavar="SPEC", help="The data that they were trained on."
-)
+@spec_option("The data that they were trained on.")
 @command
 @with_ledger
 def touch(opened: Ledger, checkpoints: tuple[Path, ...], spec: str, common: Common) -> Outcome:

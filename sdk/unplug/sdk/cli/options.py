@@ -6,7 +6,6 @@ import math
 import shlex
 import stat
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -52,13 +51,14 @@ def path_argument(name: str, **how: Any) -> Callable[[F], F]:
     return click.argument(name, type=PATH, **how)
 
 
-paths_argument = partial(path_argument, nargs=-1, required=True)
-"""An argument of one or more paths."""
+def paths_argument(name: str) -> Callable[[F], F]:
+    """An argument of one or more paths."""
+    return path_argument(name, nargs=-1, required=True)
 
 
-def settings_option(help_text: str, *, metavar: str = "KEY=VALUE") -> Callable[[F], F]:
+def settings_option(help_text: str) -> Callable[[F], F]:
     """Adds --set KEY=VALUE, which may be repeated; `settings` reads it."""
-    return click.option("--set", "pairs", multiple=True, metavar=metavar, help=help_text)
+    return click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help=help_text)
 
 
 def on_bad_option(help_text: str | None = None) -> Callable[[F], F]:
@@ -82,11 +82,10 @@ def data_option(function: F) -> F:
 
 def split_options(function: F) -> F:
     """Adds --validation and --test: how much is held out."""
-    share = partial(option, type=float)
-    test = share("--test", default=0.2, help="Fraction held out for test.")
-    return share("--validation", default=0.1, help="Fraction held out for validation.")(
-        test(function)
-    )
+    for name, share in (("test", 0.2), ("validation", 0.1)):
+        text = f"Fraction held out for {name}."
+        function = option(f"--{name}", type=float, default=share, help=text)(function)
+    return function
 
 
 def restart_option(what: str = "an unfinished run") -> Callable[[F], F]:

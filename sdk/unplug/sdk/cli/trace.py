@@ -15,7 +15,7 @@ from unplug.core import InputError, json_sha256, table, write_json
 
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
-from .options import out_option, path_option
+from .options import out_option, path_option, spec_option
 
 if TYPE_CHECKING:
     from unplug.trust.certificates import TracedPlace
@@ -34,13 +34,7 @@ UNSEEN = (
 
 @click.command()
 @click.argument("person")
-@click.option(
-    "--data",
-    "spec",
-    required=True,
-    metavar="SPEC",
-    help="The data that hold, or held, the pictures.",
-)
+@spec_option("The data that hold, or held, the pictures.")
 @path_option(
     "--in",
     "folders",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -195,7 +195,7 @@ def verify(
     """Check a certificate against the bundle and your own limits; no network (exit 1: something
     does not hold).
     """
-    from unplug.trust.certificates import check_certificate, read_policy, remainder
+    from unplug.trust.certificates import check_certificate, read_policy
 
     from .bundle import trust_of
 
@@ -216,27 +216,30 @@ def verify(
         },
     }
     if done.problems:
-        return Outcome(
-            value=value, text="\n".join(f"{file}: {line}" for line in done.problems), ok=False
-        )
+        text = "\n".join(f"{file}: {line}" for line in done.problems)
+        return Outcome(value=value, text=text, ok=False)
+    text = _holds(file, done)
+    if policy is None or done.ledger_key != "the policy":
+        text += "; give it in a policy, from elsewhere, to hold it to that"
+    return Outcome(value=value, text=text)
+
+
+def _holds(file: Path, done: Any) -> str:
+    from unplug.trust.certificates import remainder
+
+    stated = done.certificate
     held = (
         f"{counted(len(stated.ledger.entries), 'entry', 'entries')} of the ledger, "
         f"{counted(len(stated.evidence.gates), 'gate')}"
     )
     left = remainder(stated.places)
     verdict = "what it says of the model holds" if left else "all of it holds, and nothing is kept"
-    text = (
-        f"{file}: request {stated.request.id} was answered by the bundle {stated.model.bundle[:16]}; "
-        f"{held}: {verdict}"
-    )
     stays = f"\nOf the person is {left}" if left else ""
-    source = f"The ledger's public key came from {done.ledger_key}"
-    more = (
-        ""
-        if policy and done.ledger_key == "the policy"
-        else "; give it in a policy, from elsewhere, to hold it to that"
+    return (
+        f"{file}: request {stated.request.id} was answered by the bundle "
+        f"{stated.model.bundle[:16]}; {held}: {verdict}{stays}\n"
+        f"The ledger's public key came from {done.ledger_key}"
     )
-    return Outcome(value=value, text=f"{text}{stays}\n{source}{more}")
 
 
 @certificate.command()

@@ -96,13 +96,20 @@ def condition(
         "out": str(out),
         "images": len(rows),
         "skipped": skipped,
+        **{status: count[status] for status in ("written", "kept", "missing", "bad")},
     }
-    value |= {status: count[status] for status in ("written", "kept", "missing", "bad")}
-    counts = f"{count['written']} written, {count['kept']} kept, {count['bad']} unreadable"
-    counts += f", {count['missing']} without a face or with several"
-    lines = [f"{kind} of {counted(len(rows), 'picture')} in {out}: {counts}"]
-    lines += [f"  {row['image']}: {row['reason']}" for row in skipped[:SHOWN]]
-    lines += (
-        [f"  and {len(skipped) - SHOWN} more (--json lists all)"] if len(skipped) > SHOWN else []
+    return Outcome(value=value, text=_told(value))
+
+
+def _told(value: dict[str, Any]) -> str:
+    """What became of a folder's pictures, and why some were skipped."""
+    line = (
+        f"{value['kind']} of {counted(value['images'], 'picture')} in {value['out']}: "
+        f"{value['written']} written, {value['kept']} kept, {value['bad']} unreadable, "
+        f"{value['missing']} without a face or with several"
     )
-    return Outcome(value=value, text="\n".join(lines))
+    skipped = value["skipped"]
+    lines = [line, *(f"  {row['image']}: {row['reason']}" for row in skipped[:SHOWN])]
+    if len(skipped) > SHOWN:
+        lines.append(f"  and {len(skipped) - SHOWN} more (--json lists all)")
+    return "\n".join(lines)

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from unplug.export import PRECISIONS
 from unplug.sdk.cli import main
 
 from .sdk.cli.calls import run
@@ -104,22 +103,6 @@ def test_train_and_forget(journey: Journey) -> None:
     assert len({trained["sha256"], forgot["sha256"], retrained["sha256"]}) == 3
 
 
-def test_parity(journey: Journey) -> None:
-    root, out = journey.root, journey.root / "parity.json"
-    files = " ".join(journey.files)
-    report = unplug(f"parity {files} --checkpoint {root}/unlearned --samples 8 --out {out}")
-    assert report == json.loads(out.read_text())
-    assert len(report["rows"]) == 4 * 2
-    for row in report["rows"]:
-        assert row["status"] == "pass", row
-        assert row["threshold_db"] == PRECISIONS.get(row["precision"]).min_psnr_db
-        assert row["exact"] or row["psnr_db"] >= row["threshold_db"]
-    assert {row["threshold_db"] for row in report["rows"]} == {100.0, 60.0}
-    # Against the original, whose weights are others, the same files must fail.
-    wrong = run(f"parity {journey.files[0]} --checkpoint {root}/original --json", 1)
-    assert {row["status"] for row in json.loads(wrong.stdout)["rows"]} == {"fail"}
-
-
 def test_audit(journey: Journey) -> None:
     root, out = journey.root, journey.root / "audit.json"
     models = f"{root}/unlearned {journey.files[1]} {journey.files[2]} {journey.request}"
@@ -161,17 +144,6 @@ def test_run(journey: Journey) -> None:
     assert sum(shares) == pytest.approx(1.0)
     assert shares == sorted(shares, reverse=True) and len(shares) == 13
     assert boxed["crop"] == "box 8,8,40,40" and boxed["age"] != by_file["age"]
-
-
-def test_bench(journey: Journey) -> None:
-    root, out = journey.root, journey.root / "bench.json"
-    how = f"--checkpoint {root}/unlearned --iterations 5 --repeats 2 --threads 1"
-    report = unplug(f"bench {journey.files[0]} {journey.files[2]} {how} --out {out}")
-    assert report == json.loads(out.read_text()) and len(report["rows"]) == 2
-    for row in report["rows"]:
-        assert row["valid"], row["reasons"]
-        times = [row["summary"][name] for name in ("min", "p50", "p90", "max")]
-        assert times[0] > 0 and times == sorted(times)
 
 
 def assert_nobody_is_named(trip: Journey, paths: list[Path]) -> None:

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from tests.exported import age_files
 from tests.mobile_bench.fakes import FakeDevice
 
 from unplug import export
 from unplug.core import InputError, MissingExtraError
-from unplug.export import RUNTIMES, Artifact
+from unplug.export import RUNTIMES
 from unplug.mobile_bench import DEVICES
 from unplug.sdk.drawing.inference import runnable_file
 
@@ -45,12 +46,12 @@ def test_a_bench_is_told_what_must_work(
     asked: str,
     code: int,
     line: str,
-    artifacts: dict[str, Artifact],
+    tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     device = Two(latencies=lambda start, plan: (50.0,) * plan.iterations)
     monkeypatch.setitem(DEVICES._targets, "fake", device)
-    file = artifacts["age.fp32.tflite"].path
+    file = age_files(tmp_path_factory)["age.fp32.tflite"].path
     words = f"bench run {file} --on fake --iterations 5 --repeats 2 --require {required}"
     told = run(f"{words} --delegate {asked}", code).output
     assert line in told and ("REQUIRED" in told) == line.startswith("REQUIRED")

@@ -125,23 +125,18 @@ def text_of(report: EstimateReport) -> str:
     lines.append(report.error_text())
     lines.append(f"calibrated on {len(report.calibration)} {report.source}:")
     lines += [f"  {line}" for line in report.calibration]
+    warnings = list(dict.fromkeys(text for row in report.estimates for text in row.warnings))
     for name, notes in (
         ("source", report.sources),
         ("left out", report.left_out),
-        ("careful", _warnings(report)),
+        ("careful", warnings),
     ):
         lines += [f"{name}: {note}" for note in notes]
     return "\n".join(lines)
 
 
-def _warnings(report: EstimateReport) -> list[str]:
-    found = dict.fromkeys(warning for item in report.estimates for warning in item.warnings)
-    return list(found)
-
-
-for (
-    _parameter
-) in estimate.params:  # the shared option picks torch's device elsewhere; here it names a phone
-    if isinstance(_parameter, click.Option) and _parameter.name == "device_name":
-        _parameter.help = "Short name of the device, say pixel-3 or host; see --list."
-        _parameter.show_default = False
+# The shared option picks torch's device elsewhere; here it names a phone.
+for parameter in estimate.params:
+    if isinstance(parameter, click.Option) and parameter.name == "device_name":
+        parameter.help = "Short name of the device, say pixel-3 or host; see --list."
+        parameter.show_default = False

@@ -119,7 +119,8 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
                 outcome = function(*args, common=common, **kwargs)
             value = clean(outcome.value)
             echo(_json(value, sort_keys=True) if as_json else with_flags(outcome.text))
-        except (Exception, KeyboardInterrupt, _Termination) as error:  # noqa: BLE001 (a bug must not leave with 1, which means that a gate failed)
+        # A bug must not leave with 1, which means that a gate failed.
+        except (Exception, KeyboardInterrupt, _Termination) as error:  # noqa: BLE001
             _fail(_told(error), as_json)
         sys.exit(0 if outcome.ok else 1)
 
@@ -167,7 +168,7 @@ def _told(error: BaseException) -> UnplugError:
     if isinstance(error, ModuleNotFoundError):
         name = click.get_current_context().find_root().invoked_subcommand
         return missing_for(name, error) or _bug(error)
-    # What safetensors raises on a full disk is no `OSError`; who has not loaded it did not raise it.
+    # What safetensors raises on a full disk is no `OSError`; asked for only where it is loaded.
     weights = sys.modules.get("safetensors")
     if weights is not None and isinstance(error, weights.SafetensorError):
         fix = "Free space or change --out; nothing was left half-written"

@@ -790,10 +790,10 @@ def _artifacts(files: Sequence[Artifact | Place]) -> list[Artifact]:
     """Loaded; of a folder, all in it."""
     from unplug.export import artifacts_at, load_artifact
 
-    found: list[Artifact] = []
+    artifacts: list[Artifact] = []
     for file in files:
         if isinstance(file, str | Path):
-            found += map(load_artifact, artifacts_at(Path(file)))
+            artifacts += map(load_artifact, artifacts_at(Path(file)))
         else:
-            found.append(file)
-    return found
+            artifacts.append(file)
+    return artifacts

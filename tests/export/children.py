@@ -180,21 +180,26 @@ def compacted(job: Job) -> Reply:
 def coreml_facts(job: Job) -> Reply:
     import coremltools
 
-    spec = coremltools.utils.load_spec(job.values["path"])
-    sides = (spec.description.input, spec.description.output)
-    kinds = {tensor.type.multiArrayType.dataType for side in sides for tensor in side}
-    names = [[tensor.name for tensor in side] for side in sides]
-    version = spec.specificationVersion
-    return Reply(values={"names": names, "kinds": sorted(kinds), "version": version})
+    facts = []
+    for path in job.values["paths"]:
+        spec = coremltools.utils.load_spec(path)
+        sides = (spec.description.input, spec.description.output)
+        kinds = {tensor.type.multiArrayType.dataType for side in sides for tensor in side}
+        names = [[tensor.name for tensor in side] for side in sides]
+        facts.append([names, sorted(kinds), spec.specificationVersion])
+    return Reply(values={"facts": facts})
 
 
 def onnx_facts(job: Job) -> Reply:
     import onnx
 
-    model = onnx.load(job.values["path"])
-    onnx.checker.check_model(model, full_check=True)
-    leaks = str(Path(__file__).parents[2]).encode() in model.SerializeToString()
-    return Reply(values={"leaks": leaks, "opset": model.opset_import[0].version})
+    facts = []
+    for path in job.values["paths"]:
+        model = onnx.load(path)
+        onnx.checker.check_model(model, full_check=True)
+        leaks = str(Path(__file__).parents[2]).encode() in model.SerializeToString()
+        facts.append([leaks, model.opset_import[0].version])
+    return Reply(values={"facts": facts})
 
 
 def litert_operators(job: Job) -> Reply:

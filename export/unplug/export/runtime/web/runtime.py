@@ -92,8 +92,7 @@ class Web:
                 f"{self.name} refuses it on {delegate} ({facts['error'][:500]})",
                 "Export it again",
             )
-        check_tensors(path, iospec.inputs, _described(facts["inputs"]))
-        check_tensors(path, iospec.outputs, _described(facts["outputs"]))
+        check_tensors(path, iospec, _described(facts["inputs"]), _described(facts["outputs"]))
         return _WebRunner(
             path, server, iospec, Placement(delegate_asked=delegate, delegate_got=delegate)
         )

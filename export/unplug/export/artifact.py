@@ -283,13 +283,13 @@ def _check_content(file: Path, card: Card) -> None:
 
 def _tree(folder: Path) -> list[Path]:
     files = []
-    for item in folder.rglob("*"):
-        if item.is_symlink():
+    for path in folder.rglob("*"):
+        if path.is_symlink():
             raise ArtifactError(
-                str(folder), f"it holds the link {item.name[:200]!r}", "Replace links by the files"
+                str(folder), f"it holds the link {path.name[:200]!r}", "Replace links by the files"
             )
-        if item.is_file():
-            files.append(item)
+        if path.is_file():
+            files.append(path)
         if len(files) > MAX_TREE_FILES:
             raise ArtifactError(
                 str(folder),

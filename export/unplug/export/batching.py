@@ -94,14 +94,14 @@ def freed(job: Job) -> Reply:
         old.run(names, {key: value[at : at + 1] for key, value in inputs.items()})
         for at in range(SAMPLES)
     ]
-    found = {
+    arrays = {
         f"batch {name}": array for name, array in zip(names, new.run(names, inputs), strict=True)
     }
-    found |= {
+    arrays |= {
         f"single {name}": np.concatenate(parts)
         for name, parts in zip(names, zip(*singles, strict=True), strict=True)
     }
-    return Reply(values={}, arrays=found)
+    return Reply(values={}, arrays=arrays)
 
 
 def free_axis(proto: Any) -> None:
@@ -111,10 +111,10 @@ def free_axis(proto: Any) -> None:
     from onnx import numpy_helper
 
     graph = proto.graph
-    for item in (*graph.input, *graph.output):
-        item.type.tensor_type.shape.dim[0].dim_param = AXIS
+    for tensor in (*graph.input, *graph.output):
+        tensor.type.tensor_type.shape.dim[0].dim_param = AXIS
     del graph.value_info[:]
-    known = {item.name: item for item in graph.initializer}
+    known = {tensor.name: tensor for tensor in graph.initializer}
     for number, node in enumerate(graph.node):
         if node.op_type != "Reshape" or node.input[1] not in known:
             continue
@@ -126,7 +126,7 @@ def free_axis(proto: Any) -> None:
         # a second -1 is not allowed, and 0 takes the input's own axis unless allowzero says
         # otherwise
         if zero_copies:
-            kept = [item for item in node.attribute if item.name != "allowzero"]
+            kept = [tensor for tensor in node.attribute if tensor.name != "allowzero"]
             del node.attribute[:]
             node.attribute.extend(kept)
         name = f"{node.input[1]}_{AXIS}_{number}"

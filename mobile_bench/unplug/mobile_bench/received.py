@@ -52,13 +52,13 @@ def check_received(
             something else.
     """
     report = _read(raw, what)
-    found: dict[int, BenchRow] = {}
+    rows: dict[int, BenchRow] = {}
     for row in report.rows:
         number = _job_of(row, jobs, what)
-        if number in found:
+        if number in rows:
             raise ReportError(what, f"it has two rows of {row.file} on {row.delegate_asked}", AGAIN)
-        found[number] = check_row(row, jobs[number], plan, where, what)
-    return tuple(found[number] for number in sorted(found))
+        rows[number] = check_row(row, jobs[number], plan, where, what)
+    return tuple(rows[number] for number in sorted(rows))
 
 
 def read_row(raw: bytes, what: str = "a row") -> BenchRow:
@@ -174,9 +174,9 @@ def _json(raw: bytes, what: str) -> Any:
 
 
 def _job_of(row: BenchRow, jobs: Sequence[BenchJob], what: str) -> int:
-    own = (row.artifact_sha256, row.file, row.runtime, row.delegate_asked)
+    wanted = (row.artifact_sha256, row.file, row.runtime, row.delegate_asked)
     for number, job in enumerate(jobs):
-        if own == (job.artifact.card.sha256, job.artifact.card.file, job.runtime, job.delegate):
+        if wanted == (job.artifact.card.sha256, job.artifact.card.file, job.runtime, job.delegate):
             return number
     why = (
         f"it has a row of {row.file[:100]!r} on {row.runtime[:40]!r} {row.delegate_asked[:40]!r}, "
@@ -294,8 +294,8 @@ def _stopped(row: BenchRow, job: BenchJob, plan: Plan) -> str | None:
     if row.status == "ok" and not missing:
         return None
     reason = row.reasons[0] if row.reasons else "it was not told why"
-    own = f"{len(row.repeats)} of {plan.starts} cold starts were timed"
-    return reason if not row.repeats or reason.startswith(own) else f"{own}: {reason}"
+    early = f"{len(row.repeats)} of {plan.starts} cold starts were timed"
+    return reason if not row.repeats or reason.startswith(early) else f"{early}: {reason}"
 
 
 def _judged(repeat: Repeat, precision: str) -> Repeat:

@@ -136,12 +136,12 @@ def derived(row: BenchRow, *, reasons: Sequence[str] = (), load: float | None = 
     told = warnings(
         repeats, slope=slope, outliers=outliers, delegated=delegated, sustained=sustained, load=load
     )
-    found = (*reasons, *refused)
+    refused_for = (*reasons, *refused)
     return replace(
         row,
         repeats=repeats,
-        valid=not found,
-        reasons=found,
+        valid=not refused_for,
+        reasons=refused_for,
         warnings=tuple(told),
         delegate_got=repeats[0].delegate_got,
         drift=None if slope is None else slope.value,

@@ -140,8 +140,8 @@ class Runtime(Protocol):
 
 def runtime_versions(runtimes: Iterable[Runtime]) -> dict[str, str]:
     """Package to version of those that are installed."""
-    found = {runtime.package: runtime.version() for runtime in runtimes}
-    return {package: version for package, version in found.items() if version is not None}
+    versions = {runtime.package: runtime.version() for runtime in runtimes}
+    return {package: version for package, version in versions.items() if version is not None}
 
 
 Tensors = Mapping[str, tuple[tuple[int, ...], str]]

@@ -159,13 +159,13 @@ def open_on_gpu(path: Path, iospec: IOSpec) -> Runner:
 
 
 def _refusal(path: Path, error: RuntimeError) -> InputError | ArtifactError:
-    said = _said()
-    if NO_DEVICE in said:
+    log = _said()
+    if NO_DEVICE in log:
         why = f"there is no GPU here that Vulkan, Metal or Direct3D finds ({NO_DEVICE})"
         return InputError(
             "delegate 'gpu'", why, "Use another delegate, or a software device: see docs/export.md"
         )
-    text = " ".join(" ".join(_errors(said.splitlines()) or [str(error)]).split())[:500]
+    text = " ".join(" ".join(_errors(log.splitlines()) or [str(error)]).split())[:500]
     return ArtifactError(
         str(path),
         f"the GPU delegate refuses it: {text}",

@@ -67,10 +67,10 @@ class _AndroidApp:
                 f"its folder takes no files ({unpacked.said[-200:]})",
                 "Free some space",
             )
-        said = self._adb.shell(f"am start -W -n {ACTIVITY} --es folder {remote}").said
+        told = self._adb.shell(f"am start -W -n {ACTIVITY} --es folder {remote}").said
         # Its exit code means nothing: an unknown activity ends with 0 up to Android 13.
-        if "Error" in said or "Exception" in said:
-            why = " ".join(said.split()).partition("Error: ")[2] or " ".join(said.split())
+        if "Error" in told or "Exception" in told:
+            why = " ".join(told.split()).partition("Error: ")[2] or " ".join(told.split())
             raise DeviceError(
                 self._adb.serial, f"the benchmark does not start ({why[:200]})", INSTALL
             )
@@ -91,10 +91,10 @@ class _AndroidApp:
             self._adb.pull(remote, report)
             return True
         if ended:
-            said = self._adb.shell(
+            told = self._adb.shell(
                 f"head -c 500 {shlex.quote(self._folder)}/failed.txt 2>/dev/null"
             ).text
-            line = "".join(letter for letter in " ".join(said.split()) if letter.isprintable())
+            line = "".join(letter for letter in " ".join(told.split()) if letter.isprintable())
             why = f"the app stopped ({line})" if line else "the app ended without a report"
             raise DeviceError(self._adb.serial, why, "See: adb logcat")
         return False

@@ -44,8 +44,8 @@ def push_to_app(files: Mapping[str, Path], place: str | None = None) -> str:
                     f"its folder takes no files ({named.said[-200:]})",
                     "Free some space",
                 )
-        said = adb.shell(f"am start -W -n {PACKAGE}/.MainActivity").said
-        if "Error" in said or "Exception" in said:  # its exit code means nothing up to Android 13
+        told = adb.shell(f"am start -W -n {PACKAGE}/.MainActivity").said
+        if "Error" in told or "Exception" in told:  # its exit code means nothing up to Android 13
             raise DeviceError(
                 adb.serial, "the files are there, and the app does not start", INSTALL
             )

@@ -170,10 +170,10 @@ def _carried(host: str, folder: Path, back: Path, most: int) -> bytes:
     except OSError as error:
         raise OutputError(str(back), error.strerror or str(error), "Free some space") from error
     if done.returncode:
-        said = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
+        told = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
         raise DeviceError(
             host,
-            f"it gave nothing back ({said})",
+            f"it gave nothing back ({told})",
             "Build unplug-coreml there (ios_demo/README.md); try ssh by hand",
         )
     if back.stat().st_size > most:

@@ -59,13 +59,14 @@ class Host:
         """
         if artifact.card.target == UNEXPORTED:
             return ("torch",)
-        own = TARGETS.get(artifact.card.target).runtime
+        first = TARGETS.get(artifact.card.target).runtime
         others = [
             name
             for name in RUNTIMES
-            if name not in (own, *NEVER_TIMED) and RUNTIMES.get(name).suffix == artifact.path.suffix
+            if name not in (first, *NEVER_TIMED)
+            and RUNTIMES.get(name).suffix == artifact.path.suffix
         ]
-        return own, *others
+        return first, *others
 
     def delegates(self, runtime: str) -> tuple[str, ...]:
         """The delegates that the runtime itself offers on this machine."""

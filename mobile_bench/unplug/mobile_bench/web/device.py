@@ -54,20 +54,20 @@ def parse_place(text: str | None) -> PagePlace:
     """
     if text is None or text == "headless":
         return PagePlace(headless=text is not None)
-    found = re.fullmatch(r"(?:([A-Za-z0-9_.-]+):)?(\d{1,5})", text)
-    if found is None or not 0 <= int(found[2]) <= 65535:
+    match = re.fullmatch(r"(?:([A-Za-z0-9_.-]+):)?(\d{1,5})", text)
+    if match is None or not 0 <= int(match[2]) <= 65535:
         raise InputError(f"web:{text}", "not a port, nor a host and a port", HELP)
-    return PagePlace(host=found[1] or "127.0.0.1", port=int(found[2]))
+    return PagePlace(host=match[1] or "127.0.0.1", port=int(match[2]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Runs(RunsFiles):
     def version(self, runtime: str) -> str | None:
         """The npm package's version that the page is built with."""
-        found = json.loads((SOURCES / "package.json").read_text(encoding="utf-8"))[
+        version = json.loads((SOURCES / "package.json").read_text(encoding="utf-8"))[
             "dependencies"
         ].get(PACKAGES[runtime])
-        return None if found is None else str(found)
+        return None if version is None else str(version)
 
     def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
         """Files of other targets, and of other numbers than go through the page."""

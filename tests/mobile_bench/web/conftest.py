@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -107,6 +108,21 @@ def bundle(litert: Artifact, checkpoint: Path, tmp_path_factory: pytest.TempPath
         artifacts=[litert], reports={}, vectors=folder / "vectors", card=card, facts=facts
     )
     return write_bundle(content, folder / "age.unplug")
+
+
+def run_in(built: Built, command: str, **environment: str) -> str:
+    """What a command prints in the folder that npm worked in; it must not fail."""
+    done = subprocess.run(
+        command.split(),
+        cwd=built.folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    return done.stdout
 
 
 @dataclass(frozen=True)

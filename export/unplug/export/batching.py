@@ -48,14 +48,10 @@ def free_batch(artifact: Artifact, out: Path) -> float:
         ConversionError: with a batch it answers otherwise than sample by sample.
         MissingExtraError: `onnx` is not installed.
     """
-    if artifact.card.target != "onnx" or any(
-        item.shape[:1] != (1,) for item in artifact.card.iospec.inputs
-    ):
-        raise ArtifactError(
-            str(artifact.path),
-            "it is no ONNX file with a batch of one",
-            "Give one that `unplug export` wrote",
-        )
+    firsts = {tensor.shape[:1] for tensor in artifact.card.iospec.inputs}
+    if artifact.card.target != "onnx" or firsts != {(1,)}:
+        why = "it is no ONNX file with a batch of one"
+        raise ArtifactError(str(artifact.path), why, "Give one that `unplug export` wrote")
     require_modules(["onnx", "onnxruntime"], "onnx")
     reply = call_in_child(
         "unplug.export.batching:freed",

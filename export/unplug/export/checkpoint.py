@@ -77,19 +77,16 @@ def reference_outputs(
         what=f"reference run of {checkpoint}",
         memory=memory_for(*weights_files(Path(checkpoint))),
     )
-    split = {
-        kind: {
-            name.removeprefix(kind): array
-            for name, array in reply.arrays.items()
-            if name.startswith(kind)
-        }
-        for kind in (FULL, HALF)
-    }
+
+    def outputs(kind: str) -> dict[str, Array]:
+        names = [name for name in reply.arrays if name.startswith(kind)]
+        return {name.removeprefix(kind): reply.arrays[name] for name in names}
+
     return Reference(
         checkpoint_sha256=reply.values["checkpoint_sha256"],
         model_type=reply.values["model_type"],
-        outputs=split[FULL],
-        halves=split[HALF] if halves else None,
+        outputs=outputs(FULL),
+        halves=outputs(HALF) if halves else None,
         trouble=reply.values["trouble"],
     )
 

@@ -28,11 +28,6 @@ UNCHECKED = "parity was not checked: Xcode's report holds no outputs"
 LIKELY = ("predict", "inference", "median", "latency")
 
 
-def find_report(path: Path) -> Path:
-    """The JSON of a performance report, which is a folder."""
-    return path / "report.json" if path.is_dir() else path
-
-
 def read_xcode(
     path: Path,
     artifact: Artifact,
@@ -57,7 +52,8 @@ def read_xcode(
     Raises:
         InputError: no such file, or no number there; names candidates.
     """
-    raw = read_json(find_report(path), max_bytes=MAX_BYTES)
+    # a performance report is a folder
+    raw = read_json(path / "report.json" if path.is_dir() else path, max_bytes=MAX_BYTES)
     if at is None or unit is None:
         likely = (
             ", ".join(f"{name} = {value:g}" for name, value in _candidates(raw)) or "none found"

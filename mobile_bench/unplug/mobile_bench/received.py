@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from unplug.core import ReportError, parse_json
-from unplug.export import PRECISIONS, digest_inputs
+from unplug.export import PRECISIONS
 
 from .bench_report import SCHEMA, BenchReport, BenchRow, Repeat, Where
 from .devices.bench_device import BenchJob, DeviceInfo, Plan, State
@@ -26,6 +26,8 @@ MAX_DB = 1e4
 MAX_WINDOWS = 1000
 MAX_TEXT, MAX_TEXTS = 500, 64
 UPDATE = "Reload the page, or update the app, so that both are of one version of unplug"
+NOT_ASKED = ("model_type", "bytes", "flops")
+"""What a row repeats from the plan and nothing is worked out from; it is taken from the job."""
 AGAIN = "Run the benchmark again; what was measured before is kept"
 
 
@@ -50,13 +52,13 @@ def check_received(
             something else.
     """
     report = _read(raw, what)
-    found: dict[int, BenchRow] = {}
+    rows: dict[int, BenchRow] = {}
     for row in report.rows:
         number = _job_of(row, jobs, what)
-        if number in found:
+        if number in rows:
             raise ReportError(what, f"it has two rows of {row.file} on {row.delegate_asked}", AGAIN)
-        found[number] = check_row(row, jobs[number], plan, where, what)
-    return tuple(found[number] for number in sorted(found))
+        rows[number] = check_row(row, jobs[number], plan, where, what)
+    return tuple(rows[number] for number in sorted(rows))
 
 
 def read_row(raw: bytes, what: str = "a row") -> BenchRow:
@@ -172,9 +174,9 @@ def _json(raw: bytes, what: str) -> Any:
 
 
 def _job_of(row: BenchRow, jobs: Sequence[BenchJob], what: str) -> int:
-    own = (row.artifact_sha256, row.file, row.runtime, row.delegate_asked)
+    wanted = (row.artifact_sha256, row.file, row.runtime, row.delegate_asked)
     for number, job in enumerate(jobs):
-        if own == (job.artifact.card.sha256, job.artifact.card.file, job.runtime, job.delegate):
+        if wanted == (job.artifact.card.sha256, job.artifact.card.file, job.runtime, job.delegate):
             return number
     why = (
         f"it has a row of {row.file[:100]!r} on {row.runtime[:40]!r} {row.delegate_asked[:40]!r}, "
@@ -185,21 +187,10 @@ def _job_of(row: BenchRow, jobs: Sequence[BenchJob], what: str) -> int:
 
 def _stranger(row: BenchRow, job: BenchJob, plan: Plan) -> Iterator[str]:
     """What is not as it was asked for."""
-    wanted = {
-        "file": job.artifact.card.file,
-        "artifact_sha256": job.artifact.card.sha256,
-        "model_sha256": job.artifact.card.checkpoint_sha256,
-        "target": job.artifact.card.target,
-        "precision": job.artifact.card.precision,
-        "runtime": job.runtime,
-        "delegate_asked": job.delegate,
-        "inputs_sha256": digest_inputs(job.inputs),
-        "parity_reference": "first_run" if job.reference is None else "checkpoint",
-        "mode": "sustained" if plan.sustain_s else "burst",
-        "warmup": plan.warmup,
-        "iterations": plan.iterations,
-    }
+    wanted = {**job.row_facts(), **plan.row_facts(), "delegate_asked": job.delegate}
     for name, value in wanted.items():
+        if name in NOT_ASKED:
+            continue
         if (told := getattr(row, name)) != value:
             yield f"its {name} is {str(told)[:80]!r}, and {str(value)[:80]!r} was asked for"
     if not 1 <= row.threads <= max(plan.threads, 1):
@@ -303,8 +294,8 @@ def _stopped(row: BenchRow, job: BenchJob, plan: Plan) -> str | None:
     if row.status == "ok" and not missing:
         return None
     reason = row.reasons[0] if row.reasons else "it was not told why"
-    own = f"{len(row.repeats)} of {plan.starts} cold starts were timed"
-    return reason if not row.repeats or reason.startswith(own) else f"{own}: {reason}"
+    early = f"{len(row.repeats)} of {plan.starts} cold starts were timed"
+    return reason if not row.repeats or reason.startswith(early) else f"{early}: {reason}"
 
 
 def _judged(repeat: Repeat, precision: str) -> Repeat:

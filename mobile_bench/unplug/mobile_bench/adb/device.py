@@ -169,18 +169,18 @@ class Phone:
 
     def _sustained(self, job: BenchJob, plan: Plan, sample: int, seconds: float) -> DeviceTiming:
         chunk, begun = max(seconds / CHUNKS, MIN_CHUNK_S), time.monotonic()
-        curve, found, placed, watch = (
+        curve, results, placed, watch = (
             list[Window](),
             list[AdbResult](),
             list[Placement](),
             ParityWatch(),
         )
         while (start := time.monotonic() - begun) < seconds:
-            warmup = plan.warmup + 1 if not found else 1
+            warmup = plan.warmup + 1 if not results else 1
             result, log, outputs = self._process(
                 job, plan, sample, runs=1, warmup=warmup, seconds=chunk
             )
-            found.append(result)
+            results.append(result)
             placed.append(read_logged(log, job.delegate))
             watch.look(sample, outputs)
             summary = result.summary
@@ -198,7 +198,7 @@ class Phone:
             placed,
             key=lambda item: (item.delegate_got == item.delegate_asked, item.nodes_delegated or 0),
         )
-        return _timing(found[0], placement, watch, summary=_merged(found), curve=tuple(curve))
+        return _timing(results[0], placement, watch, summary=_merged(results), curve=tuple(curve))
 
     def _process(
         self,
@@ -278,13 +278,13 @@ def _outputs(raw: bytes, edges: Edges, what: str) -> dict[str, Array]:
             f"its outputs have {len(raw)} bytes where {sum(sizes)} belong",
             "Use another build of the tool",
         )
-    found, start = dict[str, Array](), 0
+    outputs, start = dict[str, Array](), 0
     for edge, size in zip(edges.outputs, sizes, strict=True):
-        found[edge.name] = (
+        outputs[edge.name] = (
             np.frombuffer(raw[start : start + size], edge.dtype).reshape(edge.shape).copy()
         )
         start += size
-    return found
+    return outputs
 
 
 def read_logged(log: bytes, delegate: str) -> Placement:

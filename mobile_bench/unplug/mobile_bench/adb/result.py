@@ -231,9 +231,9 @@ def read_placement(log: str, details: bytes | None, asked: str) -> Placement:
             node.delegate_node_details for node in nodes if node.HasField("delegate_node_details")
         ]
         # XNNPACK takes what another delegate leaves, and stands in the same list.
-        own = [item for item in delegated if kind in item.delegate_name.lower()]
-        total, partitions = len(nodes) - len(delegated), len(own)
-        taken = sum(len(item.tflite_node_ids_replaced) for item in own)
+        ours = [item for item in delegated if kind in item.delegate_name.lower()]
+        total, partitions = len(nodes) - len(delegated), len(ours)
+        taken = sum(len(item.tflite_node_ids_replaced) for item in ours)
     return Placement(
         delegate_asked=asked,
         delegate_got=got,

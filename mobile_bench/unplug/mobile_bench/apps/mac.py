@@ -213,7 +213,7 @@ def _compared(
     """A row an output of one job."""
     answer, rows = told.get(number, {}), []
     version = answer.get("runtime_version")
-    how = {
+    how: dict[str, Any] = {
         "runtime": f"{RUNTIME} ({job.delegate})",
         "version": version[:200] if isinstance(version, str) else None,
     }

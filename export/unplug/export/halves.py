@@ -76,15 +76,15 @@ class Halves:
             for arg in args
         )
         made = func(*args, **kwargs)
-        for given in () if func.is_view else _flat([made]):
-            if not isinstance(given, Tensor) or given.dtype != torch.float32:
+        for result in () if func.is_view else _flat([made]):
+            if not isinstance(result, Tensor) or result.dtype != torch.float32:
                 continue
             if name == "convolution":
-                self._unfolded[id(given)] = given, path
+                self._unfolded[id(result)] = result, path
             else:
-                self._round(
-                    given, path, name, [given for given in _flat(args) if given is not given]
-                )
+                # An operator that writes into its argument gives that argument back.
+                given = [value for value in _flat(args) if value is not result]
+                self._round(result, path, name, given)
         return made
 
     def _variance(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from unplug.core import (
     STRICT,
@@ -232,7 +232,7 @@ def _measure(
     runtime: Runtime,
     child: Child,
 ) -> list[ParityRow]:
-    ran = {"runtime": runtime.name, "version": runtime.version()}
+    ran: dict[str, Any] = {"runtime": runtime.name, "version": runtime.version()}
 
     def without_outputs(status: Status, reason: str) -> list[ParityRow]:
         names = [tensor.name for tensor in artifact.card.iospec.outputs]

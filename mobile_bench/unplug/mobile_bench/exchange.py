@@ -100,11 +100,14 @@ class Exchange:
         Raises:
             ReportError: it is no row of this job.
         """
-        row = check_row(read_row(raw), self.jobs[number], self.plan, self.where)
+        row = self._checked(number, raw)
         with self._lock:
             self.rows[number] = row
             if row.status == "ok":  # the page sends a row anew with each cold start
                 self._journal.add({"job": number, "row": asdict(row)})
+
+    def _checked(self, number: int, raw: bytes) -> BenchRow:
+        return check_row(read_row(raw), self.jobs[number], self.plan, self.where)
 
     def take_report(self, raw: bytes) -> None:
         """Takes the report; what came before stays where it says nothing.
@@ -207,12 +210,7 @@ class Exchange:
         for value in self._journal.found:
             with contextlib.suppress(ValueError, TypeError, LookupError, ReportError):
                 number = range(len(self.jobs)).index(value["job"])
-                row = check_row(
-                    read_row(json.dumps(value["row"]).encode()),
-                    self.jobs[number],
-                    self.plan,
-                    self.where,
-                )
+                row = self._checked(number, json.dumps(value["row"]).encode())
                 if row.status == "ok":
                     self.rows[number] = row
 

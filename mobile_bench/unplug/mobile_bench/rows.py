@@ -166,17 +166,15 @@ def _summaries(repeats: Sequence[Repeat]) -> dict[str, Any]:
     pooled = [latency for repeat in repeats for latency in repeat.latencies_ms]
     medians = [repeat.summary.p50 for repeat in repeats]
     typical = typical_latency(medians)
+    # of a tool that tells summaries only, several cannot be pooled
+    alone = repeats[0].summary if len(repeats) == 1 else None
     return {
         "init_ms_cold": _median(repeat.init_ms for repeat in repeats),
         "first_inference_ms": _median(repeat.first_inference_ms for repeat in repeats),
         "enqueue_ms": _median(repeat.enqueue_ms for repeat in repeats),
         "read_back_ms": _median(repeat.read_back_ms for repeat in repeats),
         "energy_mj": _median(repeat.energy_mj for repeat in repeats),
-        "summary": summarize(pooled)
-        if pooled
-        else repeats[0].summary
-        if len(repeats) == 1
-        else None,
+        "summary": summarize(pooled) if pooled else alone,
         "median_ms": None if typical is None else typical.value,
         "median_ci95_ms": None if typical is None else typical.ends,
         "spread": relative_spread(medians),

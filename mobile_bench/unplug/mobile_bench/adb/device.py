@@ -43,6 +43,13 @@ CPU_PEAK, GPU_PEAK = 4.5e9 * 128.0, 3e13
 """Operations a second that no phone reaches: of a core (four 128-bit units, half precision), and of
 a GPU.
 """
+ALWAYS = (
+    "--warmup_min_secs=0",
+    "--output_filepath=out.bin",
+    "--result_file_path=result.pb",
+    "--export_model_runtime_info=true",
+    "--model_runtime_info_output_file=info.pb",
+)
 CHUNKS, MIN_CHUNK_S = 30, 2.0
 """A sustained run is that many processes one behind the other, since the tool tells a summary only.
 """
@@ -214,28 +221,15 @@ class Phone:
         """One process of the tool: what it measured, its log and runtime details, its outputs."""
         self._space.ready()
         what, edges = job.artifact.path.name, self._push(job, sample)
-        model = f"{job.artifact.card.sha256[:16]}.tflite"
         command = [
-            "./benchmark_model",
-            f"--graph={model}",
+            *_inputs(job, edges, sample),
             f"--num_threads={plan.threads}",
             f"--num_runs={runs}",
             f"--min_secs={seconds}",
             f"--max_secs={MARGIN_S + seconds}",
             f"--warmup_runs={warmup}",
-            "--warmup_min_secs=0",
             f"--report_peak_memory_footprint={str(memory).lower()}",
-            f"--input_layer={','.join(edge.tensor for edge in edges.inputs)}",
-            f"--input_layer_shape={':'.join(','.join(map(str, edge.shape)) for edge in edges.inputs)}",
-            "--input_layer_value_files="
-            + ",".join(
-                f"{edge.tensor.replace(':', '::')}:{_input_name(job, edge.name, sample)}"
-                for edge in edges.inputs
-            ),
-            "--output_filepath=out.bin",
-            "--result_file_path=result.pb",
-            "--export_model_runtime_info=true",
-            "--model_runtime_info_output_file=info.pb",
+            *ALWAYS,
             *DELEGATES[job.delegate],
         ]
         answer = self._space.run(" ".join(map(shlex.quote, command)), 2 * MARGIN_S + seconds)
@@ -262,6 +256,23 @@ class Phone:
                 file.write_bytes(np.ascontiguousarray(array[sample : sample + 1]).tobytes())
                 self._space.put(file, _input_name(job, name, sample))
         return self._edges[digest]
+
+
+def _inputs(job: BenchJob, edges: Edges, sample: int) -> list[str]:
+    """The tool, and what it runs on what."""
+    # a colon in a tensor's name is written twice, since one stands in front of the file
+    files = (
+        f"{edge.tensor.replace(':', '::')}:{_input_name(job, edge.name, sample)}"
+        for edge in edges.inputs
+    )
+    shapes = (",".join(map(str, edge.shape)) for edge in edges.inputs)
+    return [
+        "./benchmark_model",
+        f"--graph={job.artifact.card.sha256[:16]}.tflite",
+        f"--input_layer={','.join(edge.tensor for edge in edges.inputs)}",
+        f"--input_layer_shape={':'.join(shapes)}",
+        f"--input_layer_value_files={','.join(files)}",
+    ]
 
 
 def _input_name(job: BenchJob, name: str, sample: int) -> str:

@@ -99,14 +99,7 @@ def devicectl(*words: str) -> dict[str, Any]:
                 f"{words[1]} took over {SECONDS:.0f} s",
                 "Look at the cable, unlock the phone",
             ) from error
-        if done.returncode:
-            told = " ".join((done.stderr or done.stdout).split())[-300:]
-            kind = DeviceLost if "not connected" in told or "unavailable" in told else DeviceError
-            raise kind(
-                "devicectl",
-                f"{' '.join(words[:3])} failed ({told})",
-                "Unlock the phone, and see: xcrun devicectl list devices",
-            )
+        _check_ended(words, done)
         try:
             value = json.loads(answer.read_text(encoding="utf-8")) if answer.is_file() else {}
         except ValueError as error:
@@ -114,6 +107,18 @@ def devicectl(*words: str) -> dict[str, Any]:
                 "devicectl", "its answer is not JSON", "Install Xcode 15 or later"
             ) from error
         return value if isinstance(value, dict) else {}
+
+
+def _check_ended(words: tuple[str, ...], done: subprocess.CompletedProcess[str]) -> None:
+    """Raises unless a command ended well; a phone that is gone may come back."""
+    if done.returncode:
+        told = " ".join((done.stderr or done.stdout).split())[-300:]
+        kind = DeviceLost if "not connected" in told or "unavailable" in told else DeviceError
+        raise kind(
+            "devicectl",
+            f"{' '.join(words[:3])} failed ({told})",
+            "Unlock the phone, and see: xcrun devicectl list devices",
+        )
 
 
 def _choose(place: str | None) -> Mapping[str, Any]:

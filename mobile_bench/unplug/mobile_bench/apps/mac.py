@@ -47,7 +47,8 @@ from ..exchange import Exchange
 from .driven_app import write_folder
 
 RUNTIME = "coreml-app"
-UNITS = ("all", "ane", "gpu", "cpu")
+UNITS = "all"
+"""That Core ML may use; it chooses among them itself."""
 SECONDS = 1800.0
 MAX_SPARE_BYTES = 2**24
 """Of what comes back beside the outputs: headers, and the rows."""
@@ -69,8 +70,6 @@ def parity_on_mac(
     artifacts: Sequence[Artifact],
     reference: Reference,
     inputs: Mapping[str, Array],
-    *,
-    units: str = "all",
 ) -> ParityReport:
     """Compares Core ML packages, run by Core ML itself, with their checkpoint.
 
@@ -79,22 +78,17 @@ def parity_on_mac(
         artifacts: of one model.
         reference: the checkpoint's outputs of the inputs.
         inputs: name to array of N samples.
-        units: that Core ML may use, one of `UNITS`.
 
     Raises:
-        InputError: an odd host or unit, or a wrong input.
+        InputError: an odd host, or a wrong input.
         DeviceError: the Mac is not reached, lacks `unplug-coreml`, or sent something else.
     """
     if not _HOST.fullmatch(host) or len(host) > 255:
         raise InputError(
             f"--coreml-host {host[:80]!r}", "it is no host that ssh takes", "Write user@mac"
         )
-    if units not in UNITS:
-        raise InputError(
-            f"units {units!r}", "Core ML has none of this name", f"Use {', '.join(UNITS)}"
-        )
     samples = check_inputs(artifacts[0].card.iospec, inputs)
-    jobs = [_job(artifact, reference, inputs, units) for artifact in artifacts]
+    jobs = [_job(artifact, reference, inputs) for artifact in artifacts]
     expected = [None if job.not_run else reference.outputs for job in jobs]
     members: dict[str, bytes] = {}
     if any(job.not_run is None for job in jobs):
@@ -119,22 +113,16 @@ def parity_on_mac(
     )
 
 
-def _job(
-    artifact: Artifact, reference: Reference, inputs: Mapping[str, Array], units: str
-) -> BenchJob:
-    reason = (
-        None
-        if artifact.path.suffix == ".mlpackage"
-        else f"Core ML does not run {artifact.card.target} files"
-    )
+def _job(artifact: Artifact, reference: Reference, inputs: Mapping[str, Array]) -> BenchJob:
+    other = f"Core ML does not run {artifact.card.target} files"
     return BenchJob(
         artifact=artifact,
         runtime=RUNTIME,
         runtime_version=None,
-        delegate=units,
+        delegate=UNITS,
         inputs=inputs,
         reference=reference,
-        not_run=reason,
+        not_run=None if artifact.path.suffix == ".mlpackage" else other,
     )
 
 
@@ -225,7 +213,7 @@ def _compared(
     """A row an output of one job."""
     answer, rows = told.get(number, {}), []
     version = answer.get("runtime_version")
-    how = {
+    how: dict[str, Any] = {
         "runtime": f"{RUNTIME} ({job.delegate})",
         "version": version[:200] if isinstance(version, str) else None,
     }

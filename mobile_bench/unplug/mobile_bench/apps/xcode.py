@@ -54,20 +54,7 @@ def read_xcode(
     """
     # a performance report is a folder
     raw = read_json(path / "report.json" if path.is_dir() else path, max_bytes=MAX_BYTES)
-    if at is None or unit is None:
-        likely = (
-            ", ".join(f"{name} = {value:g}" for name, value in _candidates(raw)) or "none found"
-        )
-        why = "Apple documents neither its fields nor their units"
-        raise InputError(
-            path.name,
-            why,
-            f"Say which number it is: `at` PATH, `unit` s|ms|us|ns. Candidates: {likely}",
-        )
-    runs = [value * TO_MS[unit] for value in _numbers(raw, at, path.name)]
-    if not all(0.0 < value < MAX_MS for value in runs):
-        raise InputError(f"`at={at}`", f"{runs[0]:g} ms is no latency", "Look at the unit")
-    card = artifact.card
+    runs, card = _runs_ms(path, raw, at, unit), artifact.card
     if card.target != "coreml":
         raise InputError(
             artifact.path.name,
@@ -108,6 +95,22 @@ def read_xcode(
         flops=card.flops,
     )
     return derived(row, reasons=(UNCHECKED,))
+
+
+def _runs_ms(path: Path, raw: Any, at: str | None, unit: str | None) -> list[float]:
+    """The latencies that were named, in milliseconds."""
+    if at is None or unit is None:
+        likely = ", ".join(f"{name} = {value:g}" for name, value in _candidates(raw))
+        raise InputError(
+            path.name,
+            "Apple documents neither its fields nor their units",
+            "Say which number it is: `at` PATH, `unit` s|ms|us|ns. Candidates: "
+            + (likely or "none found"),
+        )
+    runs = [value * TO_MS[unit] for value in _numbers(raw, at, path.name)]
+    if not all(0.0 < value < MAX_MS for value in runs):
+        raise InputError(f"`at={at}`", f"{runs[0]:g} ms is no latency", "Look at the unit")
+    return runs
 
 
 def _numbers(raw: Any, at: str, what: str) -> list[float]:

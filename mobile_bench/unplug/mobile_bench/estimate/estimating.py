@@ -59,7 +59,6 @@ def estimate_artifacts(
     files: Sequence[Path] = (),
     delegate: str | None = None,
     threads: int | None = None,
-    baselines: Baselines | None = None,
 ) -> EstimateReport:
     """Estimates latencies on a device that need not be here.
 
@@ -70,21 +69,18 @@ def estimate_artifacts(
         files: the artifacts of those rows, or folders with them; those beside the reports are found
             without.
         delegate, threads: of the rows to calibrate on; default: those of most rows.
-        baselines: published numbers, for a device without rows; default: those that ship.
 
     Raises:
         InputError: nothing supports an estimate for this device, setting or precision.
         ReportError, ArtifactError: a file that was given is missing or broken.
     """
-    published_rows = baselines or load_baselines()
-    reports = [BenchReport.load(path) for path in rows]
-    precision = _precision(artifacts)
-    slug = _device(device, reports, published_rows)
+    baselines, reports = load_baselines(), [BenchReport.load(path) for path in rows]
+    precision, slug = _precision(artifacts), _device(device, reports, baselines)
     known, left_out = measured.usable(reports, slug, measured.find_files(rows, files))
     calibration = (
         _from_rows(known, precision, delegate, threads)
         if known
-        else _from_published(slug, published_rows, precision, delegate, threads, left_out)
+        else _from_published(slug, baselines, precision, delegate, threads, left_out)
     )
     pairs = zip(artifacts, read_features(artifacts), strict=True)
     return EstimateReport(

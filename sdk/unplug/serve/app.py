@@ -199,7 +199,7 @@ def _add_errors(app: FastAPI) -> None:
             return answer(422, f"{error.what}: {error.why}")
         if isinstance(error, TooMany):
             return answer(429, f"{error.what}: {error.why}", {"Retry-After": "60"})
-        # An input error with a path in it is about a file of this server, which is nobody's business.
+        # An input error with a path in it is about a file of this server: nobody's business.
         if isinstance(error, OutputError) or (isinstance(error, InputError) and "/" in error.what):
             log_error("the ledger cannot be used", error)
             return answer(503, "nothing can be added to the ledger now", {"Retry-After": "5"})

@@ -370,7 +370,7 @@ class Jobs:
     def _change(
         self, job: ReleaseJob, values: Mapping[str, Any], **told: Mapping[str, Any]
     ) -> bool:
-        """Changes a job and tells events of it, by their kind; False where it is another's by now."""
+        """Changes a job and tells events, by their kind; False where it is another's by now."""
         with self._tables.writing() as connection:
             if not _holds(connection, job):
                 return False

@@ -24,9 +24,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from benchmarks.studies.stacks.many import fit_many
+from benchmarks.studies.stacks.stacked import fit_stacked
+from benchmarks.studies.stacks.stacking import side_by_side, stack
 from unplug.core import cores, table, versions, write_json
 from unplug.plugins import AGE_EDGES
-from unplug.sdk.evidence.fleet import fit_many, fit_stacked, side_by_side, stack
 from unplug.sdk.forgetting.tasks import AgeTask
 from unplug.sdk.learning.training import (
     ImageSet,

@@ -53,10 +53,10 @@ from unplug.sdk.forgetting.unlearning import (
     ForgetProblem,
     Meter,
     apply_method,
+    build_design,
     build_method,
     forget,
     summary,
-    train_forgettable,
 )
 from unplug.sdk.learning.data import Dataset, load_dataset, make_split
 from unplug.sdk.learning.training import ImageSet, Recipe, seeded
@@ -128,8 +128,7 @@ def over_trunk(world: World, design: str, seed: int) -> dict[str, Result]:
         folder = Path(name)
 
         def train(out: str, split: Any, own: int) -> Checkpoint:
-            return train_forgettable(
-                design,
+            return build_design(design).train(
                 dataset,
                 split,
                 TRUNK_RECIPE,

@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.sdk.evidence.auditing import PopulationComparison, Variant, rmia_population
 from unplug.sdk.evidence.statistics import (
     NotGiven,
     Resamples,
@@ -24,6 +23,7 @@ from unplug.sdk.evidence.statistics import (
 )
 from unplug.sdk.learning.training import ClassPredictions
 
+from .challenge_metric import Variant
 from .intervals import (
     Mean,
     absolute,
@@ -35,6 +35,7 @@ from .intervals import (
 )
 from .plan import EVALUATION_SEEDS
 from .pool import Pool
+from .population import PopulationComparison, rmia_population
 from .report import Measure
 
 Array = NDArray[np.float64]
@@ -115,7 +116,7 @@ class Oracle:
 
     Args:
         pool: at least two models.
-        rule: how F finds its windows, see `unplug.sdk.evidence.auditing.challenge_metric`.
+        rule: how F finds its windows, see `challenge_metric.epsilons`.
     """
 
     pool: Pool

@@ -13,20 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import InputError
-from unplug.sdk.evidence.auditing import (
-    MIN_MODELS,
-    challenge,
-    forgetting_gap,
-    klom,
-    ulira,
-    years_from_oracle,
-)
 from unplug.sdk.evidence.statistics import Estimate, interval, subject_weights
 
+from .challenge_metric import challenge, forgetting_gap
+from .half_samples import MIN_MODELS
 from .intervals import Mean, as_measure, cluster_mean, difference, of_comparisons, of_estimates
+from .klom_metric import klom, years_from_oracle
 from .membership import REPLICATES, Oracle, membership
 from .plan import EVALUATION_SEEDS
 from .pool import Pool, Truth
+from .population import ulira
 from .report import Measure
 
 Array = NDArray[np.float64]

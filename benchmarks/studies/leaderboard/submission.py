@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from unplug.core import InputError, OutputError, check_content, versions, write_json
 from unplug.plugins import save_checkpoint
-from unplug.sdk.evidence.auditing import MIN_MODELS
 from unplug.sdk.evidence.fleet import Result
 from unplug.sdk.learning.training import ClassPredictions
 
 from .finished import Board
+from .half_samples import MIN_MODELS
 from .membership import two_versions
 from .metrics import RANKING
 from .plan import original_name

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unplug.core import progress, versions
-from unplug.sdk.evidence.auditing import MIN_MODELS
 from unplug.sdk.evidence.statistics import CONFIDENCE
 from unplug.sdk.learning.training import describe_device
 
+from .half_samples import MIN_MODELS
 from .intervals import as_measure, cluster_mean
 from .jobs import Bench
 from .membership import MAX_RMIA, REPLICATES, Oracle, two_versions

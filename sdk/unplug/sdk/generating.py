@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from unplug.core import Bar, InputError, progress
 from unplug.sdk.drawing.device import Solver, check_text, is_generator
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from unplug.sdk.drawing.conditions import Steering
+    from unplug.sdk.drawing.device import Pipeline
 
 KindOf = Callable[[str], str]
 Steerings = Sequence["Steering"] | Callable[[KindOf], Sequence["Steering"]]
@@ -30,33 +31,39 @@ class DrawOrder:
     Args:
         prompt: what to draw.
         negative: what to steer away from.
-        base: "small", a diffusers folder, OWNER/NAME on the hub, or a base that was exported whole:
-            plugins are then those that were exported with it, and the noise is the portable one,
-            not torch's.
+        base: small, a diffusers folder, OWNER/NAME on the hub, or what `unplug export` made of a
+            whole base; plugins are then those that were exported with it, and the noise is the
+            portable one, not torch's.
         count: pictures, with seeds `seed`, `seed` + 1, ...
-        size: side in pixels.
-        steps, solver: of sampling.
-        guidance: scale of classifier-free guidance.
-        target, precision: of exported files: which of them, and so which runtime.
-        threads: of exported files: CPU threads; None is 1.
-        loras: LoRA weights for the base: names, folders or files; the last one that tells says the
-            steps.
-        variant: of exported files: weights that were put beside them, by name.
+        size: side in pixels (default: the base's).
+        steps: sampling steps (default: 6 for bases of `unplug train base`, else 25).
+        guidance: classifier-free guidance (default: 2.5, rising, for bases of `unplug train base`,
+            else 7.5).
+        solver: how steps are taken (default: dpm++ for bases of `unplug train base`, else the
+            base's own).
+        target: of exported files: which of them, and so which runtime (default: the first in
+            pipeline.json).
+        precision: of exported files: fp32, fp16, ... (default: the first of the target).
+        threads: of exported files: CPU threads (default 1).
+        loras: LoRA weights for the base: four-steps, two-steps, a folder or a file; may be
+            repeated. A student's bring their own steps.
+        variant: of exported files: weights that were put beside them, by name; they bring their own
+            defaults.
         seed: of the first picture.
     """
 
     prompt: str
     negative: str = ""
     base: str = "small"
-    count: int = 1
-    size: int | None = None
-    steps: int | None = None
-    guidance: float | None = None
+    count: int = field(default=1, metadata={"range": (1, 64)})
+    size: int | None = field(default=None, metadata={"range": (8, 4096)})
+    steps: int | None = field(default=None, metadata={"range": (1, 1000)})
+    guidance: float | None = field(default=None, metadata={"range": (1.0, 50.0)})
     solver: Solver | None = None
-    target: str | None = None
+    target: Literal["litert", "onnx", "coreml"] | None = None
     precision: str | None = None
-    threads: int | None = None
-    loras: Sequence[str] = ()
+    threads: int | None = field(default=None, metadata={"range": (1, 64)})
+    loras: Sequence[str] = field(default=(), metadata={"flag": "--lora", "metavar": "WEIGHTS"})
     variant: str | None = None
     seed: int = 0
 
@@ -151,32 +158,13 @@ def _by_base(
     """On torch."""
     # before torch and diffusers are loaded, which takes seconds
     steered = _steered(steerings, _kind_of)
-    from unplug.sdk.drawing.diffusion import (
-        draw_pictures,
-        drawing_dtype,
-        find_lora,
-        load_base,
-        load_loras,
-        sampling_of,
-        tell_foreign,
-    )
+    from unplug.sdk.drawing.diffusion import draw_pictures, find_lora, load_loras, tell_foreign
 
-    usual = sampling_of(order.base)
-    how: dict[str, Any] = {
-        "steps": order.steps or usual.steps,
-        "guidance": order.guidance or usual.guidance,
-        "solver": order.solver or usual.solver,
-    }
-    if order.negative and how["guidance"] <= 1:
-        why, fix = "without guidance it has no effect", "Leave it out, or raise `guidance` above 1"
-        raise InputError("`negative`", why, fix)
-    chosen, updates = device(), list(map(find_lora, order.loras))
-    dtype = drawing_dtype(order.base, chosen)
-    base = load_base(order.base, device=chosen, dtype=dtype)
+    how, schedule = _sampling(order)
+    updates = list(map(find_lora, order.loras))
+    base, precision = _opened_base(order, device(), say)
     foreign = tell_foreign(base, updates, order.base, say)
     load_loras(base, updates)
-    for text in (order.prompt, order.negative):
-        _tell_unread(base.tokenizer, text, say)
     started = time.perf_counter()
     with progress(total=order.count, label="draw", unit="picture", show=show) as done:
         pictures, conditions = draw_pictures(
@@ -185,28 +173,57 @@ def _by_base(
             steered,
             seeds=order.seeds,
             size=order.size,
-            schedule=usual.schedule,
+            schedule=schedule,
             negative=order.negative,
             progress=done,
             **how,
         )
     seconds = time.perf_counter() - started
-    facts = {
-        "base": order.base,
-        **how,
-        "guidance_schedule": usual.schedule,
-        "size": pictures[0].width,
-        "precision": str(dtype).removeprefix("torch."),
-    }
     return Generated(
         pictures=pictures,
         conditions=conditions,
         steerings=steered,
-        kinds=tuple(_kind_of(item.plugin) for item in steered),
-        facts=facts,
+        kinds=tuple(_kind_of(steering.plugin) for steering in steered),
+        facts={
+            "base": order.base,
+            **how,
+            "guidance_schedule": schedule,
+            "size": pictures[0].width,
+            "precision": precision,
+        },
         run={"foreign_loras": [str(path) for path in foreign]},
         seconds=seconds,
     )
+
+
+def _sampling(order: DrawOrder) -> tuple[dict[str, Any], Any]:
+    """Steps, guidance and solver, asked for or the base's own; and how guidance goes over time."""
+    from unplug.sdk.drawing.diffusion import sampling_of
+
+    usual = sampling_of(order.base)
+    how = {
+        "steps": order.steps or usual.steps,
+        "guidance": order.guidance or usual.guidance,
+        "solver": order.solver or usual.solver,
+    }
+    if order.negative and (order.guidance or usual.guidance) <= 1:
+        why, fix = "without guidance it has no effect", "Leave it out, or raise `guidance` above 1"
+        raise InputError("`negative`", why, fix)
+    return how, usual.schedule
+
+
+def _opened_base(
+    order: DrawOrder, device: torch.device, say: Callable[[str], None]
+) -> tuple[Any, str]:
+    """The base in memory, and in which precision; says what it does not read of the texts."""
+    from unplug.sdk.drawing.diffusion import drawing_dtype, load_base, plain_tokenizer
+
+    dtype = drawing_dtype(order.base, device)
+    base = load_base(order.base, device=device, dtype=dtype)
+    tokenizer = plain_tokenizer(base.tokenizer)
+    for text in (order.prompt, order.negative):
+        _tell_unread(text, tokenizer.encode(text), len(base.tokenizer), say)
+    return base, str(dtype).removeprefix("torch.")
 
 
 def _kind_of(plugin: str) -> str:
@@ -217,20 +234,19 @@ def _kind_of(plugin: str) -> str:
     return str(read_config(find_plugin(plugin), expect="plugin")[1].get("condition", ""))
 
 
-def _tell_unread(tokenizer: Any, text: str, say: Callable[[str], None]) -> None:
+def _tell_unread(text: str, encoded: Any, vocabulary: int, say: Callable[[str], None]) -> None:
     """Says what the base does not read of a text: what is behind its last token, and words that are
     no token of their own.
     """
     from unplug.sdk.drawing.device import untaught
-    from unplug.sdk.drawing.diffusion import plain_tokenizer
 
-    found = plain_tokenizer(tokenizer).encode(text)
-    if found.cut:
+    if encoded.cut:
+        short = text if len(text) <= 40 else f"{text[:40]}..."
         say(
-            f"{text[:40]!r}... has {found.tokens} tokens: the base reads the first "
-            f"{len(found.ids)} only"
+            f"{short!r} has {encoded.tokens} tokens: the base reads the first {len(encoded.ids)} "
+            "only"
         )
-    if (line := untaught(found.spelled, len(tokenizer))) is not None:
+    if (line := untaught(encoded.spelled, vocabulary)) is not None:
         say(line)
 
 
@@ -247,11 +263,8 @@ def _by_files(
     from unplug.sdk.drawing.diffusion import find_lora
 
     if order.size is not None:
-        why, fix = (
-            "exported files cannot follow it",
-            "Leave it out, or export the base that you want",
-        )
-        raise InputError("`size`", why, fix)
+        fix = "Leave it out, or export the base that you want"
+        raise InputError("`size`", "exported files cannot follow it", fix)
     folder = Path(order.base)
     pipeline = load_pipeline(folder)
     kind_of = partial(condition_of, pipeline)
@@ -265,7 +278,7 @@ def _by_files(
     )
     words = replace(words, encoded=words.read(pipeline))
     for text, encoded in zip((order.prompt, order.negative), words.read(pipeline), strict=True):
-        _tell_cut(text, encoded, len(pipeline.tokenizer.vocabulary), say)
+        _tell_unread(text, encoded, len(pipeline.tokenizer.vocabulary), say)
     with bar("draw") as done:
         drawn = draw(
             folder,
@@ -280,8 +293,26 @@ def _by_files(
             threads=order.threads or 1,
             progress=done,
         )
+    return Generated(
+        pictures=list(map(Image.fromarray, drawn.images)),
+        conditions=list(map(Image.fromarray, drawn.conditions)),
+        steerings=steered,
+        kinds=tuple(kind_of(steering.plugin) for steering in steered),
+        facts=_facts_of_files(order, pipeline, drawn),
+        run={
+            "load_seconds": drawn.load_seconds,
+            "peak_bytes": drawn.peak_bytes,
+            "runtime_version": drawn.runtime_version,
+            "prompt_tokens": drawn.prompt.tokens,
+            "tokens_read": min(drawn.prompt.tokens, len(drawn.prompt.ids)),
+        },
+        seconds=sum(drawn.seconds),
+    )
+
+
+def _facts_of_files(order: DrawOrder, pipeline: Pipeline, drawn: Any) -> dict[str, Any]:
     usual = pipeline.defaults_of(order.variant)
-    facts = {
+    return {
         "base": pipeline.name,
         "steps": order.steps or usual.steps,
         "guidance": usual.guidance if order.guidance is None else order.guidance,
@@ -294,32 +325,3 @@ def _by_files(
         "noise": pipeline.noise,
         "variant": order.variant,
     }
-    run = {
-        "load_seconds": drawn.load_seconds,
-        "peak_bytes": drawn.peak_bytes,
-        "runtime_version": drawn.runtime_version,
-        "prompt_tokens": drawn.prompt.tokens,
-        "tokens_read": min(drawn.prompt.tokens, len(drawn.prompt.ids)),
-    }
-    return Generated(
-        pictures=[Image.fromarray(item) for item in drawn.images],
-        conditions=[Image.fromarray(item) for item in drawn.conditions],
-        steerings=steered,
-        kinds=tuple(kind_of(item.plugin) for item in steered),
-        facts=facts,
-        run=run,
-        seconds=sum(drawn.seconds),
-    )
-
-
-def _tell_cut(text: str, encoded: Any, vocabulary: int, say: Callable[[str], None]) -> None:
-    from unplug.sdk.drawing.device import untaught
-
-    if encoded.cut:
-        short = text if len(text) <= 40 else f"{text[:40]}..."
-        say(
-            f"{short!r} has {encoded.tokens} tokens: the base reads the first {len(encoded.ids)} "
-            "only"
-        )
-    if (line := untaught(encoded.spelled, vocabulary)) is not None:
-        say(line)

@@ -44,10 +44,10 @@ ORDERS: tuple[dict[str, Any], ...] = (
 
 def condition() -> Any:
     """Two rows of white and a slope."""
-    found = np.zeros((SIDE, SIDE, 3), np.uint8)
-    found[3:5] = 255
-    found[8, :, 1] = np.arange(SIDE) * 16
-    return found
+    drawn = np.zeros((SIDE, SIDE, 3), np.uint8)
+    drawn[3:5] = 255
+    drawn[8, :, 1] = np.arange(SIDE) * 16
+    return drawn
 
 
 def files() -> dict[str, str]:

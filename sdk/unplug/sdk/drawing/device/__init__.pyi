@@ -36,6 +36,7 @@ from .pipeline import load_pipeline as load_pipeline
 from .pipeline import open_files as open_files
 from .sampler import MAX_LEVELS as MAX_LEVELS
 from .sampler import SOLVERS as SOLVERS
+from .sampler import GuidanceSchedule as GuidanceSchedule
 from .sampler import Schedule as Schedule
 from .sampler import Solver as Solver
 from .sampler import advance as advance

@@ -50,7 +50,6 @@ from .task import NoiseBatch as NoiseBatch
 from .task import NoiseFrame as NoiseFrame
 from .task import NoiseSet as NoiseSet
 from .task import Steered as Steered
-from .task import frame_of as frame_of
 from .tokenizer import plain_tokenizer as plain_tokenizer
 from .vae import VAERecipe as VAERecipe
 from .vae import to_image as to_image

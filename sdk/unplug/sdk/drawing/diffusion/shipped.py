@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from unplug.core import CheckpointError, read_json
-from unplug.sdk.drawing.device import WEIGHTS_NAME, lora_file
+from unplug.sdk.drawing.device import (
+    SOLVERS,
+    WEIGHTS_NAME,
+    GuidanceSchedule,
+    Solver,
+    lora_file,
+)
 
 from .shipped_files import shipped_path, shipped_place, shipped_table
 
@@ -17,9 +23,6 @@ LORA_SCHEMA = "unplug-student/1"
 """Of the record beside a student's LoRA weights."""
 SMALL = "small"
 """The base that ships."""
-Solver = Literal["ddim", "dpm++"]
-SOLVERS: tuple[Solver, ...] = ("ddim", "dpm++")
-GuidanceSchedule = Literal["constant", "linear"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +123,8 @@ def sampling_by_record(folder: Path) -> Sampling:
 
     if not (folder / RECORD).is_file():
         return USUAL
-    own = read_json(folder / RECORD, max_bytes=MAX_RECORD_BYTES)
-    told = own.get("sampling") if isinstance(own, dict) else None
+    record = read_json(folder / RECORD, max_bytes=MAX_RECORD_BYTES)
+    told = record.get("sampling") if isinstance(record, dict) else None
     return OURS if told is None else _told(told, folder / RECORD)
 
 
@@ -135,8 +138,8 @@ def sampling_of_lora(weights: Path) -> Sampling | None:
     Raises:
         CheckpointError: a record that cannot be read, or says something that no sampler can do.
     """
-    place, own = _record_of_lora(weights)
-    return None if "sampling" not in own else _told(own["sampling"], place)
+    place, record = _record_of_lora(weights)
+    return None if "sampling" not in record else _told(record["sampling"], place)
 
 
 def teacher_of_lora(weights: Path) -> str | None:
@@ -159,8 +162,8 @@ def _record_of_lora(weights: Path) -> tuple[Path, dict[str, Any]]:
         file.name != WEIGHTS_NAME or not record.is_file()
     ):  # other weights beside a record are not its own
         return record, {}
-    own = read_json(record, max_bytes=MAX_RECORD_BYTES)
-    return record, own if isinstance(own, dict) and own.get("schema") == LORA_SCHEMA else {}
+    raw = read_json(record, max_bytes=MAX_RECORD_BYTES)
+    return record, raw if isinstance(raw, dict) and raw.get("schema") == LORA_SCHEMA else {}
 
 
 MAX_RECORD_BYTES = 16 * 2**20

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.studies.control.errors import FAILURE, edge_scores, landmark_errors
-
 from PIL import Image
 from safetensors import safe_open
 
@@ -122,12 +121,15 @@ def test_the_base_listens(
     A base that was trained with a signal left in its last noise level takes the mean of a picture
     from the noise: Lin et al., Common Diffusion Noise Schedules and Sample Steps are Flawed, 2023.
     """
-    names = list(palette)[:: len(palette) // WORDS][:WORDS]
+    every = list(palette)
+    names = [every[index * len(every) // WORDS] for index in range(WORDS)]  # evenly spread
     prompts = [f"a portrait of an adult, {name} {what}" for name in names for _ in range(SEEDS)]
     seeds = list(range(SEEDS)) * WORDS
     made = generate(base, prompts, seeds=seeds, size=128, **asdict(OURS))
     pictures_NHWC = np.stack([np.asarray(picture) for picture in made])
-    rows, columns = (slice(*(round(128 * end) for end in ends)) for ends in ((top, bottom), (left, right)))
+    rows, columns = (
+        slice(*(round(128 * end) for end in ends)) for ends in ((top, bottom), (left, right))
+    )
     colour_NC = np.median(pictures_NHWC[:, rows, columns].reshape(len(made), -1, 3), axis=1)
     colour_WSC = colour_NC.reshape(WORDS, SEEDS, 3)
     mean_W1C = colour_WSC.mean(axis=1, keepdims=True)

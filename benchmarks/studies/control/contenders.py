@@ -355,8 +355,8 @@ def given_rate(setup: Setup, plugin: Checkpoint) -> float:
     record names none of them.
     """
     rates, recipe = setup.request.rates_of("plugin"), plugin.record.get("recipe")
-    own = recipe.get("lr") if isinstance(recipe, dict) else None
-    return own if own in rates else rates[0]
+    lr = recipe.get("lr") if isinstance(recipe, dict) else None
+    return lr if lr in rates else rates[0]
 
 
 def given_training(setup: Setup, plugin: Checkpoint, recipe: ControlRecipe) -> Training:

@@ -401,7 +401,7 @@ def _legend(most: float) -> list[tuple[Point, str]]:
 
 def _forest(report: LeaderboardReport) -> Figure:
     name, x = FOREST[report.rank]
-    found = [(row, item) for row in report.rows if (item := row.metrics.get(name)) is not None]
+    measured = [(row, item) for row in report.rows if (item := row.metrics.get(name)) is not None]
     rows = [
         ForestRow(
             label=plain(title_of(row), MAX_LABEL),
@@ -410,7 +410,7 @@ def _forest(report: LeaderboardReport) -> Figure:
             low=item.low,
             high=item.high,
         )
-        for row, item in found
+        for row, item in measured
     ]
     aim = next((row.value for row in rows if row.role == "retrained"), rows[-1].value)
     title = f"{METRICS[name].label} and 95 % interval"

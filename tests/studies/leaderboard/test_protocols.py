@@ -148,11 +148,11 @@ def test_starting_kit_needs_official_sets(dataset: Dataset) -> None:
 
 def test_starting_kit_finetunes_as_the_kit_does() -> None:
     protocol = PROTOCOLS.get("starting-kit")
-    item = entry(protocol, "finetune", {})
-    assert {"lr": 0.1, "optimizer": "sgd", "batch_size": 128}.items() <= item.settings.items()
+    repair = entry(protocol, "finetune", {})
+    assert {"lr": 0.1, "optimizer": "sgd", "batch_size": 128}.items() <= repair.settings.items()
     # Methods plan to spend PLANNED of their budget: five epochs of the twelve that retraining
     # takes.
-    assert item.budget * PLANNED * protocol.recipe.epochs == pytest.approx(5.0)
+    assert repair.budget * PLANNED * protocol.recipe.epochs == pytest.approx(5.0)
     assert entry(protocol, "msg", {}).budget == protocol.budget == 0.05
     longer = protocol.with_(recipe={"epochs": 24})
     assert entry(longer, "finetune", {}).budget * PLANNED * 24 == pytest.approx(5.0)

@@ -33,24 +33,16 @@ Arrays = dict[str, Any]
 @pytest.fixture(scope="module")
 def answers(board: Board) -> dict[int, Arrays]:
     """What every original says of everybody: the answers of a method that does nothing."""
-    found = {}
+    sets, answers = board.local.sets, {}
     for seed in board.report.seeds["originals"]:
-        parts = [
-            pictures(part)
-            for part in (
-                board.local.sets.train,
-                board.local.sets.forget,
-                board.local.sets.validation,
-            )
-        ]
-        parts.append(pictures(board.local.sets.test))
+        parts = [*map(pictures, (sets.train, sets.forget, sets.validation, sets.test))]
         says = [predict(board.local.original(seed), part) for part in parts]
-        found[seed] = {
+        answers[seed] = {
             "ids": np.array([name for part in parts for name in part.ids]),
             "logits": np.concatenate([own.logits_NG for own in says]).astype(np.float32),
             "age": np.concatenate([own.age_N for own in says]).astype(np.float32),
         }
-    return found
+    return answers
 
 
 def write(

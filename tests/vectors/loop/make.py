@@ -57,18 +57,19 @@ def files() -> dict[str, str]:
         text = (Path(folder) / "pipeline.json").read_text(encoding="utf-8")
     orders = []
     for order in ORDERS:
-        words = {key: value for key, value in order.items() if key not in ("seed", "strength")}
+        asked = {key: value for key, value in order.items() if key not in ("seed", "strength")}
+        words = Words(**asked)  # type: ignore[arg-type]
         steers = (
             (Steering(plugin="canny", image=condition(), strength=order["strength"]),)
             if "strength" in order
             else ()
         )
-        made = generate(pipeline, networks(), Words(**words), seed=order["seed"], steerings=steers)  # type: ignore[arg-type]
+        made = generate(pipeline, networks(), words, seed=order["seed"], steerings=steers)
         orders.append(
             {
                 **order,
                 "seed": str(order["seed"]),
-                "tokens": made.prompt.tokens,
+                "tokens": words.read(pipeline)[0].tokens,
                 "latent": made.latent.ravel().astype(float).tolist(),
                 "decoded": made.decoded[0, :, ::8, ::8].ravel().astype(float).tolist(),
                 "rgb": base64.b64encode(made.image_HWC.tobytes()).decode(),
